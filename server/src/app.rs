@@ -2,24 +2,24 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::Router;
-use axum_server::Handle;
-use axum_server::tls_rustls::RustlsConfig;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::provider::ProviderError;
 use crate::auth::{Passwords, Provider};
 use crate::config::Config;
+use crate::connections::{ConnectionLimits, ServedListener, open_files};
 use crate::ctx::{Addresses, Clock, Ctx, Parts, Random};
 use crate::db::Db;
 use crate::exchange::object;
+use crate::keys::{LiveKeys, ServerSigner};
 use crate::metrics::Metrics;
-use crate::service::{duty, log, round};
+use crate::service::{audit_log, delivery, duty, log, round, site_key};
 use crate::tls::{Shown, TlsError};
-use crate::{dashboard, grpc, keys, metrics, rest, tls};
+use crate::{dashboard, grpc, metrics, rest, tls};
 
 /// How long requests may go on after the server was told to stop.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
@@ -83,7 +83,14 @@ pub enum StartError {
 pub async fn build(config: Config, clock: Clock, random: Random) -> Result<App, StartError> {
     // The process may have one already; both are ring.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    match open_files::raise_limit() {
+        Ok(files) => tracing::debug!(files, "the process may open so many files"),
+        Err(error) => tracing::warn!(%error, "the number of files that the process may open stays as it is"),
+    }
     data_folder(&config)?;
+    for warning in config.warnings() {
+        tracing::warn!("{warning}");
+    }
     let tls = Shown::begin(&config, clock.now())?;
     let (http, grpc) = (listen(config.http)?, listen(config.grpc)?);
     let metrics = config.metrics.map(listen).transpose()?;
@@ -113,10 +120,9 @@ pub async fn open(
 ) -> Result<Ctx, StartError> {
     data_folder(&config)?;
     let in_data = |source| StartError::File { path: config.data_dir.clone(), source };
-    let signer = keys::signing_key(&config.data_dir, &random).map_err(in_data)?;
-    let token_key = keys::token_key(&config.data_dir, &random).map_err(in_data)?;
-    let provider = Provider::of(&config.oidc)?;
-    let factor_key = keys::factor_key(&config.data_dir, &random).map_err(in_data)?;
+    let signer = ServerSigner::load(&config.data_dir, &random, clock.now()).map_err(in_data)?;
+    let keys = LiveKeys::load(&config.data_dir, &random).map_err(in_data)?;
+    let providers = Provider::all(&config)?;
     let db = Db::connect(&config.database()).await?;
     db.migrate().await?;
     let store = object::open(&config)?;
@@ -128,9 +134,8 @@ pub async fn open(
         clock,
         random,
         signer,
-        token_key,
-        factor_key,
-        provider,
+        keys,
+        providers,
         store,
         tls,
         metrics,
@@ -139,6 +144,14 @@ pub async fn open(
         shutdown: CancellationToken::new(),
     });
     log::adopt(&ctx).await.map_err(StartError::Log)?;
+    let adopted = site_key::adopt_keys(&ctx).await.map_err(StartError::Log)?;
+    if adopted > 0 {
+        tracing::info!(workers = adopted, "the keys of workers from before have their places in the signed log");
+    }
+    let sealed = audit_log::seal(&ctx).await.map_err(StartError::Log)?;
+    if sealed > 0 {
+        tracing::info!(entries = sealed, "the audit entries that waited have their places in the signed log");
+    }
     if let Err(error) = round::clear_all(&ctx).await {
         tracing::warn!(%error, "what jobs that are over left behind was not removed");
     }
@@ -154,7 +167,30 @@ fn data_folder(config: &Config) -> Result<(), StartError> {
     folders.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut folders, 0o700);
-    folders.create(folder).map_err(|source| StartError::File { path: folder.clone(), source })
+    folders.create(folder).map_err(|source| StartError::File { path: folder.clone(), source })?;
+    if let Some(mode) = open_mode(&config.data_dir) {
+        let remedy = format!("chmod 700 {}", config.data_dir.display());
+        tracing::warn!(
+            mode,
+            remedy,
+            "other users of this machine can enter the data folder: the keys and the tables are in it"
+        );
+    }
+    Ok(())
+}
+
+/// Returns the mode of a folder that others than its owner can enter.
+pub(crate) fn open_mode(folder: &Path) -> Option<String> {
+    #[cfg(unix)]
+    {
+        let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(folder).ok()?.permissions()) & 0o777;
+        (mode & 0o077 != 0).then(|| format!("{mode:o}"))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = folder;
+        None
+    }
 }
 
 fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
@@ -180,6 +216,7 @@ impl App {
         tracing::info!(http = self.ctx.addresses.http, grpc = self.ctx.addresses.grpc, "serving");
         let Self { ctx, router, http, grpc: workers, metrics: watchers } = self;
         tokio::spawn(duty::keep(ctx.clone()));
+        tokio::spawn(delivery::keep(ctx.clone()));
         let watched = async {
             match watchers {
                 Some(listener) => metrics::serve(&ctx, listener).await,
@@ -188,7 +225,7 @@ impl App {
         };
         let all = tokio::try_join!(
             serve_http(&ctx, router, http),
-            in_time(&ctx, grpc::serve(&ctx, workers)),
+            grpc::serve(&ctx, workers),
             in_time(&ctx, watched),
             tls::keep(&ctx)
         );
@@ -199,23 +236,12 @@ impl App {
     }
 }
 
+/// Serves REST and dashboard until `ctx.shutdown` is cancelled.
 async fn serve_http(ctx: &Ctx, router: Router, listener: TcpListener) -> io::Result<()> {
-    let handle = Handle::new();
-    let (stop, told) = (handle.clone(), ctx.shutdown.clone());
-    let stopper = tokio::spawn(async move {
-        told.cancelled().await;
-        stop.graceful_shutdown(Some(GRACE));
-    });
-    let service = router.into_make_service_with_connect_info::<SocketAddr>();
-    let served = match &ctx.tls {
-        Some(shown) => {
-            let tls = RustlsConfig::from_config(shown.handshake(&[b"h2", b"http/1.1"])?);
-            axum_server::from_tcp_rustls(listener, tls)?.handle(handle).serve(service).await
-        }
-        None => axum_server::from_tcp(listener)?.handle(handle).serve(service).await,
-    };
-    stopper.abort();
-    served
+    let tls = ctx.tls.as_ref().map(|shown| shown.handshake(&[b"h2", b"http/1.1"])).transpose()?;
+    let limits = ConnectionLimits::new(ctx.config.connections, ctx.config.http_behind_proxy, false);
+    let served = ServedListener { name: "http", listener, tls, router, limits };
+    served.serve(ctx.metrics.clone(), ctx.shutdown.clone(), GRACE).await
 }
 
 /// Serves to the end, or for [`GRACE`] after the server was told to stop.
@@ -237,7 +263,7 @@ async fn in_time(ctx: &Ctx, served: impl Future<Output = io::Result<()>>) -> io:
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
-    use super::data_folder;
+    use super::{data_folder, open_mode};
     use crate::config::Config;
 
     #[test]
@@ -248,6 +274,12 @@ mod tests {
         for folder in [config.data_dir.clone(), config.data_dir.join("objects")] {
             let mode = std::fs::metadata(&folder).expect("it is there").permissions().mode();
             assert_eq!(mode & 0o777, 0o700, "{}", folder.display());
+        }
+        assert_eq!(open_mode(&config.data_dir), None);
+        for (mode, told) in [(0o750, Some("750")), (0o701, Some("701")), (0o700, None)] {
+            std::fs::set_permissions(&config.data_dir, std::fs::Permissions::from_mode(mode))
+                .expect("the folder is ours");
+            assert_eq!(open_mode(&config.data_dir).as_deref(), told);
         }
     }
 }

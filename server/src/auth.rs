@@ -1,20 +1,30 @@
 //! Who is calling, and may they? Passwords, tokens, throttling, and the one policy table. Nothing here touches a table.
 
 mod actor;
+mod device;
 pub mod factor;
 mod origin;
+pub mod page_seal;
+pub mod passkey;
 mod password;
 pub mod policy;
 pub mod provider;
 mod throttle;
 mod token;
 
-pub use actor::{Actor, Means};
+pub use actor::{Actor, Means, Memberships};
+pub use device::{KNOWN, open_device, sign_device};
 pub use origin::Origin;
 #[cfg(test)]
-pub(crate) use password::{AT_A_TIME, MEMORY_KIB};
+pub(crate) use password::{AT_A_TIME, MEMORY_KIB, MOST_WAITING};
 pub use password::{Passwords, guessed_early};
 pub use policy::{Operation, Place};
 pub use provider::Provider;
-pub use throttle::{Door, WINDOW};
+#[cfg(test)]
+pub(crate) use throttle::WINDOW;
+pub use throttle::{DAY, Door};
 pub use token::{Access, AccessError};
+
+/// How long a proof of identity (password, second factor, or a new sign-in) counts for operations that make credentials or take
+/// access away.
+pub const FRESH: time::Duration = time::Duration::minutes(10);

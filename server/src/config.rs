@@ -4,11 +4,16 @@
 //! `UNDERTONE_TLS__MODE=on`. To add a key: a field below with its default and a comment, which becomes its row in
 //! `OPERATION.md` (`undertone-server config --table`); a key that must not be shown, a line in [`keys::SECRET`] as well.
 
+mod culprit;
 #[cfg(test)]
 mod fuzz;
 pub mod keys;
+mod notice;
+mod oidc;
+mod store;
 #[cfg(test)]
 mod tests;
+mod transport;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,10 +22,14 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use keys::{Setting, Source};
+pub use notice::{MailConfig, MailTls, WebhookConfig};
+pub use oidc::{OidcConfig, ProviderConfig};
+pub use store::StoreConfig;
 
 /// Everything that can be set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own in the configuration file")]
 pub struct Config {
     /// Where the browser and REST clients connect; port 0 takes a free one.
     #[schema(value_type = String)]
@@ -38,22 +47,29 @@ pub struct Config {
     pub public_grpc: Option<String>,
     /// `sqlite://path` or `postgres://...`; a SQLite file in `data_dir` when absent.
     pub database_url: Option<String>,
+    /// Whether `database_url` may name a PostgreSQL server beyond this machine without `sslmode=verify-full`, `verify-ca` or
+    /// `require`.
+    pub database_insecure: bool,
     /// Keys, certificates, the SQLite file and stored objects; made when it does not exist. Replicas of one server share it, or
     /// have the same keys in their own.
     #[schema(value_type = String)]
     pub data_dir: PathBuf,
-    /// The dashboard's files as `make` bundles them; without it there is no dashboard, only REST and gRPC.
+    /// The dashboard's files as `make` bundles them; without it pages have neither style nor script: use REST and gRPC then.
     #[schema(value_type = Option<String>)]
     pub dist: Option<PathBuf>,
-    /// Whether something before the server sets `X-Forwarded-For`; its last address is then the caller's. Leave it off
-    /// otherwise: anybody could claim any address.
-    pub behind_proxy: bool,
+    /// Whether a proxy before `http` sets `X-Forwarded-For`; its last address is then the caller's, and `connections.by_address` does
+    /// not apply. Leave it off otherwise: callers could claim any address.
+    pub http_behind_proxy: bool,
+    /// The same for `grpc`, which often has no proxy where `http` has one.
+    pub grpc_behind_proxy: bool,
     /// Transport security.
     pub tls: TlsConfig,
     /// Minutes for which an access token holds: 1 to 60.
     pub access_minutes: u32,
     /// Days for which a session holds without use: 1 to 90.
     pub session_days: u32,
+    /// Days after its sign-in at which a session ends, however often it is used: 1 to 365, and no fewer than `session_days`.
+    pub session_most_days: u32,
     /// Days within which every owner answers a proposed job, or it is refused: 1 to 28. Jobs that are proposed already keep
     /// their day.
     pub answer_days: u32,
@@ -61,67 +77,21 @@ pub struct Config {
     pub require_two_factor: bool,
     /// Signing in at a provider by OpenID Connect, beside passwords.
     pub oidc: OidcConfig,
+    /// Further providers by OpenID Connect, `[[providers]]` in the file: each with `id`, `issuer`, `client_id`, `client_secret_file`,
+    /// `name`, `scopes`, `allow_signup` and `domains` as above; it sends browsers back to `/oidc/callback/<id>`.
+    pub providers: Vec<ProviderConfig>,
+    /// E-mail of security notices.
+    pub mail: MailConfig,
+    /// A webhook for security notices.
+    pub webhook: WebhookConfig,
     /// Where vectors and files are kept.
     pub store: StoreConfig,
     /// How many requests are answered.
     pub rates: RateConfig,
+    /// How many connections are open.
+    pub connections: ConnectionConfig,
     /// What is logged and how.
     pub log: LogConfig,
-}
-
-/// Signing in at a provider by OpenID Connect. It is to send browsers back to `/oidc/callback` of `public_url`.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct OidcConfig {
-    /// The provider's address, `https://accounts.example.org`, exactly as it calls itself; without it there is no such sign-in.
-    pub issuer: Option<String>,
-    /// The name that the provider has given this server.
-    pub client_id: String,
-    /// The secret that goes with it, when there is one. Set it in the environment rather than in the file.
-    pub client_secret: Option<String>,
-    /// What people call the provider, as it stands on the button: 1 to 40 characters.
-    pub name: String,
-    /// What is asked for besides the identity itself, with blanks between.
-    pub scopes: String,
-    /// Whether somebody whom nobody has invited may become a member, without any role. Otherwise a first sign-in takes an
-    /// account with the same e-mail, verified by the provider, or an invitation.
-    pub allow_signup: bool,
-}
-
-impl std::fmt::Debug for OidcConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OidcConfig").field("issuer", &self.issuer).finish_non_exhaustive()
-    }
-}
-
-impl Default for OidcConfig {
-    fn default() -> Self {
-        Self {
-            issuer: None,
-            client_id: String::new(),
-            client_secret: None,
-            name: "your organization".to_owned(),
-            scopes: "openid email profile".to_owned(),
-            allow_signup: false,
-        }
-    }
-}
-
-/// Where vectors and files are kept.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct StoreConfig {
-    /// `s3://bucket/prefix` for an S3-compatible store, which several replicas need unless they share a disk; the folder
-    /// `objects` of `data_dir` when absent.
-    pub url: Option<String>,
-    /// The store's address, `https://s3.example.org`; made from the region when absent.
-    pub endpoint: Option<String>,
-    /// The store's region; `us-east-1` when absent.
-    pub region: Option<String>,
-    /// The key's id.
-    pub access_key_id: Option<String>,
-    /// The key. Set it in the environment rather than in the file.
-    pub secret_access_key: Option<String>,
 }
 
 /// How many requests and calls are answered; what is more gets 429, or `RESOURCE_EXHAUSTED`, and is told when to come again. Counted by
@@ -136,11 +106,30 @@ pub struct RateConfig {
     pub by_address: u32,
     /// Calls a minute for each worker that has signed in, whatever its address: 0 for as many as come, or 60 to 1000000.
     pub by_worker: u32,
+    /// Writes a minute of all workers of an organization together: registered datasets, decisions, pools of questions, files, ends of
+    /// parts: 0 for as many as come, or 60 to 1000000.
+    pub by_organization: u32,
 }
 
 impl Default for RateConfig {
     fn default() -> Self {
-        Self { by_caller: 3_000, by_address: 12_000, by_worker: 60_000 }
+        Self { by_caller: 3_000, by_address: 12_000, by_worker: 60_000, by_organization: 6_000 }
+    }
+}
+
+/// How many connections each listener keeps open. One more closes a connection of a stranger who waits for nothing, or is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ConnectionConfig {
+    /// Connections of each listener: 16 to 100000. It is less where the process may not open so many files.
+    pub most: u32,
+    /// Connections of each listener from one address (of IPv6, from one /64): 4 to 100000.
+    pub by_address: u32,
+}
+
+impl Default for ConnectionConfig {
+    fn default() -> Self {
+        Self { most: 4096, by_address: 512 }
     }
 }
 
@@ -216,17 +205,24 @@ impl Default for Config {
             public_url: None,
             public_grpc: None,
             database_url: None,
+            database_insecure: false,
             data_dir: PathBuf::from("undertone-data"),
             dist: None,
-            behind_proxy: false,
+            http_behind_proxy: false,
+            grpc_behind_proxy: false,
             tls: TlsConfig::default(),
             access_minutes: 15,
             session_days: 30,
+            session_most_days: 90,
             answer_days: 14,
             require_two_factor: false,
             oidc: OidcConfig::default(),
+            providers: Vec::new(),
+            mail: MailConfig::default(),
+            webhook: WebhookConfig::default(),
             store: StoreConfig::default(),
             rates: RateConfig::default(),
+            connections: ConnectionConfig::default(),
             log: LogConfig::default(),
         }
     }
@@ -256,9 +252,29 @@ pub enum ConfigError {
         /// The key, and the one that it is nearest to.
         unknown: String,
     },
+    /// A value is not what its key takes.
+    #[error("{place}: `{key}`: {reason}")]
+    Wrong {
+        /// The file, or the environment.
+        place: String,
+        /// The key, or the variable.
+        key: String,
+        /// What the key takes.
+        reason: String,
+    },
     /// A value is outside its range.
     #[error("{key}: {remedy}")]
     Value {
+        /// The key.
+        key: &'static str,
+        /// What would be right.
+        remedy: &'static str,
+    },
+    /// A value is outside its range, with the source that has it.
+    #[error("{place}: {key}: {remedy}")]
+    Placed {
+        /// The file, or the environment.
+        place: String,
         /// The key.
         key: &'static str,
         /// What would be right.
@@ -285,15 +301,29 @@ impl Config {
 
     fn read_with(&self, file: Option<&Path>, environment: &config::Environment) -> Result<Self, ConfigError> {
         let mut sources = config::Config::builder().add_source(config::Config::try_from(self)?);
+        let mut of_file = None;
         if let Some(path) = file {
+            let place = path.display().to_string();
             let file = config::File::from(path).format(config::FileFormat::Toml);
-            if let Some(unknown) = keys::unknown(&config::Source::collect(&file)?) {
-                return Err(ConfigError::Unknown { place: path.display().to_string(), unknown });
+            let values = config::Source::collect(&file)?;
+            if let Some(unknown) = keys::unknown(&values) {
+                return Err(ConfigError::Unknown { place, unknown });
             }
             sources = sources.add_source(file);
+            of_file = Some((place, values));
         }
-        let read = sources.add_source(keys::known(environment)?).build()?;
-        read.try_deserialize::<Self>()?.checked()
+        let of_file = of_file.as_ref().map(|(place, values)| (place.as_str(), values));
+        let known = keys::known(environment)?;
+        let of_environment = config::Source::collect(&known)?;
+        let read = sources.add_source(known).build()?.try_deserialize::<Self>();
+        let read = read.map_err(|error| culprit::explain(error, self, of_file, &of_environment))?;
+        read.checked().map_err(|error| match error {
+            ConfigError::Value { key, remedy } => match culprit::place_of(key, of_file, &of_environment) {
+                Some(place) => ConfigError::Placed { place, key, remedy },
+                None => error,
+            },
+            error => error,
+        })
     }
 
     /// Every key with its value in force and where that comes from; what is secret is masked.
@@ -312,21 +342,15 @@ impl Config {
         if !(1..=90).contains(&self.session_days) {
             return wrong("session_days", "use 1 to 90");
         }
+        if !(self.session_days..=365).contains(&self.session_most_days) {
+            return wrong("session_most_days", "use `session_days` to 365");
+        }
         // A manifest holds for 30 days and its rounds: an answer leaves time to run.
         if !(1..=28).contains(&self.answer_days) {
             return wrong("answer_days", "use 1 to 28");
         }
-        if let Some(issuer) = &self.oidc.issuer {
-            if !(issuer.starts_with("https://") || issuer.starts_with("http://") && is_loopback(issuer)) {
-                return wrong("oidc.issuer", "begin with https://; http:// is for a provider on this machine only");
-            }
-            if self.oidc.client_id.is_empty() {
-                return wrong("oidc.client_id", "give the name that the provider has given this server");
-            }
-            if !(1..=40).contains(&self.oidc.name.chars().count()) || self.oidc.name.chars().any(char::is_control) {
-                return wrong("oidc.name", "use 1 to 40 printable characters");
-            }
-        }
+        self.oidc.check()?;
+        oidc::check_providers(&self.oidc, &self.providers)?;
         if self.tls.certificate.is_some() != self.tls.key.is_some() {
             return wrong("tls.certificate, tls.key", "give both paths, or neither");
         }
@@ -335,13 +359,22 @@ impl Config {
                 return wrong(key, "begin with https:// or http://");
             }
         }
-        let RateConfig { by_caller, by_address, by_worker } = self.rates;
-        for (key, rate) in
-            [("rates.by_caller", by_caller), ("rates.by_address", by_address), ("rates.by_worker", by_worker)]
-        {
+        let RateConfig { by_caller, by_address, by_worker, by_organization } = self.rates;
+        for (key, rate) in [
+            ("rates.by_caller", by_caller),
+            ("rates.by_address", by_address),
+            ("rates.by_worker", by_worker),
+            ("rates.by_organization", by_organization),
+        ] {
             if rate != 0 && !(60..=1_000_000).contains(&rate) {
                 return wrong(key, "use 60 to 1000000 requests a minute, or 0 for as many as come");
             }
+        }
+        if !(16..=100_000).contains(&self.connections.most) {
+            return wrong("connections.most", "use 16 to 100000");
+        }
+        if !(4..=100_000).contains(&self.connections.by_address) {
+            return wrong("connections.by_address", "use 4 to 100000");
         }
         if !(60..=3650).contains(&self.tls.rotate_days) {
             return wrong("tls.rotate_days", "use 60 to 3650");
@@ -349,12 +382,10 @@ impl Config {
         if self.tls.next_certificate.is_some() && self.tls.certificate.is_none() {
             return wrong("tls.next_certificate", "it follows `tls.certificate`: give that too, or neither");
         }
-        if self.store.url.as_ref().is_some_and(|url| !url.starts_with("s3://")) {
-            return wrong("store.url", "use s3://bucket/prefix, or leave it out for a folder of data_dir");
-        }
-        if self.store.access_key_id.is_some() != self.store.secret_access_key.is_some() {
-            return wrong("store.access_key_id, store.secret_access_key", "give both, or neither");
-        }
+        self.mail.check()?;
+        self.webhook.check()?;
+        self.store.check()?;
+        self.check_database()?;
         Ok(self)
     }
 

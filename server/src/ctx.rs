@@ -3,33 +3,41 @@
 mod board;
 mod clock;
 mod random;
+mod uploads;
 mod wake;
 mod watchers;
 
 use std::sync::Arc;
 
-use ed25519_dalek::SigningKey;
 use time::OffsetDateTime;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::auth::{Passwords, Provider};
+use crate::compute::ComputePool;
 use crate::config::Config;
 use crate::db::Db;
 use crate::exchange::object::Store;
-use crate::keys::{FactorKey, TokenKey};
+use crate::exchange::spool::{SpoolLimits, SpoolSlots};
+use crate::keys::{LiveKeys, ServerSigner};
 use crate::metrics::Metrics;
 use crate::tls::Shown;
 
 pub use board::{Board, Due, Posted};
 pub use clock::{Clock, ManualClock};
 pub use random::{Random, fingerprint};
+pub use uploads::UploadBytes;
 pub use wake::{Waiter, Wake};
-pub use watchers::{Desk, MOST_STREAMS, News, Seat, Seen, Subject, Watchers};
+#[cfg(test)]
+pub(crate) use watchers::LOOKS_AT_A_TIME;
+pub use watchers::{
+    Desk, MOST_STREAMS, MOST_STREAMS_IN_ALL, MOST_STREAMS_OF_ADDRESS, MOST_STREAMS_OF_ORGANIZATION, News, Seat, Seen,
+    StreamCaller, StreamRefusal, Subject, Watchers,
+};
 
 /// What every rule may use.
 #[derive(Clone)]
-pub struct Ctx(Arc<Parts>, Wake, Arc<Watchers>, Arc<Board>);
+pub struct Ctx(Arc<Parts>, Wake, Arc<Watchers>, Arc<Board>, Arc<SpoolSlots>, Arc<UploadBytes>, Arc<ComputePool>);
 
 /// The parts of a [`Ctx`].
 pub struct Parts {
@@ -41,14 +49,12 @@ pub struct Parts {
     pub clock: Clock,
     /// Secrets and ids.
     pub random: Random,
-    /// Signs manifests; its public half is in every enrolment token.
-    pub signer: SigningKey,
-    /// Signs access tokens.
-    pub token_key: TokenKey,
-    /// Seals members' second factors.
-    pub factor_key: FactorKey,
-    /// Signs people in, beside passwords.
-    pub provider: Option<Provider>,
+    /// Signs the server's documents; the public half of its first key is in every enrolment token.
+    pub signer: ServerSigner,
+    /// Sign tokens and seal members' second factors.
+    pub keys: LiveKeys,
+    /// Sign people in, beside passwords.
+    pub providers: Vec<Provider>,
     /// Vectors and files.
     pub store: Store,
     /// The certificate of both faces, when the server speaks TLS itself.
@@ -75,7 +81,11 @@ pub struct Addresses {
 impl Ctx {
     /// Puts the parts together.
     pub fn new(parts: Parts) -> Self {
-        Self(Arc::new(parts), Wake::new(), Arc::default(), Arc::default())
+        let spools = SpoolSlots::new(SpoolLimits::default(), parts.metrics.clone());
+        let compute = Arc::new(ComputePool::new(parts.metrics.queues()));
+        let uploads = Arc::new(UploadBytes::new(parts.metrics.queues()));
+        let watchers = Arc::new(Watchers::new(parts.metrics.queues()));
+        Self(Arc::new(parts), Wake::new(), watchers, Arc::default(), spools, uploads, compute)
     }
 
     /// Wakes those who wait for something to change.
@@ -91,6 +101,21 @@ impl Ctx {
     /// What waits for workers.
     pub const fn board(&self) -> &Arc<Board> {
         &self.3
+    }
+
+    /// Returns the turns and places of exports.
+    pub(crate) const fn spools(&self) -> &Arc<SpoolSlots> {
+        &self.4
+    }
+
+    /// What is being uploaded.
+    pub const fn uploads(&self) -> &Arc<UploadBytes> {
+        &self.5
+    }
+
+    /// Returns where computations of privacy loss run.
+    pub(crate) const fn compute(&self) -> &Arc<ComputePool> {
+        &self.6
     }
 
     /// The present time, UTC, to the microsecond.

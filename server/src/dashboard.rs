@@ -7,6 +7,8 @@ mod files;
 mod glance;
 mod insight;
 mod life;
+mod passkey;
+mod retirement;
 #[cfg(test)]
 mod tests;
 mod told;
@@ -90,6 +92,7 @@ fn desk(ctx: &Ctx, request: &Request<Body>) -> impl Fn() + Clone + Send + Sync +
     let (ctx, actor) = (ctx.clone(), request.extensions().get::<Actor>().cloned());
     let from = extract::origin(&ctx, request.headers(), request.extensions());
     let half = cookie::half(&ctx, request.headers());
+    let from = from.with_device(cookie::device(&ctx, request.headers()));
     let desk: Arc<dyn Backend> = Arc::new(Desk::new(ctx, actor, from, half));
     move || provide_context(Arc::clone(&desk))
 }

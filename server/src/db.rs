@@ -8,17 +8,24 @@
 //! What no rule decides on need not wait for that turn: signs of life, the time of a lease, lines of a job's log come by
 //! [`Db::beside`], which says what may. Whatever is charged, counted, granted or refused comes by [`Db::write`].
 //!
-//! Within the process writers queue for the one writing connection, first come first served: nothing spins. So a
-//! transaction must never wait for another: do not call `write` inside `write`.
+//! Within the process writers wait for their turn at the one writing connection, which goes to the organization that was served
+//! least ([`FairQueue`]): nothing spins. So a transaction must never wait for another: do not call `write` inside `write`.
+//! Replicas on one PostgreSQL are fair within each; between them turns come as its advisory lock gives them.
 
+mod address;
 #[cfg(test)]
 mod beside;
 #[cfg(test)]
 mod counted;
+mod examine;
 #[cfg(test)]
 mod limits;
 mod options;
+mod probe;
+mod reach;
 mod statements;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -26,7 +33,7 @@ use std::time::{Duration, Instant};
 use sea_orm::{
     AccessMode, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, EntityTrait as _,
     IsolationLevel, QueryOrder as _, RuntimeErr, SqliteTransactionMode, Statement, TransactionOptions,
-    TransactionTrait,
+    TransactionTrait, sqlx,
 };
 use sea_orm_migration::{MigratorTrait as _, seaql_migrations};
 use tokio::runtime::Handle;
@@ -35,8 +42,12 @@ use tracing::Instrument as _;
 use uuid::Uuid;
 
 use crate::error::Error;
+use crate::fairness::{FairPermit, FairQueue, QueueLimits, WorkOwner};
 use crate::fault;
 use crate::metrics::Transactions;
+
+pub(crate) use address::{PeerProof, peer_proof, sqlite_file};
+pub(crate) use examine::{ServerFacts, connect_to_examine, probe_turn};
 
 /// An open writing transaction.
 pub type Tx = DatabaseTransaction;
@@ -54,6 +65,20 @@ const MIGRATION_LOCK: i64 = WRITER_LOCK + 1;
 /// With an id, the advisory lock of the lines of one job's log: "jlog" in ASCII. Locks of two numbers are apart from those of one.
 const JOB_LOG_LOCK: i32 = 0x6A6C_6F67;
 
+/// Transactions that wait for the writer's turn; of one organization.
+pub(crate) const MOST_WAITING: (usize, usize) = (2048, 256);
+/// Turns of the writer.
+const WRITER_TURNS: QueueLimits = QueueLimits {
+    name: "writer",
+    turns: "writing transactions",
+    at_a_time: 1,
+    waiting: MOST_WAITING.0,
+    waiting_of_owner: MOST_WAITING.1,
+    patience: PATIENCE,
+};
+/// Turns of transactions beside it.
+const BESIDE_TURNS: QueueLimits = QueueLimits { name: "beside", at_a_time: BESIDE as usize, ..WRITER_TURNS };
+
 /// Connections beside the writer's, to PostgreSQL: transactions of [`Db::beside`] that a server runs at once.
 pub(crate) const BESIDE: u32 = 4;
 /// Connections that read.
@@ -66,6 +91,8 @@ pub struct Db {
     reader: DatabaseConnection,
     /// On PostgreSQL.
     beside: Option<DatabaseConnection>,
+    writer_turns: FairQueue,
+    beside_turns: FairQueue,
     timings: Transactions,
     #[cfg(test)]
     statements: counted::Statements,
@@ -77,6 +104,7 @@ impl Db {
     /// # Errors
     /// When the address cannot be read or nobody answers there.
     pub async fn connect(url: &str) -> Result<Self, DbErr> {
+        reach::prepare(url).await?;
         let mut writer = Database::connect(options::writing(url)).await?;
         let reader = Database::connect(options::reading(url)).await?;
         #[cfg(test)]
@@ -89,11 +117,14 @@ impl Db {
         } else {
             None
         };
+        let timings = Transactions::default();
         Ok(Self {
             writer,
             reader,
             beside,
-            timings: Transactions::default(),
+            writer_turns: FairQueue::new(WRITER_TURNS, timings.queues().clone()),
+            beside_turns: FairQueue::new(BESIDE_TURNS, timings.queues().clone()),
+            timings,
             #[cfg(test)]
             statements,
         })
@@ -111,11 +142,14 @@ impl Db {
         let reader = Database::connect(options).await?;
         #[cfg(test)]
         let (reader, statements) = counted::Statements::of(reader);
+        let timings = Transactions::default();
         Ok(Self {
             writer: reader.clone(),
             reader,
             beside: None,
-            timings: Transactions::default(),
+            writer_turns: FairQueue::new(WRITER_TURNS, timings.queues().clone()),
+            beside_turns: FairQueue::new(BESIDE_TURNS, timings.queues().clone()),
+            timings,
             #[cfg(test)]
             statements,
         })
@@ -162,12 +196,12 @@ impl Db {
     /// for it, `work` runs again from the start, so it must have no effect besides `tx`.
     ///
     /// # Errors
-    /// What `work` says, or [`Error::Database`].
+    /// What `work` says, or [`Error::Database`]; `rate_limited` or `unavailable` when there is no turn.
     pub async fn write<T, F>(&self, name: &'static str, work: F) -> Result<T, Error>
     where
         F: AsyncFn(&Tx) -> Result<T, Error>,
     {
-        self.tried(None, name, work).await
+        self.tried(false, name, work).await
     }
 
     /// As [`Db::write`], but on PostgreSQL it does not wait for the one writer's turn, and the writer does not wait for it. On
@@ -185,17 +219,17 @@ impl Db {
     where
         F: AsyncFn(&Tx) -> Result<T, Error>,
     {
-        self.tried(self.beside.as_ref(), name, work).await
+        self.tried(true, name, work).await
     }
 
-    async fn tried<T, F>(&self, beside: Option<&DatabaseConnection>, name: &'static str, work: F) -> Result<T, Error>
+    async fn tried<T, F>(&self, is_beside: bool, name: &'static str, work: F) -> Result<T, Error>
     where
         F: AsyncFn(&Tx) -> Result<T, Error>,
     {
         let asked = Instant::now();
         for attempt in 1.. {
             let span = tracing::debug_span!("transaction", transaction.name = name);
-            match self.attempt(beside, name, asked, &work).instrument(span).await {
+            match self.attempt(is_beside, name, asked, &work).instrument(span).await {
                 Err(Error::Database(error)) if attempt < TRIES && is_transient(&error) => {
                     self.timings.retried(name);
                     tracing::debug!(
@@ -211,20 +245,13 @@ impl Db {
         unreachable!("the loop ends by returning")
     }
 
-    async fn attempt<T, F>(
-        &self,
-        beside: Option<&DatabaseConnection>,
-        name: &'static str,
-        asked: Instant,
-        work: &F,
-    ) -> Result<T, Error>
+    async fn attempt<T, F>(&self, is_beside: bool, name: &'static str, asked: Instant, work: &F) -> Result<T, Error>
     where
         F: AsyncFn(&Tx) -> Result<T, Error>,
     {
-        let tx = match beside {
-            Some(connection) => open(connection).await?,
-            None => self.begin().await?,
-        };
+        let owner = WorkOwner::current();
+        // The turn ends after the transaction, whatever became of it.
+        let (_turn, tx) = if is_beside { self.begin_beside(owner).await? } else { self.begin(owner).await? };
         let began = Instant::now();
         // A future made by an async closure cannot be shown to be `Send` (its lifetimes are higher-ranked), so it is driven
         // here, where it stands, instead of becoming part of a future that may move between threads. The runtime hands this
@@ -252,15 +279,23 @@ impl Db {
         result
     }
 
-    async fn begin(&self) -> Result<Tx, DbErr> {
+    /// Begins a transaction beside the writer; where there is one connection only, in the writer's turn.
+    async fn begin_beside(&self, owner: WorkOwner) -> Result<(FairPermit, Tx), Error> {
+        let Some(connection) = &self.beside else { return self.begin(owner.liveness()).await };
+        let turn = self.beside_turns.acquire(owner).await?;
+        Ok((turn, open(connection).await?))
+    }
+
+    async fn begin(&self, owner: WorkOwner) -> Result<(FairPermit, Tx), Error> {
+        let turn = self.writer_turns.acquire(owner).await?;
         let tx = open(&self.writer).await?;
         if tx.get_database_backend() == DbBackend::Postgres {
             let wait = PATIENCE.as_millis();
             // Both in one message. What comes after is a statement of its own: it sees all that was committed before its turn.
-            let turn = format!("SET LOCAL lock_timeout = {wait}; SELECT pg_advisory_xact_lock({WRITER_LOCK})");
-            tx.execute_unprepared(&turn).await?;
+            let advisory = format!("SET LOCAL lock_timeout = {wait}; SELECT pg_advisory_xact_lock({WRITER_LOCK})");
+            tx.execute_unprepared(&advisory).await?;
         }
-        Ok(tx)
+        Ok((turn, tx))
     }
 
     /// Lets a SQLite file grow to no more than `pages` pages from now on: a disk that is full, for the simulation. Elsewhere it
@@ -386,7 +421,7 @@ async fn roll_back(tx: Tx) -> Result<(), DbErr> {
 
 /// A point at which the simulation may have the disk, or the way to the database, fail.
 fn failing(point: &'static str) -> Result<(), DbErr> {
-    fault::disk(point).map_err(|error| DbErr::Custom(error.to_string()))
+    fault::disk(point).map_err(|error| DbErr::Exec(RuntimeErr::SqlxError(sqlx::Error::Io(error).into())))
 }
 
 /// Whether the database rolled back and asks to try again: serialization failure, deadlock (PostgreSQL), busy (SQLite,
@@ -398,92 +433,6 @@ fn is_transient(error: &DbErr) -> bool {
     else {
         return false;
     };
-    let code = cause.as_database_error().and_then(sea_orm::sqlx::error::DatabaseError::code);
+    let code = cause.as_database_error().and_then(sqlx::error::DatabaseError::code);
     matches!(code.as_deref(), Some("40001" | "40P01" | "5" | "261" | "517"))
-}
-
-#[cfg(test)]
-mod tests {
-    use sea_orm::{ConnectionTrait as _, DbBackend, DbErr};
-    use undertone_api::problem::Code;
-
-    use crate::error::Error;
-    use crate::testing::on_both;
-
-    const MAKE: &str = "CREATE TABLE counter (n INTEGER NOT NULL)";
-
-    async fn count(connection: &impl sea_orm::ConnectionTrait) -> Result<i32, DbErr> {
-        let row = connection
-            .query_one_raw(sea_orm::Statement::from_string(connection.get_database_backend(), "SELECT n FROM counter"));
-        row.await?.expect("one row").try_get("", "n")
-    }
-
-    on_both! {
-        /// Read, think, write: without one writer at a time some of the forty would be lost.
-        async fn writers_come_one_at_a_time(app: &TestApp) {
-            app.ctx.db.write("make", async |tx| {
-                tx.execute_unprepared(MAKE).await?;
-                tx.execute_unprepared("INSERT INTO counter VALUES (0)").await?;
-                Ok(())
-            }).await.expect("made");
-            // A second server on the same database.
-            let other = crate::db::Db::connect(&app.ctx.config.database()).await.expect("connected");
-            let writers = (0..40).map(|number| {
-                let db = if number % 2 == 0 { app.ctx.db.clone() } else { other.clone() };
-                tokio::spawn(async move {
-                    db.write("count", async |tx| {
-                        let n = count(tx).await?;
-                        tokio::task::yield_now().await;
-                        tx.execute_unprepared(&format!("UPDATE counter SET n = {}", n + 1)).await?;
-                        Ok(())
-                    }).await
-                })
-            });
-            for writer in futures::future::join_all(writers).await {
-                writer.expect("no panic").expect("written");
-            }
-            assert_eq!(count(app.ctx.db.read()).await.expect("read"), 40);
-            other.close().await.expect("closed");
-        }
-
-        async fn a_failed_rule_leaves_nothing_behind(app: &TestApp) {
-            let failed: Result<(), Error> = app.ctx.db.write("fail", async |tx| {
-                tx.execute_unprepared(MAKE).await?;
-                Err(Error::wrong_state("no"))
-            }).await;
-            assert_eq!(failed.expect_err("it said no").code(), Code::WrongState);
-            app.ctx.db.write("make", async |tx| Ok(tx.execute_unprepared(MAKE).await?)).await.expect("it was not there");
-        }
-
-        /// SQLite alone rolls back by itself, and its file alone can be bounded.
-        async fn what_is_committed_after_a_full_disk_is_there(app: &TestApp) {
-            let db = &app.ctx.db;
-            if db.read().get_database_backend() != DbBackend::Sqlite {
-                return;
-            }
-            db.write("make", async |tx| {
-                tx.execute_unprepared(MAKE).await?;
-                tx.execute_unprepared("CREATE TABLE wide (bytes BLOB)").await?;
-                tx.execute_unprepared("INSERT INTO counter VALUES (0)").await?;
-                Ok(())
-            }).await.expect("made");
-            db.bound(1).await.expect("bounded");
-            for _ in 0..2 {
-                let full: Result<(), Error> = db.write("fill", async |tx| {
-                    tx.execute_unprepared("INSERT INTO wide VALUES (zeroblob(10000000))").await?;
-                    Ok(())
-                }).await;
-                assert!(format!("{:?}", full.expect_err("no page is left")).contains("full"));
-            }
-            db.bound(u32::MAX - 1).await.expect("room again");
-            let refused: Result<(), Error> = db.write("refuse", async |_| Err(Error::wrong_state("no"))).await;
-            assert_eq!(refused.expect_err("it said no").code(), Code::WrongState);
-            db.write("count", async |tx| Ok(tx.execute_unprepared("UPDATE counter SET n = 1").await?)).await.expect("written");
-            assert_eq!(count(db.read()).await.expect("read"), 1);
-        }
-
-        async fn readers_cannot_write(app: &TestApp) {
-            assert!(app.ctx.db.read().execute_unprepared(MAKE).await.is_err());
-        }
-    }
 }

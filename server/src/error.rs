@@ -1,8 +1,11 @@
 //! What can go wrong in a rule, and the one place where it becomes a problem document.
 
-use sea_orm::{ConnAcquireErr, DbErr};
+mod outage;
+
+use sea_orm::DbErr;
 use undertone_api::problem::{Code, Problem, Violation};
 
+use self::outage::Outage;
 use crate::nul;
 
 /// What went wrong.
@@ -61,8 +64,17 @@ impl Error {
         match self {
             Self::Problem(problem) => problem.code,
             Self::Database(error) if holds_nul(error) => Code::Malformed,
-            Self::Database(DbErr::ConnectionAcquire(ConnAcquireErr::Timeout) | DbErr::Conn(_)) => Code::Unavailable,
+            _ if self.outage().is_some() => Code::Unavailable,
             Self::Database(_) | Self::Internal { .. } => Code::Internal,
+        }
+    }
+
+    /// Returns the system below the server whose failure this is, if it is one.
+    pub(crate) fn outage(&self) -> Option<Outage> {
+        match self {
+            Self::Problem(_) => None,
+            Self::Database(error) => Outage::from_database(error),
+            Self::Internal { source, .. } => Outage::from_chain(source.as_ref()),
         }
     }
 
@@ -76,12 +88,8 @@ impl Error {
             failure => {
                 let chain = chain(&failure);
                 tracing::error!(error.chain = chain, error.code = code.slug(), "an operation failed on our side");
-                let detail = if code == Code::Unavailable {
-                    "the server cannot reach its database just now; try again in a moment"
-                } else {
-                    "the failure is in the server's log under this request's id"
-                };
-                Problem::new(code, detail)
+                let unexplained = "the failure is in the server's log under this request's id";
+                Problem::new(code, failure.outage().map_or(unexplained, Outage::detail))
             }
         }
     }

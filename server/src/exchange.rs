@@ -7,4 +7,5 @@ pub mod annotate;
 pub mod artifact;
 pub mod average;
 pub mod object;
+pub(crate) mod spool;
 pub mod upload;

@@ -1,19 +1,16 @@
-//! Places at which a server can be made to die, or its disk to fail, to show that an accident never loses a charge. The same
-//! shape as the worker's.
+//! Places at which a server can be made to die, or its disk to fail, to show that an accident never loses a charge.
 //!
-//! Two ways to choose the place. By environment: `UNDERTONE_SERVER_FAULT=<point>` or `<point>:<n>` aborts the process when it
-//! reaches that point for the n-th time (default: the first). In process, for the simulation: a [`Plan`] that is armed for
-//! the calling thread; death is an unwinding with [`Death`] that the simulation alone catches, and leaves on disk exactly
-//! what an abort would. Without either a point costs two comparisons.
+//! `UNDERTONE_SERVER_FAULT=<point>` or `<point>:<n>` in the environment chooses the place, or a [`Plan`] in the process: see [`undertone_failpoints`].
+//! Without that crate's feature `enabled`, which no package has, a point is nothing.
 //!
 //! Points stand before and after everything that cannot be undone: each transaction ([`BEFORE_COMMIT`],
 //! [`AFTER_COMMIT`]), each file that becomes visible ([`BEFORE_STORE`], [`AFTER_STORE`]), each message of a worker
 //! ([`RECEIVED`]) and its answer ([`BEFORE_ANSWER`]).
 
-use std::cell::RefCell;
 use std::io;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use undertone_failpoints::Failpoints;
+pub use undertone_failpoints::{Accident, Death, Plan};
 
 /// A worker's message is here; nothing is made of it yet.
 pub const RECEIVED: &str = "received";
@@ -31,63 +28,17 @@ pub const AFTER_STORE: &str = "after-store";
 /// The variable that names the point.
 pub const VARIABLE: &str = "UNDERTONE_SERVER_FAULT";
 
-/// What happens when the plan's point is reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Accident {
-    /// The process dies: whatever is in memory is gone.
-    Death,
-    /// The disk fails; points that touch no file are passed over.
-    Disk,
-}
-
-/// An accident at the n-th point that the calling thread passes, whatever its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plan {
-    /// What happens.
-    pub accident: Accident,
-    /// At which point that it can happen at, counted from 1.
-    pub after: u64,
-}
-
-/// The payload of a planned death.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Death {
-    /// Where it happened.
-    pub point: &'static str,
-}
-
-struct Fault {
-    point: String,
-    left: AtomicU64,
-}
-
-/// Whether any thread ever armed a plan: a production process never does, and pays for no more than this.
-static PLANNED: AtomicBool = AtomicBool::new(false);
-
-thread_local! {
-    static PLAN: RefCell<Option<Plan>> = const { RefCell::new(None) };
-}
+/// The points of this program.
+static POINTS: Failpoints = Failpoints::new(VARIABLE);
 
 /// Arms a plan for this thread, or disarms it; gives what was left of the one before.
 pub fn plan(next: Option<Plan>) -> Option<Plan> {
-    if next.is_some() {
-        PLANNED.store(true, Ordering::Relaxed);
-    }
-    PLAN.replace(next)
+    POINTS.plan(next)
 }
 
 /// Dies here, when the environment or the plan says so.
 pub fn point(name: &'static str) {
-    if reached(Accident::Death) {
-        die(name);
-    }
-    static FAULT: OnceLock<Option<Fault>> = OnceLock::new();
-    let fault = FAULT.get_or_init(|| std::env::var(VARIABLE).ok().map(|text| parse(&text)));
-    let Some(fault) = fault.as_ref().filter(|fault| fault.point == name) else { return };
-    if fault.left.fetch_sub(1, Ordering::SeqCst) == 1 {
-        tracing::error!(fault = name, "dying here, because {VARIABLE} says so");
-        std::process::abort();
-    }
+    POINTS.point(name);
 }
 
 /// As [`point`], at a place that touches the disk: it may also fail there.
@@ -95,66 +46,5 @@ pub fn point(name: &'static str) {
 /// # Errors
 /// The planned failure of the disk.
 pub fn disk(name: &'static str) -> io::Result<()> {
-    point(name);
-    if reached(Accident::Disk) { Err(io::Error::from(io::ErrorKind::StorageFull)) } else { Ok(()) }
-}
-
-/// Counts a point at which `accident` can happen; true when it happens here. A plan is used up by that.
-fn reached(accident: Accident) -> bool {
-    PLANNED.load(Ordering::Relaxed)
-        && PLAN.with_borrow_mut(|plan| {
-            let Some(armed) = plan.as_mut().filter(|armed| armed.accident == accident) else { return false };
-            armed.after = armed.after.saturating_sub(1);
-            armed.after == 0 && plan.take().is_some()
-        })
-}
-
-/// Unwinds without a word: the panic hook is for accidents that nobody planned.
-fn die(point: &'static str) -> ! {
-    std::panic::resume_unwind(Box::new(Death { point }))
-}
-
-fn parse(text: &str) -> Fault {
-    let (point, count) = text.split_once(':').unwrap_or((text, "1"));
-    Fault { point: point.to_owned(), left: AtomicU64::new(count.parse().unwrap_or(1).max(1)) }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::Ordering;
-
-    use super::{AFTER_STORE, Accident, BEFORE_STORE, Death, Plan, disk, parse, plan, point};
-
-    #[test]
-    fn a_fault_names_its_point_and_how_often_it_is_passed() {
-        for (text, point, left) in [("after-commit", "after-commit", 1), ("before-send:7", "before-send", 7)] {
-            let fault = parse(text);
-            assert_eq!((fault.point.as_str(), fault.left.load(Ordering::SeqCst)), (point, left));
-        }
-    }
-
-    #[test]
-    fn a_planned_death_comes_at_its_point_and_once() {
-        plan(Some(Plan { accident: Accident::Death, after: 2 }));
-        point(BEFORE_STORE);
-        let died = std::panic::catch_unwind(|| point(AFTER_STORE)).expect_err("it was planned");
-        assert_eq!(died.downcast_ref(), Some(&Death { point: AFTER_STORE }));
-        point(AFTER_STORE);
-        assert_eq!(plan(None), None);
-    }
-
-    #[test]
-    fn a_planned_failure_of_the_disk_passes_over_other_points() {
-        plan(Some(Plan { accident: Accident::Disk, after: 1 }));
-        point(BEFORE_STORE);
-        assert!(disk(BEFORE_STORE).is_err());
-        assert!(disk(BEFORE_STORE).is_ok());
-    }
-
-    #[test]
-    fn a_plan_is_for_one_thread() {
-        plan(Some(Plan { accident: Accident::Disk, after: 1 }));
-        std::thread::spawn(|| assert!(disk(BEFORE_STORE).is_ok())).join().expect("no death there");
-        assert!(disk(BEFORE_STORE).is_err());
-    }
+    POINTS.disk(name)
 }

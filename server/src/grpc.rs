@@ -4,8 +4,13 @@
 mod auth;
 mod consent;
 mod control;
+mod documents;
+mod messages;
+mod metered;
 mod rate;
+mod reconcile;
 mod stream;
+mod submission;
 #[cfg(test)]
 mod tests;
 mod worker_gateway;
@@ -13,76 +18,96 @@ mod worker_gateway;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::TcpListener;
-use std::time::Duration;
 
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::Response;
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
-use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
+use tonic::service::Routes;
+use tower::ServiceBuilder;
 use tower::util::{MapRequestLayer, MapResponseLayer};
 use undertone_proto::DESCRIPTOR;
 use undertone_proto::v1::control_server::ControlServer;
 use undertone_proto::v1::worker_gateway_server::WorkerGatewayServer;
 
 use self::control::Control;
+use self::messages::{MessageGate, MessageLimits};
 use self::rate::RateLayer;
 use self::worker_gateway::Gateway;
+use crate::app::GRACE;
+use crate::connections::{ConnectionLimits, ServedListener};
 use crate::ctx::Ctx;
+use crate::fairness::scope_request;
 use crate::fault;
 use crate::metrics::CallLayer;
-use crate::tls;
 
-/// Most bytes of one message: a header with some thousands of receipts fits.
+/// Most bytes of one message of a recognized caller: a header with some thousands of receipts fits.
 pub(crate) const LARGEST_MESSAGE: usize = 16 << 20;
-/// How often a silent connection is asked whether it lives, and how long it may take to answer.
-pub(crate) const KEEPALIVE: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
 pub(crate) use self::auth::SESSION;
+#[cfg(test)]
+pub(crate) use self::messages::{LARGEST_OF_STRANGER, MESSAGE_RATE, MESSAGE_TIME, RECOGNIZED_BYTES, STRANGER_BYTES};
 
 /// Serves workers and programs until `ctx.shutdown` is cancelled.
 ///
 /// # Errors
-/// When the listener or the certificate cannot be used, or serving ends by itself.
+/// When the listener or the certificate cannot be used.
 pub async fn serve(ctx: &Ctx, listener: TcpListener) -> io::Result<()> {
+    let limits = ConnectionLimits::new(ctx.config.connections, ctx.config.grpc_behind_proxy, true);
+    serve_with(ctx, listener, limits, MessageLimits::default()).await
+}
+
+/// Does the same by other limits.
+pub(crate) async fn serve_with(
+    ctx: &Ctx,
+    listener: TcpListener,
+    limits: ConnectionLimits,
+    messages: MessageLimits,
+) -> io::Result<()> {
+    let router = router(ctx, messages).await?;
+    let tls = ctx.tls.as_ref().map(|shown| shown.handshake(&[b"h2"])).transpose()?;
+    let served = ServedListener { name: "grpc", listener, tls, router, limits };
+    served.serve(ctx.metrics.clone(), ctx.shutdown.clone(), GRACE).await
+}
+
+/// Returns every service, with what is around each call.
+async fn router(ctx: &Ctx, messages: MessageLimits) -> io::Result<Router> {
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<WorkerGatewayServer<Gateway>>().await;
     health.set_serving::<ControlServer<Control>>().await;
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(DESCRIPTOR)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()
-        .map_err(io::Error::other)?;
-    let mut server = attentive().layer((
-        CallLayer::new(ctx.metrics.clone(), methods()?),
-        RateLayer::new(ctx),
-        MapRequestLayer::new(|request: http::Request<_>| {
-            fault::point(fault::RECEIVED);
-            request
-        }),
-        MapResponseLayer::new(|response: http::Response<_>| {
-            fault::point(fault::BEFORE_ANSWER);
-            response
-        }),
-    ));
+    let reflection = described().build_v1().map_err(io::Error::other)?;
+    let reflection_alpha = described().build_v1alpha().map_err(io::Error::other)?;
     let gateway = WorkerGatewayServer::new(Gateway::new(ctx.clone())).max_decoding_message_size(LARGEST_MESSAGE);
     let control = ControlServer::new(Control::new(ctx.clone())).max_decoding_message_size(LARGEST_MESSAGE);
-    let services = server.add_service(health_service).add_service(reflection).add_service(gateway).add_service(control);
-    let listener = tokio::net::TcpListener::from_std(listener)?;
-    let stop = ctx.shutdown.clone();
-    let served = if let Some(shown) = &ctx.tls {
-        let connections = tls::incoming(listener, shown.handshake(&[b"h2"])?, stop.clone());
-        services.serve_with_incoming_shutdown(connections, stop.cancelled_owned()).await
-    } else {
-        let connections = TcpIncoming::from(listener).with_nodelay(Some(true));
-        services.serve_with_incoming_shutdown(connections, stop.cancelled_owned()).await
-    };
-    served.map_err(io::Error::other)
+    let services = Routes::new(health_service)
+        .add_service(reflection)
+        .add_service(reflection_alpha)
+        .add_service(gateway)
+        .add_service(control);
+    let around = ServiceBuilder::new()
+        .layer(CallLayer::new(ctx.metrics.clone(), methods()?))
+        .layer(RateLayer::new(ctx))
+        .layer(from_fn(scope_request))
+        .layer(from_fn_with_state(MessageGate::new(ctx, messages)?, messages::admit))
+        .layer(MapRequestLayer::new(|request: Request| {
+            fault::point(fault::RECEIVED);
+            request
+        }))
+        .layer(MapResponseLayer::new(|response: Response| {
+            fault::point(fault::BEFORE_ANSWER);
+            response
+        }));
+    Ok(services.into_axum_router().layer(around))
 }
 
-/// A server that asks silent connections whether they live.
-fn attentive() -> Server {
-    Server::builder().http2_keepalive_interval(Some(KEEPALIVE)).http2_keepalive_timeout(Some(KEEPALIVE))
+/// Returns what reflection describes. It is served in both versions: many clients, Python's own among them, ask for v1alpha only.
+fn described<'a>() -> tonic_reflection::server::Builder<'a> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(DESCRIPTOR)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
 }
 
 /// Every method there is, as `/package.Service/Method`.

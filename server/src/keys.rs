@@ -1,21 +1,31 @@
 //! The server's own secrets, made at first start and kept in the data folder, readable by its owner only.
+//!
+//! `token.key` and `factor.key` are rings: files of several keys, of which one is in force ([`ring`]). [`live`] reads them again while
+//! the server runs. [`online`] has the keys that sign documents, [`ceremony`] the steps by which a root certifies them.
+
+pub mod ceremony;
+mod live;
+pub mod online;
+pub mod ring;
 
 use std::io::{self, Write as _};
 use std::path::Path;
 
 use ed25519_dalek::{SigningKey, VerifyingKey};
 
+use self::ring::KeyRing;
 use crate::ctx::Random;
 
-/// Signs and checks access tokens (HMAC-SHA-256).
-#[derive(Clone)]
-pub struct TokenKey(pub(crate) [u8; 32]);
+pub use live::{FactorKeys, LiveKeys, TokenKeys};
+pub use online::ServerSigner;
 
-/// Seals the secrets of members' second factors (XChaCha20-Poly1305).
-#[derive(Clone)]
-pub struct FactorKey(pub(crate) [u8; 32]);
+/// The file of the keys of tokens, in the data folder. Removing it ends every access token.
+pub const TOKEN_FILE: &str = "token.key";
+/// The file of the keys under which second factors are stored, in the data folder. Without it no code can be checked, so it belongs
+/// into every backup and to every replica; removing it locks out everybody who has a second factor.
+pub const FACTOR_FILE: &str = "factor.key";
 
-/// The key that signs manifests: `signing.key` in the data folder.
+/// The server's first key: `signing.key` in the data folder. It signs until a root has certified others.
 ///
 /// # Errors
 /// When the file cannot be read or made, or is not 32 bytes of hex.
@@ -23,66 +33,107 @@ pub fn signing_key(data_dir: &Path, random: &Random) -> io::Result<SigningKey> {
     Ok(SigningKey::from_bytes(&read_or_make(&data_dir.join("signing.key"), random)?))
 }
 
-/// The public half of the key that signs manifests, heads and countersignatures; `None` when the data folder has none, and none
-/// is made.
+/// Returns the server's first key; `None` when the data folder has none, and none is made.
+///
+/// # Errors
+/// As [`verifying_key`].
+pub(crate) fn existing_signing_key(data_dir: &Path) -> io::Result<Option<SigningKey>> {
+    Ok(read(&data_dir.join("signing.key"))?.map(|key| SigningKey::from_bytes(&key)))
+}
+
+/// The public half of the server's first key, by which manifests, heads and countersignatures are verified; `None` when the data
+/// folder has none, and none is made.
 ///
 /// # Errors
 /// When the file cannot be read, or is not 32 bytes of hex.
 pub fn verifying_key(data_dir: &Path) -> io::Result<Option<VerifyingKey>> {
-    let path = data_dir.join("signing.key");
-    Ok(read(&path)?.map(|key| SigningKey::from_bytes(&key).verifying_key()))
+    Ok(existing_signing_key(data_dir)?.map(|key| key.verifying_key()))
 }
 
-/// The key of the access tokens: `token.key` in the data folder. Removing the file ends every access token.
+/// Returns the keys of tokens, when a folder has them; none are made.
 ///
 /// # Errors
-/// As [`signing_key`].
-pub fn token_key(data_dir: &Path, random: &Random) -> io::Result<TokenKey> {
-    Ok(TokenKey(read_or_make(&data_dir.join("token.key"), random)?))
+/// As [`read_ring`].
+pub(crate) fn kept_token_keys(data_dir: &Path) -> io::Result<Option<TokenKeys>> {
+    Ok(read_ring(&data_dir.join(TOKEN_FILE))?.map(|ring| TokenKeys(ring.into())))
 }
 
-/// The key under which second factors are stored: `factor.key` in the data folder. Without it no code can be checked, so it
-/// belongs into every backup and to every replica; removing it locks out everybody who has a second factor.
+/// Returns the keys of second factors, when a folder has them; none are made.
 ///
 /// # Errors
-/// As [`signing_key`].
-pub fn factor_key(data_dir: &Path, random: &Random) -> io::Result<FactorKey> {
-    Ok(FactorKey(read_or_make(&data_dir.join("factor.key"), random)?))
+/// As [`read_ring`].
+pub(crate) fn kept_factor_keys(data_dir: &Path) -> io::Result<Option<FactorKeys>> {
+    Ok(read_ring(&data_dir.join(FACTOR_FILE))?.map(|ring| FactorKeys(ring.into())))
 }
 
-/// The key of the access tokens, when a folder has it; none is made.
+/// Reads the keys of a file; `None` when there is no such file.
 ///
 /// # Errors
-/// As [`verifying_key`].
-pub(crate) fn kept_token_key(data_dir: &Path) -> io::Result<Option<TokenKey>> {
-    Ok(read(&data_dir.join("token.key"))?.map(TokenKey))
+/// When the file cannot be read, can be read by others, or holds something else.
+pub(crate) fn read_ring(path: &Path) -> io::Result<Option<KeyRing>> {
+    let Some(text) = read_text(path)? else { return Ok(None) };
+    let ring = KeyRing::parse(&text).map_err(|error| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("{} is not a key file: {error}", path.display()))
+    })?;
+    Ok(Some(ring))
 }
 
-/// The key of second factors, when a folder has it; none is made.
-///
-/// # Errors
-/// As [`verifying_key`].
-pub(crate) fn kept_factor_key(data_dir: &Path) -> io::Result<Option<FactorKey>> {
-    Ok(read(&data_dir.join("factor.key"))?.map(FactorKey))
+fn load_or_make_ring(path: &Path, random: &Random) -> io::Result<KeyRing> {
+    if let Some(ring) = read_ring(path)? {
+        return Ok(ring);
+    }
+    Ok(KeyRing::from_secret(make(path, random)?))
 }
 
 fn read_or_make(path: &Path, random: &Random) -> io::Result<[u8; 32]> {
-    if let Some(key) = read(path)? {
-        return Ok(key);
-    }
+    if let Some(key) = read(path)? { Ok(key) } else { make(path, random) }
+}
+
+fn make(path: &Path, random: &Random) -> io::Result<[u8; 32]> {
     let key = random.bytes();
     write_secret(path, hex::encode(key).as_bytes())?;
     Ok(key)
 }
 
 fn read(path: &Path) -> io::Result<Option<[u8; 32]>> {
+    let Some(text) = read_text(path)? else { return Ok(None) };
+    hex::decode(text.trim()).ok().and_then(|bytes| bytes.try_into().ok()).map(Some).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("{} is not a key: 64 hex digits", path.display()))
+    })
+}
+
+fn read_text(path: &Path) -> io::Result<Option<String>> {
+    check_mode(path)?;
     match std::fs::read_to_string(path) {
-        Ok(text) => hex::decode(text.trim()).ok().and_then(|bytes| bytes.try_into().ok()).map(Some).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidData, format!("{} is not a key: 64 hex digits", path.display()))
-        }),
+        Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Refuses a key that others than its owner can read or write: it may be known to them already.
+#[cfg(unix)]
+fn check_mode(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let mode = match std::fs::metadata(path) {
+        Ok(metadata) => metadata.permissions().mode() & 0o777,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if mode.trailing_zeros() >= 6 {
+        return Ok(());
+    }
+    let path = path.display();
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!("{path} has mode {mode:o}, so other users of this machine can use the key: run `chmod 600 {path}`"),
+    ))
+}
+
+#[cfg(not(unix))]
+fn check_mode(_: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 /// Writes a file that only its owner can read, whole or not at all.
@@ -91,6 +142,11 @@ fn read(path: &Path) -> io::Result<Option<[u8; 32]>> {
 /// When the disk says no.
 pub(crate) fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
     let part = path.with_extension("part");
+    // One that a server left when it died may have been made with another mode.
+    match std::fs::remove_file(&part) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
@@ -133,5 +189,32 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary folder");
         std::fs::write(dir.path().join("signing.key"), "not a key").expect("written");
         assert!(signing_key(dir.path(), &Random::seeded(1)).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn key_that_others_can_read_is_refused_with_the_command() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        use super::LiveKeys;
+
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let random = Random::seeded(1);
+        let read = |name: &str| match name {
+            "signing.key" => signing_key(dir.path(), &random).map(drop),
+            _ => LiveKeys::load(dir.path(), &random).map(drop),
+        };
+        for name in ["signing.key", "token.key", "factor.key"] {
+            read(name).expect("made");
+            let path = dir.path().join(name);
+            for (mode, accepted) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false), (0o620, false)] {
+                std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("the file is ours");
+                let said = read(name).err().map(|error| error.to_string());
+                assert_eq!(said.is_none(), accepted, "{name} {mode:o}");
+                let remedy = format!("chmod 600 {}", path.display());
+                assert!(said.is_none_or(|said| said.contains(&remedy)), "{name} {mode:o}");
+            }
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("the file is ours");
+        }
     }
 }

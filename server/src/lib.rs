@@ -3,15 +3,20 @@
 //! [`build`] makes the whole from a configuration; `main`, the demo and the tests all use it. A face translates, a rule
 //! lives in `service` and asks the policy first, only `service` and `db` know tables.
 
+mod address;
 pub mod auth;
 pub mod backup;
+mod compute;
 pub mod config;
+mod connections;
 pub mod ctx;
 pub mod dashboard;
 pub mod db;
 pub mod demo;
+pub mod doctor;
 pub mod error;
 pub mod exchange;
+mod fairness;
 pub mod fault;
 pub mod grpc;
 pub mod keys;
@@ -21,10 +26,13 @@ mod limits;
 mod matrix;
 pub mod metrics;
 mod nul;
+pub mod outbound;
 mod rate;
 pub mod rest;
 pub mod service;
+pub mod serving;
 pub mod telemetry;
+pub mod terminal;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod tls;

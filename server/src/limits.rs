@@ -3,16 +3,29 @@
 //!
 //! To add a limit: its constant, its test there, a row in the table, a line here.
 
-use undertone_api::approval_key::MOST_OWN_APPROVAL_KEYS;
-use undertone_api::job::transcription;
-use undertone_api::page::PageQuery;
-use undertone_api::signed::MOST_APPROVAL_BYTES;
-use undertone_proto::CHUNK;
+use std::net::Ipv6Addr;
 
-use crate::exchange::{artifact, upload};
+use undertone_api::approval_key::MOST_OWN_APPROVAL_KEYS;
+use undertone_api::id::MemberId;
+use undertone_api::job::dp_sgd::FALSE_REFUSAL;
+use undertone_api::job::transcription;
+use undertone_api::log::witness::{MOST_RECEIPTS, MOST_RESTORATIONS};
+use undertone_api::page::PageQuery;
+use undertone_api::passkey::MOST_PASSKEYS;
+use undertone_api::retirement::LONGEST_REASON;
+use undertone_api::signed::{MOST_APPROVAL_BYTES, server_keys};
+use undertone_proto::CHUNK;
+use uuid::Uuid;
+
+use crate::auth::Door;
+use crate::connections::open_files;
+use crate::exchange::{annotate, artifact, spool, upload};
 use crate::service::notification::credential;
-use crate::service::{challenge, invitation, lease, model, offer, question, reset, round, worker};
-use crate::{auth, backup, ctx, db, grpc, rest, tls};
+use crate::service::{
+    audit_log, challenge, dataset, delivery, invitation, lease, model, offer, question, reset, restoration, round,
+    site_key, worker,
+};
+use crate::{auth, backup, compute, connections, ctx, db, grpc, keys, rest};
 
 const OPERATION: &str = include_str!("../OPERATION.md");
 
@@ -30,35 +43,138 @@ fn rows() -> Vec<(&'static str, String)> {
             "import of answers",
             format!("{}, {} rows", mib(rest::LARGEST_IMPORT), grouped(question::MOST_IMPORTED as u64)),
         ),
-        ("time until an answer begins (REST)", seconds(rest::LONGEST)),
+        ("time until an answer begins (REST, pages, forms), its body's arrival included", seconds(rest::LONGEST)),
         ("requests of a session or key; of an address", "`rates.by_caller`, `rates.by_address` a minute".to_owned()),
         (
             "calls of gRPC of a session or key; of an address; of a worker that has signed in",
             "`rates.by_caller`, `rates.by_address`, `rates.by_worker` a minute".to_owned(),
         ),
+        ("writes of the workers of an organization", "`rates.by_organization` a minute".to_owned()),
         ("page of a list", format!("{} items", PageQuery::MAX)),
-        ("streams of events: of a member", ctx::MOST_STREAMS.to_string()),
-        ("wait of a worker for work, a mean, a file or pools", format!("{} s", offer::LONGEST_WAIT)),
-        ("message of gRPC", mib(grpc::LARGEST_MESSAGE)),
         (
-            "connection of a worker that is silent",
-            format!("{}, and {} to answer", seconds(grpc::KEEPALIVE), seconds(grpc::KEEPALIVE)),
+            "streams of events and watches: of a member; of an organization; from an address; in all",
+            format!(
+                "{}; {}; {}; {}",
+                ctx::MOST_STREAMS,
+                grouped(ctx::MOST_STREAMS_OF_ORGANIZATION.into()),
+                ctx::MOST_STREAMS_OF_ADDRESS,
+                grouped(ctx::MOST_STREAMS_IN_ALL.into())
+            ),
         ),
-        ("handshake of TLS", format!("{}; {} under way", seconds(tls::HANDSHAKE), tls::UNDER_WAY)),
+        ("watched jobs and consortia that are looked at at a time", ctx::LOOKS_AT_A_TIME.to_string()),
+        ("wait of a worker for work, a mean, a file or pools", format!("{} s", offer::LONGEST_WAIT)),
+        (
+            "message of gRPC: of a recognized caller; of a stranger",
+            format!("{}; {}", mib(grpc::LARGEST_MESSAGE), kib(grpc::LARGEST_OF_STRANGER)),
+        ),
+        (
+            "time of a message of gRPC on its way, while the server waits for it",
+            format!("{}, and 1 s for each {}", seconds(grpc::MESSAGE_TIME), kib(grpc::MESSAGE_RATE)),
+        ),
+        (
+            "messages of gRPC under way: of recognized callers, of one; of strangers, of one address",
+            format!(
+                "{}, {}; {}, {}",
+                mib(grpc::RECOGNIZED_BYTES.0),
+                mib(grpc::RECOGNIZED_BYTES.1),
+                mib(grpc::STRANGER_BYTES.0),
+                mib(grpc::STRANGER_BYTES.1)
+            ),
+        ),
+        (
+            "connections of a listener; from one address (IPv6: /64)",
+            "`connections.most`; `connections.by_address`".to_owned(),
+        ),
+        (
+            "files of the process",
+            format!("the most that the system allows; {} are not for connections", open_files::RESERVED_FILES),
+        ),
+        ("handshake of TLS", seconds(connections::HANDSHAKE)),
+        ("head of the first request of a connection, with the preface of HTTP/2", seconds(connections::FIRST_REQUEST)),
+        (
+            "head of a request: over HTTP/1; over HTTP/2",
+            format!("{}; {}", kib(connections::LARGEST_BUFFER), kib(connections::LARGEST_HEAD as usize)),
+        ),
+        ("requests at a time over one HTTP/2 connection", connections::MOST_STREAMS.to_string()),
+        (
+            "connection without a request, until the head of the next; of a caller who was never recognized",
+            format!("{}; {}", seconds(connections::IDLE), seconds(connections::STRANGER_AGE)),
+        ),
+        (
+            "HTTP/2 connection that is silent",
+            format!("{}, and {} to answer", seconds(connections::KEEPALIVE), seconds(connections::KEEPALIVE)),
+        ),
+        ("answer that its client does not read", seconds(connections::UNREAD)),
+        (
+            "bodies of requests under way: of recognized callers, of one address; of strangers, of one address",
+            format!(
+                "{}, {}; {}, {}",
+                mib(connections::RECOGNIZED_BYTES.0),
+                mib(connections::RECOGNIZED_BYTES.1),
+                mib(connections::STRANGER_BYTES.0),
+                mib(connections::STRANGER_BYTES.1)
+            ),
+        ),
+        (
+            "export of a ledger: bytes; written at a time; held for clients that read, of one member; time to be read",
+            format!(
+                "{}; {}, {} for a turn; {}, {}; {} s",
+                gib(spool::LARGEST),
+                spool::MOST_WRITTEN,
+                seconds(spool::LONGEST_WAIT),
+                spool::MOST_HELD,
+                spool::MOST_OF_MEMBER,
+                grouped(spool::LONGEST_READ.as_secs())
+            ),
+        ),
+        (
+            "wrong attempts in 15 minutes: of an e-mail; of a code, in a day; from an address; from an IPv6 /48",
+            [
+                Door::Email(String::new()),
+                Door::Code(MemberId(Uuid::nil())),
+                Door::DailyCodes(MemberId(Uuid::nil())),
+                Door::Address(Ipv6Addr::LOCALHOST.into()),
+                Door::Prefix(Ipv6Addr::LOCALHOST.into()),
+            ]
+            .map(|door| door.most().to_string())
+            .join("; ")
+            .replacen("; 20", ", 20", 1),
+        ),
         ("vector", format!("what the job's model says; {vector}")),
+        (
+            "L2 norm of a vector with noise",
+            format!("what clip, noise, batch and steps of its job allow, but for a chance of {FALSE_REFUSAL:e}"),
+        ),
         (
             "vectors on their way in",
             format!(
-                "{} in memory, {} of each, {} long once it is {}; {} unpacked at a time",
+                "{} in memory, {} of an organization's, {} of each, {} long once it is {}; {} unpacked at a time",
                 mib(upload::ROOM),
+                mib(upload::ROOM_OF_ORGANIZATION),
                 mib(upload::MOST_HELD),
                 seconds(upload::LONGEST_HELD),
                 kib(upload::SEGMENT),
                 upload::UNPACKED_AT_A_TIME
             ),
         ),
+        (
+            "vectors that wait to be unpacked; of one organization; how long",
+            format!(
+                "{}; {}; {}",
+                upload::UNPACKING_WAITS.0,
+                upload::UNPACKING_WAITS.1,
+                seconds(upload::UNPACKING.patience)
+            ),
+        ),
+        ("pools of questions that are read", format!("{} in memory", mib(annotate::ROOM))),
         ("unfinished upload", hours(upload::EXPIRY)),
         ("file of a job", format!("{}; {} files", gib(artifact::MAX_SIZE), grouped(artifact::MAX_FILES))),
+        (
+            "files of a job; of all jobs that an organization leads",
+            "`store.job_gib`; `store.organization_gib`".to_owned(),
+        ),
+        ("files of a job that was refused, failed or cancelled", "`store.unfinished_days`".to_owned()),
+        ("datasets of a worker", grouped(dataset::MOST_DATASETS)),
         (
             "job of transcription: recognizers; words of a vocabulary; characters of one; dummies to be expected",
             format!(
@@ -73,6 +189,14 @@ fn rows() -> Vec<(&'static str, String)> {
             "signed approval; approval keys of a member",
             format!("{} KiB; {}", MOST_APPROVAL_BYTES >> 10, MOST_OWN_APPROVAL_KEYS),
         ),
+        (
+            "passkeys of a member; challenge of a passkey",
+            format!("{MOST_PASSKEYS}; {} minutes, once", auth::passkey::LIFETIME.whole_minutes()),
+        ),
+        (
+            "security notices that wait for e-mail or webhook; attempts at one",
+            format!("{}; {}", grouped(delivery::MOST_WAITING), delivery::MOST_ATTEMPTS),
+        ),
         ("announcements of credentials to a site, in an answer", credential::MOST_NOTICES.to_string()),
         ("lease", format!("{} s without a word", lease::SECONDS)),
         (
@@ -84,7 +208,23 @@ fn rows() -> Vec<(&'static str, String)> {
                 challenge::MOST
             ),
         ),
-        ("session of a member; access token", "`session_days`; `access_minutes`".to_owned()),
+        (
+            "session of a member; access token",
+            "`session_days` without use, `session_most_days` in all; `access_minutes`".to_owned(),
+        ),
+        (
+            "proof of identity for making credentials and changing access",
+            format!("{} minutes", auth::FRESH.whole_minutes()),
+        ),
+        ("reason of a retirement, a write-off or a restoration", format!("{LONGEST_REASON} characters")),
+        (
+            "audit entries; workers with their keys, that get their leaves in one transaction",
+            format!("{}; {}", audit_log::AT_ONCE, site_key::AT_ONCE),
+        ),
+        (
+            "receipts, and jobs, that a site gives back at a time; restorations in one answer to a site",
+            format!("{MOST_RECEIPTS}, {}; {MOST_RESTORATIONS}", restoration::MOST_PARTS),
+        ),
         (
             "enrolment token; invitation; reset link",
             format!(
@@ -104,10 +244,31 @@ fn rows() -> Vec<(&'static str, String)> {
             ),
         ),
         (
+            "writing transactions that wait; of one organization",
+            format!("{}; {}", grouped(db::MOST_WAITING.0 as u64), db::MOST_WAITING.1),
+        ),
+        (
             "connections of a server to PostgreSQL",
             format!("1 that writes, {} beside it, {} that read", db::BESIDE, db::READERS),
         ),
-        ("passwords hashed at a time", format!("{}, of {} MiB each", auth::AT_A_TIME, auth::MEMORY_KIB >> 10)),
+        (
+            "computations of privacy loss: at a time; that wait, of one organization; for a turn; results of each kind that are kept",
+            format!(
+                "{}; {}, {}; {}; {}",
+                compute::AT_A_TIME,
+                compute::MOST_WAITING.0,
+                compute::MOST_WAITING.1,
+                seconds(compute::PATIENCE),
+                grouped(compute::MOST_KEPT as u64)
+            ),
+        ),
+        (
+            "passwords hashed at a time; that wait",
+            format!("{}, of {} MiB each; {}", auth::AT_A_TIME, auth::MEMORY_KIB >> 10, auth::MOST_WAITING),
+        ),
+        ("certified keys of a server", keys::online::MOST_ONLINE_KEYS.to_string()),
+        ("certificate of a key with its introduction, in a signature", kib(server_keys::MOST_CHAIN_BYTES)),
+        ("keys in one file of keys", keys::ring::MOST_KEYS.to_string()),
         ("passphrase of a backup", format!("at least {} characters", backup::SHORTEST_PASSPHRASE)),
     ]
 }
@@ -153,6 +314,12 @@ fn no_row_of_the_table_is_unknown() {
     for (what, _) in documented() {
         assert!(known.iter().any(|(of, _)| *of == what), "`{what}` is in OPERATION.md and not in limits.rs");
     }
+}
+
+/// A statement of a restoration and a retirement have their limits in two places.
+#[test]
+fn every_stated_reason_is_as_long() {
+    assert_eq!(restoration::LONGEST_REASON, LONGEST_REASON);
 }
 
 #[test]

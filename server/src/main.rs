@@ -1,13 +1,14 @@
 //! `undertone-server`: the command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use undertone_server::ctx::{Clock, Random};
-use undertone_server::service::setup;
+use undertone_server::service::{restoration, setup};
+use undertone_server::serving::ServingLock;
 use undertone_server::verify::command;
-use undertone_server::{Config, Ctx, backup, build, config, metrics, telemetry};
+use undertone_server::{Config, Ctx, backup, build, config, doctor, metrics, telemetry, terminal};
 
 /// Exit status of an examination that found something: 1 is for what could not be done.
 const UNSOUND: u8 = 2;
@@ -38,13 +39,29 @@ enum Command {
     Backup(backup::command::Options),
     /// Make a server of a backup, in an empty data folder, database and store, and examine its ledger.
     Restore(backup::command::Restoring),
+    /// State that the database was put back to an earlier state by other means than `restore`, such as point-in-time recovery. Run it
+    /// before the server starts on that database: the sites then give back the receipts that it lacks.
+    StateRestoration {
+        /// The reason, stated to every site: 1 to 500 characters.
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+    },
     /// Show the configuration in force and where each value comes from; secrets are masked.
     Config(Shown),
     /// Examine the whole ledger, in the database or in a bundle: every chain, signature, head, price and sum. Writes nothing.
     Verify(command::Options),
+    /// Examine what this server needs, from its configuration to its alarms, and name a remedy for each fault. Works beside the
+    /// running server. The exit status is 1 when a check failed.
+    Doctor(doctor::DoctorOptions),
     /// What concerns the ledger.
     #[command(subcommand)]
     Ledger(Ledger),
+    /// Let an operator in when none can sign in. Logged, and announced to the operators.
+    #[command(subcommand)]
+    Operator(terminal::OperatorCommand),
+    /// Replace the server's keys: those of tokens, of second factors and of signatures.
+    #[command(subcommand)]
+    Keys(terminal::keys::KeysCommand),
 }
 
 #[derive(clap::Args)]
@@ -87,6 +104,10 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    // Before the configuration is read, whose mistakes are findings too.
+    if let Command::Doctor(options) = &arguments.command {
+        return Ok(examine(arguments.config.as_deref(), options).await);
+    }
     let built_in = match &arguments.command {
         Command::Demo(_) => undertone_server::demo::built_in(),
         _ => Config::default(),
@@ -97,14 +118,21 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
     let _traces = telemetry::start(&config.log)?;
     match arguments.command {
         Command::Serve => {
+            let mut lock = ServingLock::take(&config)?;
             let app = build(config, Clock::system(), Random::system()).await?;
+            lock.describe(&app.ctx.addresses.http)?;
             stop_when_told(app.ctx.clone());
             println!("Undertone is at {}", app.ctx.addresses.http);
             if let Some(link) = setup::operator_link(&app.ctx).await? {
-                println!("Nobody runs this server yet. Become its operator, once, within 7 days:\n    {link}");
+                let place = terminal::announce_first_link(&app.ctx.config.data_dir, &link)?;
+                println!(
+                    "This server has no operator yet. Its first operator comes in by a link, once, within 7 days:\n    {place}"
+                );
             }
             app.serve().await?;
         }
+        Command::Operator(command) => println!("{}", terminal::run(config, &command).await?),
+        Command::Keys(command) => println!("{}", terminal::keys::run(&config, &command).await?),
         Command::Demo(options) => Box::pin(undertone_server::demo::run(options, config, stop_when_told)).await?,
         Command::Certificate(Certificate::Verify(options)) => {
             let verdict = undertone_server::service::certificate::command::run(&options)?;
@@ -140,8 +168,17 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
                 return Ok(ExitCode::from(UNSOUND));
             }
             println!(
-                "The server is restored to this state. A site that saw a later head lets nothing out to it and says so: \
-                 see `undertone-worker ledger alarm show`."
+                "The server is restored to this state, and its log states that. Each site gives back the receipts that this state \
+                 lacks when it next reaches the server; until then its datasets take part in no new job."
+            );
+        }
+        Command::StateRestoration { reason } => {
+            let _lock = ServingLock::take(&config)?;
+            let stated = restoration::command(&config, &reason).await?;
+            println!(
+                "The log states that it was put back to {} entries. Start the server: each site gives back the receipts that this \
+                 state lacks when it next reaches the server.",
+                stated.size
             );
         }
         Command::Verify(options) => {
@@ -151,6 +188,8 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
                 return Ok(ExitCode::from(UNSOUND));
             }
         }
+        // Done above.
+        Command::Doctor(_) => {}
         Command::Ledger(Ledger::Export { file }) => {
             let changed = command::export(&config, &file).await?;
             println!("The ledger is in {}.", file.display());
@@ -161,6 +200,17 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Examines the server of a configuration and prints the results.
+async fn examine(file: Option<&Path>, options: &doctor::DoctorOptions) -> ExitCode {
+    let report = doctor::run(file, &Clock::system()).await;
+    if options.json {
+        println!("{:#}", report.to_json());
+    } else {
+        println!("{report}");
+    }
+    if report.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Stops the server when the terminal (or whatever started it) says so.

@@ -7,6 +7,7 @@
 
 mod calls;
 mod figures;
+mod limit;
 mod listener;
 mod process;
 #[cfg(test)]
@@ -27,9 +28,11 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::ctx::Ctx;
+use crate::fairness::QueueTimings;
 
 pub use calls::CallLayer;
 pub use figures::Figures;
+pub use limit::Limit;
 pub use listener::{render, serve, table};
 
 /// Upper bounds of the buckets, in seconds: from a read of a row to a long poll.
@@ -76,11 +79,18 @@ pub struct Transactions {
     durations: Durations<Ended>,
     retries: Family<Written, Counter>,
     statements: Family<Written, Counter>,
+    queues: QueueTimings,
 }
 
 impl Default for Transactions {
     fn default() -> Self {
-        Self { waits: durations(), durations: durations(), retries: Family::default(), statements: Family::default() }
+        Self {
+            waits: durations(),
+            durations: durations(),
+            retries: Family::default(),
+            statements: Family::default(),
+            queues: QueueTimings::default(),
+        }
     }
 }
 
@@ -99,6 +109,11 @@ impl Transactions {
         self.statements.get_or_create(&Written { name }).get()
     }
 
+    /// Returns what is counted of turns; other queues than the database's count there, too.
+    pub(crate) const fn queues(&self) -> &QueueTimings {
+        &self.queues
+    }
+
     /// One is tried again.
     pub(crate) fn retried(&self, name: &'static str) {
         self.retries.get_or_create(&Written { name }).inc();
@@ -114,6 +129,7 @@ struct Parts {
     requests: Durations<Requested>,
     calls: Durations<Called>,
     turned_away: Counter,
+    limits: Family<limit::LimitLabel, Counter>,
     transactions: Transactions,
     figures: Mutex<Option<(Instant, Figures)>>,
 }
@@ -126,6 +142,10 @@ impl Metrics {
             requests,
             calls,
             turned_away: Counter::default(),
+            limits: Limit::ALL.into_iter().fold(Family::default(), |limits, limit| {
+                drop(limits.get_or_create(&limit::LimitLabel { limit: limit.label() }));
+                limits
+            }),
             transactions,
             figures: Mutex::default(),
         }))
@@ -139,6 +159,8 @@ impl Metrics {
         drop(calls.get_or_create(&Called { method: String::new(), code: "ok" }));
         transactions.ended("", true, Duration::ZERO, Duration::ZERO, 0);
         transactions.retried("");
+        transactions.queues.waited("", "", Duration::ZERO);
+        transactions.queues.refused("", "", "");
         all
     }
 
@@ -147,10 +169,26 @@ impl Metrics {
         self.0.turned_away.inc();
     }
 
+    /// Returns what is counted of turns.
+    pub(crate) fn queues(&self) -> QueueTimings {
+        self.0.transactions.queues.clone()
+    }
+
+    /// Counts that a limit was reached.
+    pub(crate) fn reach(&self, limit: Limit) {
+        self.0.limits.get_or_create(&limit::LimitLabel { limit: limit.label() }).inc();
+    }
+
+    /// Returns how often a limit was reached.
+    #[cfg(test)]
+    pub(crate) fn reached(&self, limit: Limit) -> u64 {
+        self.0.limits.get_or_create(&limit::LimitLabel { limit: limit.label() }).get()
+    }
+
     /// Everything that was counted, by its names.
     fn registry(&self) -> Registry {
         let mut all = Registry::with_prefix("undertone");
-        let Parts { requests, calls, turned_away, transactions, .. } = &*self.0;
+        let Parts { requests, calls, turned_away, limits, transactions, .. } = &*self.0;
         let seconds = || Unit::Seconds;
         all.register_with_unit(
             "http_request_duration",
@@ -168,6 +206,11 @@ impl Metrics {
             "requests_turned_away",
             "Requests and calls turned away (429, `RESOURCE_EXHAUSTED`) because their caller sends more than `rates` allows",
             turned_away.clone(),
+        );
+        all.register(
+            "limits_reached",
+            "Connections, requests, calls and answers that were refused, closed or cut off by a limit, by limit",
+            limits.clone(),
         );
         all.register_with_unit(
             "transaction_wait",
@@ -191,6 +234,7 @@ impl Metrics {
             "Statements of writing transactions, without those that begin and end them, by name",
             transactions.statements.clone(),
         );
+        transactions.queues.register(&mut all);
         all
     }
 }

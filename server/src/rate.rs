@@ -3,7 +3,7 @@
 //! are empty, and say when to come again. Each replica counts for itself. To count by something else: a map of buckets here.
 
 use std::hash::Hash;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,9 +15,10 @@ use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
 use http::{HeaderMap, header};
 use sha2::{Digest as _, Sha256};
-use undertone_api::id::WorkerId;
+use undertone_api::id::{OrganizationId, WorkerId};
 
 use crate::config::RateConfig;
+use crate::connections::network_of;
 
 /// Buckets that are kept before the full ones are forgotten; of more, twice as many as were in use the last time.
 const MANY: usize = 50_000;
@@ -33,13 +34,13 @@ pub(crate) struct Rates {
 impl Rates {
     /// Full buckets.
     pub(crate) fn new(rates: RateConfig) -> Self {
-        let RateConfig { by_caller, by_address, by_worker } = rates;
+        let RateConfig { by_caller, by_address, by_worker, .. } = rates;
         Self { callers: Buckets::of(by_caller), addresses: Buckets::of(by_address), workers: Buckets::of(by_worker) }
     }
 
     /// How long a caller that nobody has recognized yet has to wait, if they have to.
     pub(crate) fn wait(&self, address: IpAddr, headers: &HeaderMap) -> Option<Duration> {
-        let address = network(address);
+        let address = network_of(address);
         let by_address = self.addresses.as_ref().and_then(|buckets| buckets.wait(&address));
         by_address.or_else(|| self.callers.as_ref()?.wait(&caller(address, headers)))
     }
@@ -47,6 +48,22 @@ impl Rates {
     /// How long a worker that has signed in has to wait, if it has to. Many of them may be behind one address, which is not counted.
     pub(crate) fn wait_of_worker(&self, worker: WorkerId) -> Option<Duration> {
         self.workers.as_ref()?.wait(&worker)
+    }
+}
+
+/// The buckets of what the workers of organizations write.
+#[derive(Clone)]
+pub(crate) struct OrganizationRates(Option<Arc<Buckets<OrganizationId>>>);
+
+impl OrganizationRates {
+    /// Full buckets.
+    pub(crate) fn new(rates: RateConfig) -> Self {
+        Self(Buckets::of(rates.by_organization))
+    }
+
+    /// Counts one write. Returns how long its organization has to wait, if it has to.
+    pub(crate) fn wait(&self, organization: OrganizationId) -> Option<Duration> {
+        self.0.as_ref()?.wait(&organization)
     }
 }
 
@@ -85,28 +102,24 @@ fn caller(address: IpAddr, headers: &HeaderMap) -> [u8; 32] {
     }
 }
 
-/// An address, or the 64 bits of one that are given to a customer as a whole.
-fn network(address: IpAddr) -> IpAddr {
-    // On a socket of version 6, addresses of version 4 come as `::ffff:a.b.c.d`: their first 64 bits are all the same.
-    match address.to_canonical() {
-        IpAddr::V4(address) => IpAddr::V4(address),
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
     use std::time::{Duration, Instant};
 
     use http::{HeaderMap, HeaderValue, header};
-    use undertone_api::id::WorkerId;
+    use undertone_api::id::{OrganizationId, WorkerId};
     use uuid::Uuid;
 
-    use super::{Buckets, MANY, Rates, network};
+    use super::{Buckets, MANY, OrganizationRates, Rates};
     use crate::config::RateConfig;
+    use crate::connections::network_of;
 
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn limits(by_caller: u32, by_address: u32, by_worker: u32) -> RateConfig {
+        RateConfig { by_caller, by_address, by_worker, ..RateConfig::default() }
+    }
 
     fn named(key: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -129,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_minutes_worth_is_answered_at_once_and_one_more_is_told_when_to_come_again() {
-        let rates = Rates::new(RateConfig { by_caller: 60, by_address: 240, by_worker: 120 });
+        let rates = Rates::new(limits(60, 240, 120));
         let (least, most, wait) = emptied(60, || rates.wait(HERE, &named("one")));
         assert!(least <= 60 && most >= 60, "{least} to {most}");
         assert!(!wait.is_zero() && wait <= Duration::from_secs(1), "one a second: {wait:?}");
@@ -141,8 +154,20 @@ mod tests {
     }
 
     #[test]
+    fn organization_beyond_its_writes_waits_and_others_do_not() {
+        let rates = OrganizationRates::new(RateConfig { by_organization: 60, ..RateConfig::default() });
+        let organization = |number| OrganizationId(Uuid::from_u128(number));
+        let (least, most, wait) = emptied(60, || rates.wait(organization(1)));
+        assert!(least <= 60 && most >= 60, "{least} to {most}");
+        assert!(!wait.is_zero() && wait <= Duration::from_secs(1), "one a second: {wait:?}");
+        assert_eq!(rates.wait(organization(2)), None);
+        let rates = OrganizationRates::new(RateConfig { by_organization: 0, ..RateConfig::default() });
+        assert!((0..10_000).all(|_| rates.wait(organization(1)).is_none()), "zero is no limit");
+    }
+
+    #[test]
     fn who_invents_names_has_but_one_address_and_of_version_6_but_one_network() {
-        let rates = Rates::new(RateConfig { by_caller: 60, by_address: 60, by_worker: 60 });
+        let rates = Rates::new(limits(60, 60, 60));
         let address = |last: u128| IpAddr::from(std::net::Ipv6Addr::from_bits((0x2001_0db8 << 96) + last));
         let count = std::cell::Cell::new(0_u128);
         let (_, most, _) = emptied(60, || {
@@ -157,8 +182,8 @@ mod tests {
     fn addresses_of_version_4_are_told_apart_on_a_socket_of_version_6() {
         let plain = |last| std::net::Ipv4Addr::new(192, 0, 2, last);
         let mapped = |last| IpAddr::from(plain(last).to_ipv6_mapped());
-        assert_eq!(network(mapped(1)), IpAddr::from(plain(1)));
-        let rates = Rates::new(RateConfig { by_caller: 60, by_address: 60, by_worker: 60 });
+        assert_eq!(network_of(mapped(1)), IpAddr::from(plain(1)));
+        let rates = Rates::new(limits(60, 60, 60));
         let (_, most, _) = emptied(60, || rates.wait(mapped(1), &named("one")));
         assert!(most >= 60);
         assert_eq!(rates.wait(mapped(2), &named("two")), None, "another address has a bucket of its own");
@@ -166,7 +191,7 @@ mod tests {
 
     #[test]
     fn two_hundred_workers_behind_one_address_do_not_count_against_it_or_one_another() {
-        let rates = Rates::new(RateConfig { by_caller: 60, by_address: 60, by_worker: 60 });
+        let rates = Rates::new(limits(60, 60, 60));
         for number in 0..200 {
             for _ in 0..60 {
                 assert_eq!(rates.wait_of_worker(WorkerId(Uuid::from_u128(number))), None, "worker {number}");
@@ -179,7 +204,7 @@ mod tests {
     /// came of it, the mean, a figure, the log and its proofs, beside the renewal of its lease, it makes about 600 in a second.
     #[test]
     fn what_is_built_in_is_more_than_a_worker_ever_sends() {
-        let RateConfig { by_caller, by_address, by_worker } = RateConfig::default();
+        let RateConfig { by_caller, by_address, by_worker, .. } = RateConfig::default();
         let (calls_a_round, rounds_a_second) = (6, 100);
         assert!(by_worker / 60 > calls_a_round * rounds_a_second);
         assert!(by_worker > by_address && by_address > by_caller);
@@ -201,7 +226,7 @@ mod tests {
 
     #[test]
     fn zero_is_no_limit() {
-        let rates = Rates::new(RateConfig { by_caller: 0, by_address: 0, by_worker: 0 });
+        let rates = Rates::new(limits(0, 0, 0));
         assert!((0..10_000).all(|_| rates.wait(HERE, &HeaderMap::new()).is_none()));
         assert!((0..10_000).all(|_| rates.wait_of_worker(WorkerId(Uuid::from_u128(1))).is_none()));
     }

@@ -33,12 +33,14 @@ mod oidc;
 mod once;
 pub mod openapi;
 mod organization;
+mod passkey;
 mod plan;
 pub mod problem;
 mod question;
 mod rate;
 mod reference;
 mod report;
+mod retirement;
 mod schema;
 mod session;
 #[cfg(test)]
@@ -53,12 +55,25 @@ use utoipa_axum::routes;
 
 use crate::ctx::Ctx;
 
+pub(crate) use self::health::probe::write_file as write_probe_file;
+
 /// The addresses below `/api/v1`.
 fn table() -> OpenApiRouter<Ctx> {
     OpenApiRouter::new()
         .routes(routes!(session::sign_in, session::sign_out))
         .routes(routes!(session::finish))
         .routes(routes!(session::refresh))
+        .routes(routes!(session::prove))
+        .routes(routes!(passkey::sign_in))
+        .routes(routes!(passkey::sign_in_challenge))
+        .routes(routes!(passkey::list, passkey::create))
+        .routes(routes!(passkey::challenge))
+        .routes(routes!(passkey::remove))
+        .routes(routes!(retirement::list_accounts))
+        .routes(routes!(retirement::retire_account))
+        .routes(routes!(retirement::restore_account))
+        .routes(routes!(member::operator_links))
+        .routes(routes!(member::withdraw_operator))
         .routes(routes!(me::show))
         .routes(routes!(notification::list))
         .routes(routes!(notification::unread))
@@ -87,13 +102,23 @@ fn table() -> OpenApiRouter<Ctx> {
         .routes(routes!(organization::show))
         .routes(routes!(organization::members))
         .routes(routes!(member::assign, member::remove))
+        .routes(routes!(member::confirm_address))
         .routes(routes!(organization::invitations))
         .routes(routes!(member::withdraw))
         .routes(routes!(organization::workers, organization::enrol))
+        .routes(routes!(retirement::retire_worker))
+        .routes(routes!(retirement::restore_worker))
+        .routes(routes!(retirement::write_off_worker))
+        .routes(routes!(retirement::replace_worker))
+        .routes(routes!(retirement::list_retired_members))
+        .routes(routes!(retirement::retire_member))
+        .routes(routes!(retirement::restore_member))
         .routes(routes!(consortium::list, consortium::found))
         .routes(routes!(consortium::show, consortium::edit))
         .routes(routes!(consortium::overlap, consortium::attest))
         .routes(routes!(consortium::organizations))
+        .routes(routes!(retirement::retire_organization))
+        .routes(routes!(retirement::restore_organization))
         .routes(routes!(member::over, member::add_over))
         .routes(routes!(member::assign_over))
         .routes(routes!(consortium::invitations))

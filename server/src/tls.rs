@@ -2,11 +2,10 @@
 //! followed by the next only after they were told of it, and the operator can name the one that will follow theirs.
 //!
 //! [`Shown`] is what connections get: it looks at the files again every minute and at SIGHUP, and goes on with what it has when
-//! they cannot be used. Connections that are open stay as they are. `generated` keeps the files of a generated certificate,
-//! `incoming` does the handshakes of the workers' gateway.
+//! they cannot be used. Connections that are open stay as they are. `generated` keeps the files of a generated certificate.
 
 mod generated;
-mod incoming;
+mod inspect;
 #[cfg(test)]
 mod tests;
 
@@ -26,10 +25,9 @@ use time::OffsetDateTime;
 
 use crate::config::Config;
 use crate::ctx::Ctx;
+use crate::service::audit_log;
 
-pub use incoming::incoming;
-#[cfg(test)]
-pub(crate) use incoming::{HANDSHAKE, UNDER_WAY};
+pub(crate) use inspect::{CertificateView, inspect};
 
 /// How often the files are looked at.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
@@ -239,6 +237,8 @@ pub async fn keep(ctx: &Ctx) -> io::Result<()> {
         ctx.shutdown.cancelled().await;
         return Ok(());
     };
+    // A certificate may have been replaced while the server did not run.
+    note(ctx, shown).await;
     #[cfg(unix)]
     let mut told = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?;
     loop {
@@ -255,8 +255,16 @@ pub async fn keep(ctx: &Ctx) -> io::Result<()> {
             Ok(false) => {}
             Ok(true) => {
                 tracing::info!(tls.fingerprint = shown.fingerprint(), "another certificate is shown from now on");
+                note(ctx, shown).await;
             }
             Err(error) => tracing::error!(%error, "the certificate's files cannot be used: the one in force stays"),
         }
+    }
+}
+
+/// Notes a new certificate in the audit log. A database that does not answer ends no connection.
+async fn note(ctx: &Ctx, shown: &Shown) {
+    if let Err(error) = audit_log::note_certificate(ctx, &shown.fingerprint()).await {
+        tracing::error!(error = &error as &dyn std::error::Error, "the audit log does not have the new certificate");
     }
 }

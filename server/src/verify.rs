@@ -15,8 +15,9 @@ use std::collections::BTreeMap;
 
 use ed25519_dalek::VerifyingKey;
 use undertone_api::log::bundle::{FORMAT, Line, Scope, VERSION};
+use undertone_api::log::leaf::AuditRecord;
 use undertone_api::log::{Frontier, Hash, Leaf, from_hex, leaf_hash};
-use undertone_api::signed::{Head, Signed, key_id, public_key};
+use undertone_api::signed::{Head, Restoration, Signed, key_id, public_key};
 use uuid::Uuid;
 
 use account::Account;
@@ -49,6 +50,10 @@ pub struct Examiner {
     diverged: bool,
     /// Number of leaves that signed heads cover.
     covered: u64,
+    /// The audit entry that must come next: position and digest.
+    sealed: Option<(u64, String)>,
+    /// The restoration whose statement must come next: position, digest, and root of the leaves before it.
+    stated: Option<(u64, String, String)>,
     /// The commit whose receipt must come next.
     unpaid: Option<(u64, Leaf)>,
     manifests: Manifests,
@@ -68,6 +73,8 @@ impl Examiner {
             frontier: Frontier::default(),
             diverged: false,
             covered: 0,
+            sealed: None,
+            stated: None,
             unpaid: None,
             manifests: Manifests::default(),
             sites: Sites::default(),
@@ -84,6 +91,12 @@ impl Examiner {
     pub fn line(&mut self, line: &Line) {
         if !matches!(line, Line::Receipt { .. }) {
             self.unpaid_commit();
+        }
+        if !matches!(line, Line::Restoration { .. }) {
+            self.unstated_restoration();
+        }
+        if !matches!(line, Line::Audit { .. }) {
+            self.missing_entry();
         }
         match line {
             Line::Bundle { format, version, server_key, scope, .. } => {
@@ -104,6 +117,8 @@ impl Examiner {
             Line::Leaf { position, content } => self.leaf(*position, content),
             Line::Withheld { position, hash } => self.withheld(*position, hash),
             Line::Receipt { receipt, countersignature } => self.receipt(receipt, countersignature),
+            Line::Restoration { statement } => self.restoration(statement),
+            Line::Audit { salt, content } => self.audit(salt, content),
             Line::Head { head } => self.head(head),
             Line::Account { account, balance, in_the_clear, entries, head } => {
                 let claim = account::Claim { balance, in_the_clear: *in_the_clear, entries: *entries, head };
@@ -132,6 +147,8 @@ impl Examiner {
     /// Ends the examination: what should have come and did not.
     pub fn finish(mut self) -> Report {
         self.unpaid_commit();
+        self.unstated_restoration();
+        self.missing_entry();
         let (size, covered) = (self.frontier.size(), self.covered);
         if self.server_key.is_none() {
             self.found("the beginning", "nothing says whose ledger this is");
@@ -159,6 +176,9 @@ impl Examiner {
         }
         for (id, what) in missing {
             self.found(format!("account {id}"), what);
+        }
+        for (id, what) in self.sites.unlike_logged() {
+            self.found(format!("worker {id}"), what);
         }
         self.report.leaves = size;
         self.report.root = hex::encode(self.frontier.root());
@@ -197,6 +217,7 @@ impl Examiner {
     }
 
     fn leaf(&mut self, position: u64, content: &str) {
+        let root_before = if content.contains("\"restoration\"") { self.frontier.root() } else { [0; 32] };
         if !self.grow(position, leaf_hash(content.as_bytes())) {
             return;
         }
@@ -205,6 +226,19 @@ impl Examiner {
             Err(error) => return self.found(format!("position {position}"), error.to_string()),
         };
         let (place, replayed) = match &leaf {
+            Leaf::Restoration(record) => {
+                self.stated = Some((position, record.statement.clone(), hex::encode(root_before)));
+                return;
+            }
+            Leaf::Audit(record) => {
+                self.sealed = Some((position, record.digest.clone()));
+                return;
+            }
+            Leaf::WorkerKey(record) => {
+                self.report.keys += 1;
+                let place = format!("event {} of the key of worker {}", record.number, record.worker);
+                (place, self.sites.log_key(record))
+            }
             Leaf::Account(began) => {
                 let place = format!("account {}", began.account);
                 if self.accounts.contains_key(&began.account) {
@@ -328,11 +362,53 @@ impl Examiner {
         let Some((position, leaf)) = self.unpaid.take() else {
             return self.found(format!("receipt {}", receipt.digest()), "it follows no commit");
         };
-        let account = self.accounts.get(&leaf.account());
+        let account = leaf.account().and_then(|id| self.accounts.get(&id));
         let judged = self.sites.take(receipt, countersignature, &key, (position, &leaf), account, &self.manifests);
         match judged {
             Ok(()) => self.report.receipts += 1,
             Err(Finding { place, what }) => self.found(place, what),
+        }
+    }
+
+    fn restoration(&mut self, statement: &Signed) {
+        let Some(key) = self.key() else { return };
+        let Some((position, digest, root)) = self.stated.take() else {
+            return self.found(format!("restoration {}", statement.digest()), "it follows no leaf of a restoration");
+        };
+        let place = format!("the restoration at position {position}");
+        match statement.open::<Restoration>(&key) {
+            Err(error) => self.found(place, error.to_string()),
+            Ok(document) if statement.digest() != digest || document.server != key_id(&key) => {
+                self.found(place, "its statement is another one than the leaf names");
+            }
+            Ok(document) if (document.size, &document.root) != (position, &root) => {
+                self.found(place, "it states another log than the leaves before it");
+            }
+            Ok(_) => self.report.restorations += 1,
+        }
+    }
+
+    fn audit(&mut self, salt: &str, content: &str) {
+        let Some((position, digest)) = self.sealed.take() else {
+            return self.found("an audit entry", "it follows no leaf of an audit entry");
+        };
+        let commitment = hex::decode(salt).map(|salt| AuditRecord::commit(&salt, content));
+        if commitment.is_ok_and(|commitment| commitment == digest) {
+            self.report.audit_entries += 1;
+        } else {
+            self.found(format!("the audit entry at position {position}"), "it is not what was written");
+        }
+    }
+
+    fn missing_entry(&mut self) {
+        if let Some((position, _)) = self.sealed.take() {
+            self.found(format!("the audit entry at position {position}"), "it is missing");
+        }
+    }
+
+    fn unstated_restoration(&mut self) {
+        if let Some((position, ..)) = self.stated.take() {
+            self.found(format!("the restoration at position {position}"), "its signed statement is missing");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Who is calling: a proven identity with everything that the policy asks, read anew for each request.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use undertone_api::api_key::KeyScope;
 use undertone_api::id::{ApiKeyId, ConsortiumId, MemberId, OrganizationId, SessionId};
@@ -28,9 +28,28 @@ pub struct Actor {
     /// Every consortium in which the member stands, through a role in it or in one of its organizations, with its
     /// organizations.
     pub consortia: BTreeMap<ConsortiumId, Vec<OrganizationId>>,
+    /// Organizations that are retired from a consortium: a role in one of them gives no standing there.
+    pub retired: BTreeSet<(ConsortiumId, OrganizationId)>,
+    /// Whether the member proved their identity within [`FRESH`](crate::auth::FRESH).
+    pub is_fresh: bool,
+}
+
+/// The consortia in which roles let a member stand.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Memberships {
+    /// Each consortium with its organizations.
+    pub consortia: BTreeMap<ConsortiumId, Vec<OrganizationId>>,
+    /// Those of the organizations that are retired from the consortium.
+    pub retired: BTreeSet<(ConsortiumId, OrganizationId)>,
 }
 
 impl Actor {
+    /// Returns the caller; `is_fresh` says whether they proved their identity a moment ago.
+    pub fn new(member: Member, means: Means, memberships: Memberships, is_fresh: bool) -> Self {
+        let Memberships { consortia, retired } = memberships;
+        Self { member, means, consortia, retired, is_fresh }
+    }
+
     /// The member's id.
     pub const fn id(&self) -> MemberId {
         self.member.id
@@ -75,6 +94,12 @@ impl Actor {
     /// The roles in a consortium itself, not those in its organizations.
     pub fn roles_over(&self, consortium: ConsortiumId) -> impl Iterator<Item = Role> {
         self.roles_at(Scope::Consortium(consortium))
+    }
+
+    /// Returns the roles in an organization as far as they give a standing in a consortium: none while it is retired there.
+    pub fn roles_within(&self, consortium: ConsortiumId, organization: OrganizationId) -> impl Iterator<Item = Role> {
+        let is_retired = self.retired.contains(&(consortium, organization));
+        self.roles_in(organization).filter(move |_| !is_retired)
     }
 
     fn roles_at(&self, scope: Scope) -> impl Iterator<Item = Role> {

@@ -7,36 +7,44 @@ use totp_rs::{Builder, Secret, Totp};
 use undertone_api::id::MemberId;
 
 use crate::error::Error;
-use crate::keys::FactorKey;
+use crate::keys::FactorKeys;
+use crate::keys::ring::RingKey;
 
 /// Bytes of a secret: the length that RFC 4226 recommends.
 pub const SECRET: usize = 20;
 /// Bytes of the seal's nonce: long enough to be drawn at random.
 pub const NONCE: usize = 24;
+/// Stands between the id of the key and what it sealed.
+pub const MARK: char = '.';
 
-/// The secret as it is stored: a hex text that only this server reads, and only for this member.
+/// Seals a secret under the key in force: a text that only this server reads, and only for this member. The key's id stands before it.
 ///
 /// # Errors
 /// [`Error::Internal`] when it cannot be sealed.
-pub fn seal(key: &FactorKey, member: MemberId, secret: &[u8; SECRET], nonce: [u8; NONCE]) -> Result<String, Error> {
+pub fn seal(key: &RingKey, member: MemberId, secret: &[u8; SECRET], nonce: [u8; NONCE]) -> Result<String, Error> {
     let payload = Payload { msg: secret, aad: member.0.as_bytes() };
     let sealed = cipher(key)
         .encrypt(&XNonce::from(nonce), payload)
         .map_err(|_| Error::internal("sealing a second factor", "the cipher refused"))?;
-    Ok(hex::encode([nonce.as_slice(), &sealed].concat()))
+    Ok(format!("{}{MARK}{}", key.id(), hex::encode([nonce.as_slice(), &sealed].concat())))
 }
 
-/// The secret that was sealed.
+/// Opens a sealed secret, whichever key of the ring sealed it. One without a key's id was sealed before keys had one: each key is tried.
 ///
 /// # Errors
 /// [`Error::Internal`] when it was sealed by another key, for another member, or was changed.
-pub fn unseal(key: &FactorKey, member: MemberId, sealed: &str) -> Result<[u8; SECRET], Error> {
+pub fn unseal(keys: &FactorKeys, member: MemberId, sealed: &str) -> Result<[u8; SECRET], Error> {
     let broken = || Error::internal("opening a second factor", "it was sealed by another `factor.key`, or changed");
-    let bytes = hex::decode(sealed).map_err(|_| broken())?;
-    let (nonce, text) = bytes.split_first_chunk::<NONCE>().ok_or_else(broken)?;
+    let (id, text) = sealed.split_once(MARK).map_or((None, sealed), |(id, text)| (Some(id), text));
+    let bytes = hex::decode(text).map_err(|_| broken())?;
+    let mut candidates = keys.keys().iter().filter(|key| id.is_none_or(|id| id == key.id()));
+    candidates.find_map(|key| open(key, member, &bytes)).ok_or_else(broken)
+}
+
+fn open(key: &RingKey, member: MemberId, sealed: &[u8]) -> Option<[u8; SECRET]> {
+    let (nonce, text) = sealed.split_first_chunk::<NONCE>()?;
     let payload = Payload { msg: text, aad: member.0.as_bytes() };
-    let secret = cipher(key).decrypt(&XNonce::from(*nonce), payload).map_err(|_| broken())?;
-    secret.try_into().map_err(|_| broken())
+    cipher(key).decrypt(&XNonce::from(*nonce), payload).ok()?.try_into().ok()
 }
 
 /// The step of 30 seconds, the one of `now`, the one before or the one after, of which this is the code.
@@ -65,8 +73,8 @@ fn totp(secret: &[u8; SECRET]) -> Result<Totp, Error> {
         .map_err(|error| Error::internal("reading a second factor", error.to_string()))
 }
 
-fn cipher(key: &FactorKey) -> XChaCha20Poly1305 {
-    XChaCha20Poly1305::new(&Key::from(key.0))
+fn cipher(key: &RingKey) -> XChaCha20Poly1305 {
+    XChaCha20Poly1305::new(&Key::from(*key.secret()))
 }
 
 /// Percent-encoded, but for what RFC 3986 leaves as it is.
@@ -81,7 +89,8 @@ mod tests {
     use uuid::Uuid;
 
     use super::{base32, seal, step_of, unseal, uri};
-    use crate::keys::FactorKey;
+    use crate::keys::FactorKeys;
+    use crate::keys::ring::KeyRing;
 
     const SECRET: &[u8; 20] = b"12345678901234567890";
 
@@ -109,15 +118,33 @@ mod tests {
         }
     }
 
+    fn keys(seed: u8) -> FactorKeys {
+        FactorKeys(KeyRing::from_secret([seed; 32]).into())
+    }
+
     #[test]
     fn a_sealed_secret_opens_for_its_member_and_key_only() {
-        let (key, member) = (FactorKey([1; 32]), MemberId(Uuid::from_u128(1)));
-        let sealed = seal(&key, member, SECRET, [7; 24]).expect("sealed");
+        let (keys_of_one, member) = (keys(1), MemberId(Uuid::from_u128(1)));
+        let sealed = seal(&keys_of_one.keys()[0], member, SECRET, [7; 24]).expect("sealed");
         assert!(!sealed.contains(&hex::encode(SECRET)));
-        assert_eq!(&unseal(&key, member, &sealed).expect("opened"), SECRET);
-        assert!(unseal(&FactorKey([2; 32]), member, &sealed).is_err());
-        assert!(unseal(&key, MemberId(Uuid::from_u128(2)), &sealed).is_err());
-        assert!(unseal(&key, member, &sealed[2..]).is_err() && unseal(&key, member, "").is_err());
+        assert_eq!(&unseal(&keys_of_one, member, &sealed).expect("opened"), SECRET);
+        assert!(unseal(&keys(2), member, &sealed).is_err());
+        assert!(unseal(&keys_of_one, MemberId(Uuid::from_u128(2)), &sealed).is_err());
+        assert!(unseal(&keys_of_one, member, &sealed[2..]).is_err() && unseal(&keys_of_one, member, "").is_err());
+    }
+
+    #[test]
+    fn rotated_ring_opens_old_and_unnamed_secrets() {
+        let (old, member) = (keys(1), MemberId(Uuid::from_u128(1)));
+        let from = time::OffsetDateTime::UNIX_EPOCH;
+        let rotated = FactorKeys(old.with_next([2; 32], from).expect("it follows").into());
+        let sealed = seal(&old.keys()[0], member, SECRET, [7; 24]).expect("sealed");
+        let unnamed = sealed.split_once(super::MARK).expect("it has an id").1;
+        for text in [sealed.as_str(), unnamed] {
+            assert_eq!(&unseal(&rotated, member, text).expect("opened"), SECRET);
+        }
+        let named_wrongly = format!("{}{}{unnamed}", rotated.keys()[1].id(), super::MARK);
+        assert!(unseal(&rotated, member, &named_wrongly).is_err());
     }
 
     #[test]

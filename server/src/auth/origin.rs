@@ -3,6 +3,8 @@
 
 use std::net::IpAddr;
 
+use undertone_api::id::MemberId;
+
 /// Browsers and programs by what gives them away, the more particular first: nearly all claim to be several.
 const FAMILIES: [(&str, &str); 13] = [
     ("Edg", "Edge"),
@@ -38,6 +40,8 @@ pub struct Origin {
     pub address: IpAddr,
     family: &'static str,
     system: &'static str,
+    /// The member who is known to use the browser.
+    device: Option<MemberId>,
 }
 
 impl Origin {
@@ -46,7 +50,19 @@ impl Origin {
         let known = |list: &[(&str, &'static str)]| {
             list.iter().find(|(mark, _)| user_agent.contains(mark)).map_or("", |(_, name)| name)
         };
-        Self { address, family: known(&FAMILIES), system: known(&SYSTEMS) }
+        Self { address, family: known(&FAMILIES), system: known(&SYSTEMS), device: None }
+    }
+
+    /// Returns the origin with the member who is known to use the browser.
+    #[must_use]
+    pub const fn with_device(mut self, member: Option<MemberId>) -> Self {
+        self.device = member;
+        self
+    }
+
+    /// Returns whether the member signed in before in this browser.
+    pub fn is_device_of(&self, member: MemberId) -> bool {
+        self.device == Some(member)
     }
 
     /// `Firefox on Linux`, as far as it is known.

@@ -7,6 +7,7 @@ use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _};
 use argon2::{Algorithm, Argon2, Params, Version};
 use tokio::sync::Semaphore;
+use undertone_api::problem::{Code, Problem};
 
 use crate::error::Error;
 
@@ -16,18 +17,28 @@ pub(crate) const MEMORY_KIB: u32 = 19 * 1024;
 const PASSES: u32 = 2;
 /// Hashes computed at a time.
 pub(crate) const AT_A_TIME: usize = 4;
+/// Hashes that wait for their turn; further ones are refused.
+pub(crate) const MOST_WAITING: usize = 64;
+/// Seconds after which a refused caller tries again.
+const LATER: u32 = 5;
 
 /// Hashes and checks passwords.
 #[derive(Clone)]
 pub struct Passwords {
     permits: Arc<Semaphore>,
+    /// Places of those that are computed or wait.
+    places: Arc<Semaphore>,
     /// What an unknown e-mail's password is compared with, so that it takes as long as a known one's.
     decoy: Arc<OnceLock<String>>,
 }
 
 impl Default for Passwords {
     fn default() -> Self {
-        Self { permits: Arc::new(Semaphore::new(AT_A_TIME)), decoy: Arc::default() }
+        Self {
+            permits: Arc::new(Semaphore::new(AT_A_TIME)),
+            places: Arc::new(Semaphore::new(AT_A_TIME + MOST_WAITING)),
+            decoy: Arc::default(),
+        }
     }
 }
 
@@ -68,13 +79,22 @@ impl Passwords {
         all.expect("nobody closes the semaphore")
     }
 
+    /// Refuses what would have to wait too long.
+    ///
+    /// # Errors
+    /// `unavailable`, with the seconds after which to try again.
+    pub fn expect_room(&self) -> Result<(), Error> {
+        if self.places.available_permits() == 0 { Err(crowded()) } else { Ok(()) }
+    }
+
     async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| crowded())?;
         let permit = Arc::clone(&self.permits)
             .acquire_owned()
             .await
             .map_err(|error| Error::internal("waiting to hash a password", error))?;
         tokio::task::spawn_blocking(move || {
-            let _permit = permit;
+            let _held = (permit, place);
             work()
         })
         .await
@@ -86,6 +106,11 @@ impl Passwords {
 /// other, or made of what is known of its owner. Fewer than 10^8 guesses (zxcvbn's score below 3) are too few behind a slow hash.
 pub fn guessed_early(password: &str, known: &[&str]) -> bool {
     zxcvbn::zxcvbn(password, known).score() < zxcvbn::Score::Three
+}
+
+fn crowded() -> Error {
+    let detail = format!("more people sign in than passwords can be checked: try again in {LATER} s");
+    Problem::new(Code::Unavailable, detail).after(LATER).into()
 }
 
 fn argon2() -> Result<Argon2<'static>, Error> {
@@ -113,7 +138,9 @@ fn decoy_hash(cell: &OnceLock<String>) -> Result<String, Error> {
 mod tests {
     use std::sync::{Arc, Mutex, mpsc};
 
-    use super::{AT_A_TIME, Passwords, guessed_early};
+    use undertone_api::problem::Code;
+
+    use super::{AT_A_TIME, LATER, MOST_WAITING, Passwords, guessed_early};
 
     /// Each of them begins, tells so, and goes on when it is let.
     #[tokio::test]
@@ -148,6 +175,30 @@ mod tests {
         for work in works {
             work.await.expect("no panic");
         }
+    }
+
+    #[tokio::test]
+    async fn full_queue_refuses_the_next_and_says_when() {
+        let passwords = Passwords::default();
+        let busy = passwords.busy().await;
+        let waiting: Vec<_> = (0..AT_A_TIME + MOST_WAITING)
+            .map(|_| {
+                let passwords = passwords.clone();
+                tokio::spawn(async move { passwords.run(|| ()).await })
+            })
+            .collect();
+        while passwords.places.available_permits() > 0 {
+            passwords.expect_room().expect("there is room");
+            tokio::task::yield_now().await;
+        }
+        let refused = passwords.run(|| ()).await.expect_err("no place is left").into_problem();
+        assert_eq!((refused.code, refused.retry_after), (Code::Unavailable, Some(LATER)));
+        assert!(passwords.expect_room().is_err());
+        drop(busy);
+        for one in waiting {
+            one.await.expect("no panic").expect("its turn came");
+        }
+        passwords.expect_room().expect("there is room again");
     }
 
     #[test]

@@ -72,6 +72,8 @@ operations! {
     ManageApprovalKeys: SignedIn;
     /// See one's identities at a provider of sign-ins, and take them away.
     ManageIdentities: SignedIn;
+    /// Prove one's identity once more.
+    ProveIdentity: SignedIn;
     /// End one's sessions.
     EndSession: SignedIn;
     /// Set up, renew and switch off one's second factor.
@@ -104,12 +106,24 @@ operations! {
     InviteMember: OrganizationAdmin;
     /// Give and take the roles of an organization's members.
     AssignRole: OrganizationAdmin;
+    /// Confirm that a member's e-mail address is theirs.
+    ConfirmAddress: Operator | OrganizationAdmin;
     /// Remove a member from an organization.
     RemoveMember: OrganizationAdmin;
     /// List who has a role over a consortium itself, give and take such roles.
     AssignConsortiumRole: ConsortiumAdmin;
-    /// Make a token by which a worker enrols.
-    EnrolWorker in Datasets: OrganizationAdmin;
+    /// Make a token by which a worker enrols, or replaces a retired one.
+    EnrolWorker: OrganizationAdmin;
+    /// Retire and restore a worker.
+    RetireWorker: Operator | ConsortiumAdmin | OrganizationAdmin;
+    /// Retire and restore a member of an organization, and list those who are retired.
+    RetireMember: OrganizationAdmin;
+    /// Retire an organization from a consortium, and restore it.
+    RetireOrganization: Operator | ConsortiumAdmin;
+    /// List accounts, retire and restore them.
+    ManageAccounts: Operator;
+    /// Invite another operator, list and withdraw such invitations.
+    InviteOperator: Operator;
     /// See a dataset's coarse facts and accounts.
     ReadDataset in Read: ConsortiumAdmin | OrganizationAdmin | DataSteward | Researcher | Auditor | Peer;
     /// Set or raise a dataset's budget.
@@ -174,9 +188,28 @@ pub fn check(actor: &Actor, operation: Operation, place: Place) -> Result<(), Er
     answer
 }
 
+/// Refuses a caller whose last proof of identity is older than [`FRESH`](crate::auth::FRESH). Operations that make credentials or
+/// take access away ask this after [`check`].
+///
+/// # Errors
+/// `proof_stale`, with the way to prove it again.
+pub fn check_fresh(actor: &Actor) -> Result<(), Error> {
+    if actor.is_fresh {
+        return Ok(());
+    }
+    let remedy = "confirm your identity under Settings, Security (or by POST /session/proof) with your password, a code of your \
+                  second factor or a passkey, then do this again; without either, sign out and in again";
+    Err(Error::problem(Code::ProofStale, remedy))
+}
+
 /// What somebody may who has yet to set up the second factor that the server asks everybody for.
-const CONFINED: [Operation; 4] =
-    [Operation::ReadSelf, Operation::EndSession, Operation::ManageFactor, Operation::ChangePassword];
+const CONFINED: [Operation; 5] = [
+    Operation::ReadSelf,
+    Operation::ProveIdentity,
+    Operation::EndSession,
+    Operation::ManageFactor,
+    Operation::ChangePassword,
+];
 
 fn answer(actor: &Actor, operation: Operation, place: Place) -> Result<(), Error> {
     if actor.is_confined() && !CONFINED.contains(&operation) {

@@ -25,7 +25,7 @@ use subtle::ConstantTimeEq as _;
 use time::{Duration, OffsetDateTime};
 use tokio::sync::{Mutex, RwLock};
 
-use crate::config::OidcConfig;
+use crate::config::{Config, OidcConfig};
 use crate::ctx::Ctx;
 
 /// How long what the provider says about itself, its keys above all, is believed.
@@ -51,6 +51,8 @@ const ALGORITHMS: [Alg; 9] = [
 
 /// A provider of sign-ins.
 pub struct Provider {
+    /// Its id in addresses; empty for the one of `oidc.*`.
+    id: String,
     config: OidcConfig,
     issuer: IssuerUrl,
     http: reqwest::Client,
@@ -123,7 +125,39 @@ impl Provider {
         let issuer = IssuerUrl::new(issuer.clone())
             .map_err(|error| ProviderError::Configuration(format!("oidc.issuer is no address: {error}")))?;
         let http = http::client().map_err(|error| ProviderError::Configuration(error.to_string()))?;
-        Ok(Some(Self { config: config.clone(), issuer, http, known: RwLock::new(None), asking: Mutex::new(None) }))
+        let known = RwLock::new(None);
+        let asking = Mutex::new(None);
+        Ok(Some(Self { id: String::new(), config: config.clone(), issuer, http, known, asking }))
+    }
+
+    /// Returns every provider that is configured: the one of `oidc.*` first.
+    ///
+    /// # Errors
+    /// As [`Self::of`], and when the file of a secret cannot be read.
+    pub fn all(config: &Config) -> Result<Vec<Self>, ProviderError> {
+        let mut all: Vec<Self> = Self::of(&config.oidc)?.into_iter().collect();
+        for further in &config.providers {
+            let unread =
+                |error| ProviderError::Configuration(format!("client_secret_file of `{}`: {error}", further.id));
+            let settings = further.read().map_err(unread)?;
+            all.extend(Self::of(&settings)?.map(|provider| Self { id: further.id.clone(), ..provider }));
+        }
+        Ok(all)
+    }
+
+    /// Returns its id in addresses; empty for the one of `oidc.*`.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns its address, as it calls itself.
+    pub fn issuer(&self) -> &str {
+        self.issuer.as_str()
+    }
+
+    /// Returns the domains of e-mail addresses for which it is believed; empty for all.
+    pub fn domains(&self) -> &str {
+        &self.config.domains
     }
 
     /// What people call it.
@@ -143,8 +177,8 @@ impl Provider {
     pub async fn begin(&self, ctx: &Ctx) -> Result<(String, Attempt), ProviderError> {
         let attempt = Attempt { state: ctx.random.secret(), nonce: ctx.random.secret(), verifier: ctx.random.secret() };
         let metadata = self.known(ctx, BELIEVED).await?;
-        let client = CoreClient::from_provider_metadata((*metadata).clone(), self.id(), self.secret())
-            .set_redirect_uri(redirect(ctx)?);
+        let client = CoreClient::from_provider_metadata((*metadata).clone(), self.client_id(), self.secret())
+            .set_redirect_uri(self.redirect(ctx)?);
         let verifier = PkceCodeVerifier::new(attempt.verifier.clone());
         let (state, nonce) = (CsrfToken::new(attempt.state.clone()), Nonce::new(attempt.nonce.clone()));
         let mut request = client
@@ -174,8 +208,8 @@ impl Provider {
             return Err(ProviderError::Attempt);
         }
         let metadata = self.known(ctx, BELIEVED).await?;
-        let client = CoreClient::from_provider_metadata((*metadata).clone(), self.id(), self.secret())
-            .set_redirect_uri(redirect(ctx)?);
+        let client = CoreClient::from_provider_metadata((*metadata).clone(), self.client_id(), self.secret())
+            .set_redirect_uri(self.redirect(ctx)?);
         let ask = |request| http::ask(self.http.clone(), request);
         let tokens = client
             .exchange_code(AuthorizationCode::new(code.to_owned()))
@@ -231,8 +265,8 @@ impl Provider {
         let wrong = |error: &dyn std::error::Error| ProviderError::Identity(error.to_string());
         let (issuer, keys) = (self.issuer.clone(), metadata.jwks().clone());
         let verifier = match self.secret() {
-            Some(secret) => CoreIdTokenVerifier::new_confidential_client(self.id(), secret, issuer, keys),
-            None => CoreIdTokenVerifier::new_public_client(self.id(), issuer, keys),
+            Some(secret) => CoreIdTokenVerifier::new_confidential_client(self.client_id(), secret, issuer, keys),
+            None => CoreIdTokenVerifier::new_public_client(self.client_id(), issuer, keys),
         };
         let clock = ctx.clock.clone();
         let verifier = verifier.set_allowed_algs(ALGORITHMS).set_time_fn(move || moment(clock.now()));
@@ -281,20 +315,31 @@ impl Provider {
         if let Some(last) = failure.as_ref().filter(|last| now - last.at < FAILED) {
             return Err(ProviderError::Unreachable(last.said.clone()));
         }
-        let ask = |request| http::ask(self.http.clone(), request);
-        match CoreProviderMetadata::discover_async(self.issuer.clone(), &ask).await {
+        match self.ask_metadata().await {
             Ok(metadata) => {
                 let metadata = Arc::new(metadata);
                 *self.known.write().await = Some(Known { metadata: Arc::clone(&metadata), at: now });
                 *failure = None;
                 Ok(metadata)
             }
-            Err(error) => {
-                let said = chain(&error);
+            Err(said) => {
                 *failure = Some(Failure { said: said.clone(), at: ctx.now() });
                 Err(ProviderError::Unreachable(said))
             }
         }
+    }
+
+    /// Asks the provider for its description and keys once, and keeps neither.
+    ///
+    /// # Errors
+    /// [`ProviderError::Unreachable`] when it does not answer, or describes another issuer.
+    pub async fn discover(&self) -> Result<(), ProviderError> {
+        self.ask_metadata().await.map(drop).map_err(ProviderError::Unreachable)
+    }
+
+    async fn ask_metadata(&self) -> Result<CoreProviderMetadata, String> {
+        let ask = |request| http::ask(self.http.clone(), request);
+        CoreProviderMetadata::discover_async(self.issuer.clone(), &ask).await.map_err(|error| chain(&error))
     }
 
     /// What it has said, if that is not older than `believed`.
@@ -303,7 +348,14 @@ impl Provider {
         known.as_ref().filter(|known| now - known.at < believed).map(|known| Arc::clone(&known.metadata))
     }
 
-    fn id(&self) -> ClientId {
+    /// Returns where it sends browsers back to: an address of its own, so that the answer of one provider is not taken for another's.
+    fn redirect(&self, ctx: &Ctx) -> Result<RedirectUrl, ProviderError> {
+        let address = if self.id.is_empty() { callback(ctx) } else { format!("{}/{}", callback(ctx), self.id) };
+        RedirectUrl::new(address)
+            .map_err(|error| ProviderError::Configuration(format!("public_url is no address: {error}")))
+    }
+
+    fn client_id(&self) -> ClientId {
         ClientId::new(self.config.client_id.clone())
     }
 
@@ -315,11 +367,6 @@ impl Provider {
 /// Where the provider sends browsers back to: `/oidc/callback` of the public address.
 pub(crate) fn callback(ctx: &Ctx) -> String {
     format!("{}/oidc/callback", ctx.addresses.http)
-}
-
-fn redirect(ctx: &Ctx) -> Result<RedirectUrl, ProviderError> {
-    RedirectUrl::new(callback(ctx))
-        .map_err(|error| ProviderError::Configuration(format!("public_url is no address: {error}")))
 }
 
 /// A moment as the library has it.

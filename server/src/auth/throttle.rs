@@ -1,5 +1,5 @@
 //! Guessing is slow: what is counted, against whom, and how often it may be wrong. A door that was tried too often stays
-//! closed, whatever is brought to it, until its window of 15 minutes is over. An attempt counts when it begins, so
+//! closed, whatever is brought to it, until its window is over: 15 minutes, and a day for all codes of a member. An attempt counts when it begins, so
 //! guessing in parallel gains nothing; a right one takes itself back. The counts stand in the database
 //! (`service::attempt`), so that replicas share them and a restart forgives nothing.
 
@@ -8,10 +8,13 @@ use std::net::IpAddr;
 use time::Duration;
 use undertone_api::id::MemberId;
 
+use crate::connections::network_of;
 use crate::ctx::fingerprint;
 
 /// Length of a window.
-pub const WINDOW: Duration = Duration::minutes(15);
+pub(crate) const WINDOW: Duration = Duration::minutes(15);
+/// Length of the window of [`Door::DailyCodes`].
+pub const DAY: Duration = Duration::days(1);
 
 /// What is tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,17 +23,58 @@ pub enum Door {
     Email(String),
     /// Anything from an address.
     Address(IpAddr),
+    /// Anything from the /48 of an IPv6 address, which a provider gives to one site: 65,536 addresses as they are counted here.
+    Prefix(IpAddr),
+    /// An account's password, from a browser in which its member signed in before: guesses from elsewhere do not close this door.
+    Device(MemberId),
+    /// The password of a member who is signed in.
+    Own(MemberId),
     /// A member's second factor.
     Code(MemberId),
+    /// The same within a day. With 3 codes right at any time, 20 guesses find one of a million with a chance of 6 in 100,000.
+    DailyCodes(MemberId),
+    /// Failures of a member, or of accounts that do not exist: counted for the audit log, and never closed.
+    Failures(Option<MemberId>),
 }
 
 impl Door {
-    /// Attempts in a window: 10 passwords for an e-mail, 5 codes of a member, 50 of anything from an address.
+    /// Returns the doors of an address, the nearest first.
+    pub fn of_address(address: IpAddr) -> Vec<Self> {
+        let mut doors = vec![Self::Address(address)];
+        if matches!(address.to_canonical(), IpAddr::V6(_)) {
+            doors.push(Self::Prefix(address));
+        }
+        doors
+    }
+
+    /// Returns the doors of a member's second factor.
+    pub const fn of_codes(member: MemberId) -> [Self; 2] {
+        [Self::Code(member), Self::DailyCodes(member)]
+    }
+
+    /// Returns the length of the window in which attempts are counted.
+    pub const fn window(&self) -> Duration {
+        match self {
+            Self::DailyCodes(_) => DAY,
+            _ => WINDOW,
+        }
+    }
+
+    /// Returns whether a right attempt takes back itself alone: others may have made the attempts before it.
+    pub const fn is_shared(&self) -> bool {
+        matches!(self, Self::Address(_) | Self::Prefix(_) | Self::DailyCodes(_))
+    }
+
+    /// Attempts in a window: 10 passwords for an e-mail, for a known device or by a signed-in member, 5 codes of a member
+    /// and 20 in a day, 50 of anything from an address, 500 from a /48.
     pub const fn most(&self) -> i32 {
         match self {
-            Self::Email(_) => 10,
+            Self::Email(_) | Self::Device(_) | Self::Own(_) => 10,
             Self::Address(_) => 50,
+            Self::Prefix(_) => 500,
             Self::Code(_) => 5,
+            Self::DailyCodes(_) => 20,
+            Self::Failures(_) => i32::MAX,
         }
     }
 
@@ -38,19 +82,25 @@ impl Door {
     pub fn key(&self) -> String {
         fingerprint(&match self {
             Self::Email(email) => format!("email {email}"),
-            Self::Address(address) => format!("address {}", prefix(*address)),
+            Self::Address(address) => format!("address {}", network_of(*address)),
+            Self::Prefix(address) => format!("prefix {}", prefix(*address)),
+            Self::Device(member) => format!("device {member}"),
+            Self::Own(member) => format!("own {member}"),
             Self::Code(member) => format!("code {member}"),
+            Self::DailyCodes(member) => format!("daily codes {member}"),
+            Self::Failures(Some(member)) => format!("failures {member}"),
+            Self::Failures(None) => "failures".to_owned(),
         })
     }
 }
 
-/// One household has many IPv6 addresses: its /64 counts as one.
+/// Returns the /48 of an IPv6 address.
 fn prefix(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
+            let [a, b, c, ..] = address.segments();
+            IpAddr::from([a, b, c, 0, 0, 0, 0, 0])
         }
     }
 }

@@ -2,14 +2,17 @@
 //! anew for each request, so a role or a session that was taken away is gone at once.
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 use undertone_api::id::{MemberId, SessionId};
 
 use crate::error::Error;
-use crate::keys::TokenKey;
+use crate::keys::TokenKeys;
 
 const ISSUER: &str = "undertone";
+/// The longest time for which an access token holds: the greatest `access_minutes`.
+pub(crate) const LONGEST: Duration = Duration::HOUR;
 
 /// What an access token says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +30,7 @@ pub struct Access {
 #[error("the access token does not hold: sign in, or use the refresh token")]
 pub struct AccessError;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Claims {
     iss: String,
     sub: MemberId,
@@ -37,11 +40,11 @@ struct Claims {
 }
 
 impl Access {
-    /// The token.
+    /// Signs the token with the key in force, whose id (`kid`) stands in its header.
     ///
     /// # Errors
     /// [`Error::Internal`] when it cannot be signed.
-    pub fn sign(&self, key: &TokenKey, now: OffsetDateTime) -> Result<String, Error> {
+    pub fn sign(&self, keys: &TokenKeys, now: OffsetDateTime) -> Result<String, Error> {
         let claims = Claims {
             iss: ISSUER.to_owned(),
             sub: self.member,
@@ -49,23 +52,15 @@ impl Access {
             iat: now.unix_timestamp(),
             exp: self.expires_at.unix_timestamp(),
         };
-        jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &EncodingKey::from_secret(&key.0))
-            .map_err(|error| Error::internal("signing an access token", error))
+        encode(&claims, keys, now).map_err(|error| Error::internal("signing an access token", error))
     }
 
-    /// Reads a token that `key` signed and that is not over at `now`.
+    /// Reads a token that one of `keys` signed while it was in force and that is not over at `now`.
     ///
     /// # Errors
     /// [`AccessError`].
-    pub fn open(token: &str, key: &TokenKey, now: OffsetDateTime) -> Result<Self, AccessError> {
-        let mut validation = Validation::new(Algorithm::HS256);
-        validation.set_issuer(&[ISSUER]);
-        validation.set_required_spec_claims(&["exp", "iss"]);
-        // The end is compared below, with the server's clock.
-        validation.validate_exp = false;
-        let claims = jsonwebtoken::decode::<Claims>(token, &DecodingKey::from_secret(&key.0), &validation)
-            .map_err(|_| AccessError)?
-            .claims;
+    pub fn open(token: &str, keys: &TokenKeys, now: OffsetDateTime) -> Result<Self, AccessError> {
+        let claims: Claims = decode(token, ISSUER, keys, now, LONGEST).ok_or(AccessError)?;
         let expires_at = OffsetDateTime::from_unix_timestamp(claims.exp).map_err(|_| AccessError)?;
         if expires_at <= now {
             return Err(AccessError);
@@ -74,16 +69,53 @@ impl Access {
     }
 }
 
+/// Signs claims with the key in force (HMAC-SHA-256).
+///
+/// # Errors
+/// When they have no JSON form.
+pub(super) fn encode<C: Serialize>(
+    claims: &C,
+    keys: &TokenKeys,
+    now: OffsetDateTime,
+) -> Result<String, jsonwebtoken::errors::Error> {
+    let key = keys.current(now);
+    let header = Header { kid: Some(key.id().to_owned()), ..Header::new(Algorithm::HS256) };
+    jsonwebtoken::encode(&header, claims, &EncodingKey::from_secret(key.secret()))
+}
+
+/// Returns the claims of a document of `issuer` that lives for at most `longest`, when the key that its header names has signed it.
+/// Their end is for the caller to compare, with the server's clock.
+pub(super) fn decode<C: DeserializeOwned + Clone>(
+    text: &str,
+    issuer: &str,
+    keys: &TokenKeys,
+    now: OffsetDateTime,
+    longest: Duration,
+) -> Option<C> {
+    let mut validation = Validation::new(Algorithm::HS256);
+    validation.set_issuer(&[issuer]);
+    validation.set_required_spec_claims(&["exp", "iss"]);
+    validation.validate_exp = false;
+    let header = jsonwebtoken::decode_header(text).ok()?;
+    let key = keys.find(header.kid.as_deref(), now, longest)?;
+    Some(jsonwebtoken::decode::<C>(text, &DecodingKey::from_secret(key.secret()), &validation).ok()?.claims)
+}
+
 #[cfg(test)]
 mod tests {
     use time::{Duration, OffsetDateTime};
     use undertone_api::id::{MemberId, SessionId};
     use uuid::Uuid;
 
-    use super::{Access, AccessError};
-    use crate::keys::TokenKey;
+    use super::{Access, AccessError, LONGEST};
+    use crate::keys::TokenKeys;
+    use crate::keys::ring::KeyRing;
 
     const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
+
+    fn keys(seed: u8) -> TokenKeys {
+        TokenKeys(KeyRing::from_secret([seed; 32]).into())
+    }
 
     fn access() -> Access {
         Access {
@@ -95,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_token_holds_until_its_end_and_no_longer() {
-        let key = TokenKey([1; 32]);
+        let key = keys(1);
         let token = access().sign(&key, NOW).expect("signed");
         assert_eq!(Access::open(&token, &key, NOW + Duration::seconds(899)), Ok(access()));
         assert_eq!(Access::open(&token, &key, NOW + Duration::seconds(900)), Err(AccessError));
@@ -103,11 +135,45 @@ mod tests {
 
     #[test]
     fn a_token_of_another_key_or_of_none_does_not_hold() {
-        let token = access().sign(&TokenKey([2; 32]), NOW).expect("signed");
-        assert_eq!(Access::open(&token, &TokenKey([1; 32]), NOW), Err(AccessError));
+        let token = access().sign(&keys(2), NOW).expect("signed");
+        assert_eq!(Access::open(&token, &keys(1), NOW), Err(AccessError));
         let body = token.split('.').nth(1).expect("three parts");
         // {"alg":"none"}
         let unsigned = format!("eyJhbGciOiJub25lIn0.{body}.");
-        assert_eq!(Access::open(&unsigned, &TokenKey([1; 32]), NOW), Err(AccessError));
+        assert_eq!(Access::open(&unsigned, &keys(1), NOW), Err(AccessError));
+    }
+
+    #[test]
+    fn token_of_replaced_key_holds_for_the_longest_token() {
+        let before = keys(1);
+        let replaced = NOW + Duration::HOUR;
+        let after = TokenKeys(before.with_next([2; 32], replaced).expect("it follows").into());
+        let long = Access { expires_at: NOW + Duration::days(1), ..access() };
+        let token = long.sign(&before, NOW).expect("signed");
+        assert_eq!(Access::open(&token, &after, replaced + LONGEST - Duration::SECOND), Ok(long));
+        assert_eq!(Access::open(&token, &after, replaced + LONGEST), Err(AccessError), "whatever end it names");
+        let published = long.sign(&after, NOW).expect("signed");
+        assert_eq!(published, token, "the new key is not in force yet");
+        let next = long.sign(&after, replaced).expect("signed");
+        assert_eq!(Access::open(&next, &before, replaced), Err(AccessError), "a server without the new key");
+        assert_eq!(Access::open(&next, &after, NOW), Ok(long), "a server whose clock is behind");
+    }
+
+    #[test]
+    fn token_without_key_id_is_of_the_first_key() {
+        let old = jsonwebtoken::encode(
+            &jsonwebtoken::Header::default(),
+            &super::Claims {
+                iss: super::ISSUER.to_owned(),
+                sub: access().member,
+                sid: access().session,
+                iat: 0,
+                exp: access().expires_at.unix_timestamp(),
+            },
+            &jsonwebtoken::EncodingKey::from_secret(&[1; 32]),
+        )
+        .expect("signed");
+        assert_eq!(Access::open(&old, &keys(1), NOW), Ok(access()));
+        assert_eq!(Access::open(&old, &keys(2), NOW), Err(AccessError));
     }
 }

@@ -6,9 +6,13 @@ use std::path::PathBuf;
 
 use age::secrecy::SecretString;
 use clap::Args;
+use serde_json::json;
 
-use super::{BackupError, SHORTEST_PASSPHRASE, at, read, write};
+use super::{BackupError, Contents, End, SHORTEST_PASSPHRASE, at, read, write};
 use crate::config::Config;
+use crate::ctx::Clock;
+use crate::db::Db;
+use crate::service::audit_log::{self, What};
 use crate::verify::Report;
 
 /// Where a backup is, and what opens it.
@@ -34,9 +38,18 @@ pub struct Restoring {
     /// once. Without one an older backup passes for the newest, until the first site looks.
     #[arg(long, value_name = "FILE")]
     pub head: Vec<PathBuf>,
+    /// The reason, stated to every site: 1 to 500 characters.
+    #[arg(long, value_name = "TEXT", default_value = "restored from a backup")]
+    pub reason: String,
 }
 
 impl Options {
+    /// A backup at `file`, sealed with the first line of another file.
+    #[cfg(test)]
+    pub(super) const fn new(file: PathBuf, passphrase_file: PathBuf) -> Self {
+        Self { file, passphrase_file: Some(passphrase_file), passphrase: None }
+    }
+
     fn passphrase(&self) -> Result<SecretString, BackupError> {
         let text = match &self.passphrase_file {
             Some(path) if path.as_os_str() == "-" => {
@@ -73,10 +86,22 @@ pub async fn backup(config: &Config, options: &Options) -> Result<String, Backup
         let _ =
             write!(said, "\n{} objects of rounds that closed meanwhile are not in it; nothing needs them.", end.gone);
     }
+    if let Err(error) = note(config, &contents, end).await {
+        let _ = write!(said, "\nThe audit log does not have it: {error}");
+    }
     if let Some(head) = contents.head {
         let _ = write!(said, "\nIts ledger ends with {}", head.payload);
     }
     Ok(said)
+}
+
+/// Notes a backup in the audit log. It is made also where the database takes no more writes: then it is needed most.
+async fn note(config: &Config, contents: &Contents, end: End) -> Result<(), crate::error::Error> {
+    let db = Db::connect(&config.database()).await?;
+    let detail = json!({ "objects": end.objects, "bytes": end.bytes, "program": contents.program });
+    let noted = audit_log::note_command(&db, Clock::system().now(), What::BackupMade, detail).await;
+    db.close().await?;
+    noted
 }
 
 /// Restores a backup into the configured, empty, places, and examines its ledger. When that does not hold, the keys are not put in
@@ -86,7 +111,7 @@ pub async fn backup(config: &Config, options: &Options) -> Result<String, Backup
 /// [`BackupError`] when it cannot be restored. What does not hold is in the report.
 pub async fn restore(config: &Config, options: &Restoring) -> Result<Report, BackupError> {
     let passphrase = options.backup.passphrase()?;
-    read::read(config, &options.backup.file, passphrase, &options.head).await
+    read::read(config, &options.backup.file, passphrase, &options.head, &options.reason).await
 }
 
 #[cfg(test)]

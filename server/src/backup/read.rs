@@ -11,6 +11,7 @@ use futures::TryStreamExt as _;
 use object_store::{ObjectStore as _, WriteMultipart};
 use object_store::{ObjectStoreExt as _, path::Path as ObjectPath};
 use tar::Archive;
+use time::OffsetDateTime;
 use tokio::runtime::Handle;
 
 use super::database::Kind;
@@ -19,7 +20,8 @@ use crate::config::Config;
 use crate::ctx::Clock;
 use crate::db::Db;
 use crate::exchange::object::{self, Store};
-use crate::keys;
+use crate::keys::{self, ServerSigner};
+use crate::service::restoration::state_restoration;
 use crate::service::{bundle, factor};
 use crate::verify::{Pins, Report, command};
 
@@ -37,6 +39,7 @@ pub async fn read(
     from: &Path,
     passphrase: SecretString,
     heads: &[PathBuf],
+    reason: &str,
 ) -> Result<Report, BackupError> {
     let (kind, heads) = (Kind::of(config), heads.iter().map(|path| head(path)).collect::<Result<Vec<_>, _>>()?);
     std::fs::create_dir_all(&config.data_dir).map_err(at(&config.data_dir))?;
@@ -49,7 +52,7 @@ pub async fn read(
     // What an attempt that broke off left.
     let _ = std::fs::remove_dir_all(&staged);
     std::fs::create_dir(&staged).map_err(at(&staged))?;
-    let restored = restored(config, &kind, from, passphrase, &heads, &staged, &store).await;
+    let restored = restored(config, &kind, from, passphrase, &Stated { heads: &heads, reason }, &staged, &store).await;
     if !restored.as_ref().is_ok_and(Report::holds) {
         let _ = object::remove_all(&store, &ObjectPath::default()).await;
     }
@@ -57,12 +60,20 @@ pub async fn read(
     restored
 }
 
+/// What the operator states of the backup.
+struct Stated<'a> {
+    /// Heads that sites kept, which the restored log must continue.
+    heads: &'a [Pins],
+    /// The reason of the restoration.
+    reason: &'a str,
+}
+
 async fn restored(
     config: &Config,
     kind: &Kind,
     from: &Path,
     passphrase: SecretString,
-    heads: &[Pins],
+    stated: &Stated<'_>,
     staged: &Path,
     store: &Store,
 ) -> Result<Report, BackupError> {
@@ -78,10 +89,14 @@ async fn restored(
     let now = Clock::system().now();
     let examine = async |pins: Pins| bundle::examine(&db, &key, pins, now).await.map_err(BackupError::Read);
     let mut report = examine(Pins::default()).await?;
-    for pins in heads {
+    for pins in stated.heads {
         if report.holds() {
             report = examine(pins.clone()).await?;
         }
+    }
+    if report.holds() {
+        let signer = own_signer(&staged.join("keys"), from, now)?;
+        state_restoration(&db, &signer, now, stated.reason).await.map_err(BackupError::Read)?;
     }
     db.close().await?;
     if report.holds() {
@@ -210,13 +225,19 @@ fn own_key(folder: &Path, from: &Path) -> Result<VerifyingKey, BackupError> {
     key.ok_or_else(|| BackupError::Contents { path: from.to_owned(), why: "it has no signing.key".to_owned() })
 }
 
+/// The key that signs the statement of the restoration: the backup's own.
+fn own_signer(folder: &Path, from: &Path, now: OffsetDateTime) -> Result<ServerSigner, BackupError> {
+    let key = ServerSigner::load_existing(folder, now).map_err(at(folder))?;
+    key.ok_or_else(|| BackupError::Contents { path: from.to_owned(), why: "it has no signing.key".to_owned() })
+}
+
 /// The other secrets: each can be read, and that of second factors opens every one that is stored. With another one, everybody who
 /// has a second factor would be locked out.
 async fn own_secrets(db: &Db, folder: &Path, from: &Path) -> Result<(), BackupError> {
     let wrong = |why: String| BackupError::Contents { path: from.to_owned(), why };
     let unreadable = |error: std::io::Error| wrong(error.to_string());
-    keys::kept_token_key(folder).map_err(unreadable)?.ok_or_else(|| wrong("it has no token.key".to_owned()))?;
-    let key = keys::kept_factor_key(folder).map_err(unreadable)?;
+    keys::kept_token_keys(folder).map_err(unreadable)?.ok_or_else(|| wrong("it has no token.key".to_owned()))?;
+    let key = keys::kept_factor_keys(folder).map_err(unreadable)?;
     let (all, locked) = factor::locked_out(db, key.as_ref()).await.map_err(BackupError::Read)?;
     if locked == 0 {
         return Ok(());

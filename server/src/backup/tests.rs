@@ -34,7 +34,7 @@ async fn backup(app: &TestApp, folder: &Path, name: &str) -> PathBuf {
 async fn restore(app: &TestApp, file: &Path) -> (TempDir, Result<(), BackupError>) {
     let place = tempfile::tempdir().expect("a temporary folder");
     let config = Config { data_dir: place.path().to_owned(), ..app.ctx.config.clone() };
-    let restored = read::read(&config, file, passphrase(), &[]).await;
+    let restored = read::read(&config, file, passphrase(), &[], "a test").await;
     let held = restored.map(|report| assert!(report.holds(), "{report}"));
     (place, held)
 }
@@ -65,7 +65,7 @@ async fn a_backup_with_another_key_of_second_factors_locks_nobody_out_because_it
     for (file, named) in [
         (&other, "1 of 1 second factors were sealed by another factor.key"),
         (&without, "1 of 1 second factors"),
-        (&broken, "factor.key is not a key"),
+        (&broken, "factor.key is not a key file"),
     ] {
         let (place, refused) = restore(&app, file).await;
         let why = why(refused);
@@ -109,5 +109,27 @@ async fn tables_that_wait_for_their_seal_are_for_nobody_else_to_read_and_take_no
     assert_eq!(kept.permissions().mode() & 0o777, 0o600);
     let again = Kind::of(&app.ctx.config).copy(&copy).await;
     assert!(matches!(again, Err(BackupError::File { .. })), "{again:?}");
+    app.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn backup_and_restore_are_entries_of_the_audit_log() {
+    use crate::db::Db;
+    use crate::service::audit_log::{What, count};
+
+    let app = TestApp::sqlite().await;
+    app.operator().await;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, secret) = (folder.path().join("server.backup"), folder.path().join("secret"));
+    fs::write(&secret, "a passphrase of a test").expect("the folder is writable");
+    let options = super::command::Options::new(file.clone(), secret);
+    super::command::backup(&app.ctx.config, &options).await.expect("made");
+    assert_eq!(count(&app.ctx.db, What::BackupMade).await, 1);
+    let (place, restored) = restore(&app, &file).await;
+    restored.expect("it holds");
+    let restored = Config { data_dir: place.path().to_owned(), ..app.ctx.config.clone() };
+    let db = Db::inspect(&restored.database()).await.expect("connected");
+    assert_eq!(count(&db, What::BackupRestored).await, 1);
+    db.close().await.expect("closed");
     app.close().await;
 }

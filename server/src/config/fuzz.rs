@@ -34,7 +34,19 @@ fn no_file_is_a_configuration_unless_its_values_are_in_range() {
                 assert!(rates.iter().all(|rate| *rate == 0 || (60..=1_000_000).contains(rate)), "{rates:?}");
                 let _ = (config.database(), config.speaks_tls());
             }
-            Err(ConfigError::Value { key, remedy }) => assert!(!key.is_empty() && !remedy.is_empty()),
+            Err(ConfigError::Placed { place, key, remedy }) => {
+                assert!(
+                    place.ends_with("server.toml") && !key.is_empty() && !remedy.is_empty(),
+                    "{place}: {key}: {remedy}"
+                );
+            }
+            Err(ConfigError::Wrong { place, key, reason }) => {
+                assert!(
+                    place.ends_with("server.toml") && !key.is_empty() && !reason.is_empty(),
+                    "{place}: {key}: {reason}"
+                );
+            }
+            Err(error @ ConfigError::Value { .. }) => panic!("built-in values are in range: {error}"),
             Err(ConfigError::Unknown { place, unknown }) => {
                 assert!(place.ends_with("server.toml") && unknown.contains('`'), "{place}: {unknown}");
             }

@@ -230,7 +230,7 @@ fn nearest(known: &BTreeMap<String, String>, name: &str) -> Option<(String, usiz
     Some((near.clone(), slips))
 }
 
-fn flat(source: &Map<String, Value>) -> BTreeMap<String, Value> {
+pub(super) fn flat(source: &Map<String, Value>) -> BTreeMap<String, Value> {
     let mut all = BTreeMap::new();
     for (name, value) in source {
         match &value.kind {

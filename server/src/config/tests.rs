@@ -71,7 +71,11 @@ fn every_value_names_its_source_and_no_secret_is_shown() {
     let file = dir.path().join("server.toml");
     let text = "session_days = 7\ndatabase_url = \"postgres://u:hidden@db/x\"\n[store]\naccess_key_id = \"id\"\n";
     std::fs::write(&file, text).expect("written");
-    let environment = environment(&[("UNDERTONE_STORE__SECRET_ACCESS_KEY", "hidden"), ("UNDERTONE_TLS__MODE", "off")]);
+    let environment = environment(&[
+        ("UNDERTONE_STORE__SECRET_ACCESS_KEY", "hidden"),
+        ("UNDERTONE_TLS__MODE", "off"),
+        ("UNDERTONE_DATABASE_INSECURE", "true"),
+    ]);
     let config = Config::default().read_with(Some(&file), &environment).expect("read");
     let all = keys::settings(&config, Some(&file), &environment).expect("read");
     let of = |key: &str| all.iter().find(|setting| setting.key == key).expect("the key").clone();
@@ -94,9 +98,8 @@ fn no_password_of_an_address_is_shown_wherever_it_stands_and_however_it_is_misty
         ("postgres://u:123/hidden@db/x", "********"),
         ("postgres://u@db/x?sslmode=require", "\"postgres://u@db/x?sslmode=require\""),
     ] {
-        let environment = environment(&[("UNDERTONE_DATABASE_URL", url)]);
-        let config = Config::default().read_with(None, &environment).expect("read");
-        let all = keys::settings(&config, None, &environment).expect("read");
+        let config = Config { database_url: Some(url.to_owned()), ..Config::default() };
+        let all = keys::settings(&config, None, &environment(&[])).expect("read");
         let found = all.iter().find(|setting| setting.key == "database_url").expect("the key");
         assert_eq!(found.value, shown, "{url}");
     }
@@ -136,6 +139,7 @@ fn values_outside_their_range_are_refused_by_name() {
         ("UNDERTONE_RATES__BY_CALLER", "59", "rates.by_caller"),
         ("UNDERTONE_RATES__BY_ADDRESS", "1000001", "rates.by_address"),
         ("UNDERTONE_RATES__BY_WORKER", "59", "rates.by_worker"),
+        ("UNDERTONE_RATES__BY_ORGANIZATION", "59", "rates.by_organization"),
         ("UNDERTONE_TLS__ROTATE_DAYS", "59", "tls.rotate_days"),
         ("UNDERTONE_ACCESS_MINUTES", "0", "access_minutes"),
         ("UNDERTONE_SESSION_DAYS", "91", "session_days"),
@@ -144,10 +148,45 @@ fn values_outside_their_range_are_refused_by_name() {
         ("UNDERTONE_OIDC__ISSUER", "http://login.example", "oidc.issuer"),
         ("UNDERTONE_OIDC__ISSUER", "https://login.example", "oidc.client_id"),
         ("UNDERTONE_STORE__URL", "gs://bucket", "store.url"),
+        ("UNDERTONE_STORE__ENDPOINT", "http://s3.example", "store.endpoint"),
+        ("UNDERTONE_STORE__JOB_GIB", "0", "store.job_gib"),
+        ("UNDERTONE_STORE__ORGANIZATION_GIB", "1048577", "store.organization_gib"),
+        ("UNDERTONE_STORE__UNFINISHED_DAYS", "0", "store.unfinished_days"),
+        ("UNDERTONE_DATABASE_URL", "postgres://db.example/x", "database_url"),
         ("UNDERTONE_STORE__ACCESS_KEY_ID", "id", "store.secret_access_key"),
         ("UNDERTONE_TLS__NEXT_CERTIFICATE", "next.pem", "tls.next_certificate"),
     ] {
         let refused = Config::default().read_with(None, &environment(&[(variable, value)])).expect_err("out of range");
         assert!(refused.to_string().contains(key), "{refused}");
     }
+}
+
+#[test]
+fn unreadable_value_names_its_place_key_and_words() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let file = dir.path().join("server.toml");
+    for (text, key, reason) in [
+        ("[tls]\nmode = \"maybe\"\n", "`tls.mode`", "`auto`, `on`, `off`"),
+        ("http = \"x\"\n", "`http`", "socket address"),
+        ("access_minutes = \"soon\"\n", "`access_minutes`", "u32"),
+    ] {
+        std::fs::write(&file, text).expect("written");
+        let refused = Config::default().read_with(Some(&file), &environment(&[])).expect_err("unreadable").to_string();
+        assert!(refused.contains("server.toml") && refused.contains(key) && refused.contains(reason), "{refused}");
+    }
+    let refused = Config::default().read_with(None, &environment(&[("UNDERTONE_TLS__MODE", "maybe")]));
+    let refused = refused.expect_err("unreadable").to_string();
+    assert!(refused.contains("the environment: `UNDERTONE_TLS__MODE`") && refused.contains("`auto`"), "{refused}");
+}
+
+#[test]
+fn value_outside_its_range_names_its_place() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let file = dir.path().join("server.toml");
+    std::fs::write(&file, "session_days = 91\n").expect("written");
+    let refused = Config::default().read_with(Some(&file), &environment(&[])).expect_err("out of range").to_string();
+    assert!(refused.contains("server.toml: session_days: use 1 to 90"), "{refused}");
+    let refused = Config::default().read_with(None, &environment(&[("UNDERTONE_SESSION_DAYS", "91")]));
+    let refused = refused.expect_err("out of range").to_string();
+    assert!(refused.contains("the environment: session_days"), "{refused}");
 }

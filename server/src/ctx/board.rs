@@ -16,7 +16,7 @@ pub struct Board(Mutex<Option<(Instant, Arc<Posted>)>>);
 /// What a look saw.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Posted {
-    /// The public key of every worker that is known.
+    /// The public key of each worker that is not retired.
     pub keys: HashMap<Uuid, String>,
     /// What may be on offer, by worker.
     pub due: HashMap<Uuid, Vec<Due>>,

@@ -23,9 +23,9 @@ use undertone_api::report::ReportFile;
 use undertone_api::session::{LinkedIdentity, SignIn};
 use undertone_api::signed::Certificate;
 use undertone_api::worker::{Enrolment, NewEnrolment};
-use undertone_app::{Answer, Backend, Cookies, Entered, Standing};
+use undertone_app::{Answer, Backend, Cookies, Entered, SignInProvider, Standing};
 
-use crate::auth::{Actor, Origin};
+use crate::auth::{Actor, Origin, Provider};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::rest::cookie;
@@ -50,6 +50,16 @@ impl Desk {
 
     pub(super) const fn ctx(&self) -> &Ctx {
         &self.ctx
+    }
+
+    pub(super) const fn origin(&self) -> Origin {
+        self.from
+    }
+
+    /// Returns the token of the caller's half session.
+    pub(super) fn half_token(&self) -> Answer<&str> {
+        let over = "this took longer than five minutes: sign in again from the beginning";
+        self.half.as_deref().ok_or_else(|| Problem::new(Code::Unauthenticated, over))
     }
 
     pub(super) fn actor(&self) -> Answer<&Actor> {
@@ -79,8 +89,13 @@ impl Backend for Desk {
         Ok(account::entered(&self.ctx, &entered))
     }
 
-    fn provider(&self) -> Option<String> {
-        self.ctx.provider.as_ref().map(|provider| provider.name().to_owned())
+    fn providers(&self) -> Vec<SignInProvider> {
+        let to_page = |provider: &Provider| SignInProvider {
+            id: provider.id().to_owned(),
+            name: provider.name().to_owned(),
+            issuer: provider.issuer().to_owned(),
+        };
+        self.ctx.providers.iter().map(to_page).collect()
     }
 
     async fn api_keys(&self) -> Answer<Vec<ApiKey>> {

@@ -1,6 +1,8 @@
 //! `/ui/events`: tells a page that what it shows has changed. It tells versions only; what has changed the page then asks for
 //! as it is shown to the member who looks (`/ui/watch`, or the page itself), so no part of a page has two ways to a browser.
 
+use std::net::IpAddr;
+
 use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -15,7 +17,7 @@ use crate::auth::{Actor, Operation};
 use crate::ctx::{Ctx, Subject};
 use crate::error::Error;
 use crate::rest::events::{known, stream};
-use crate::rest::extract::Query;
+use crate::rest::extract::{From, Query};
 use crate::rest::problem::Rejection;
 use crate::service::event;
 
@@ -35,15 +37,22 @@ pub(super) async fn events(
     State(ctx): State<Ctx>,
     Query(shown): Query<Shown>,
     actor: Option<Extension<Actor>>,
+    From(from): From,
     headers: HeaderMap,
 ) -> Response {
-    match begin(&ctx, &shown, actor.as_deref(), known(&headers)).await {
+    match begin(&ctx, &shown, actor.as_deref(), from, known(&headers)).await {
         Ok(response) => response,
         Err(error) => Rejection::from(error).into_response(),
     }
 }
 
-async fn begin(ctx: &Ctx, shown: &Shown, actor: Option<&Actor>, known: Option<String>) -> Result<Response, Error> {
+async fn begin(
+    ctx: &Ctx,
+    shown: &Shown,
+    actor: Option<&Actor>,
+    from: IpAddr,
+    known: Option<String>,
+) -> Result<Response, Error> {
     let actor = actor.ok_or_else(|| Error::problem(Code::Unauthenticated, "sign in to go on"))?;
     let (subject, operation) = match shown {
         Shown { job: Some(id), consortium: None, questions: None } => (Subject::Job(*id), Operation::ReadJob),
@@ -56,7 +65,7 @@ async fn begin(ctx: &Ctx, shown: &Shown, actor: Option<&Actor>, known: Option<St
             return Err(Error::validation(vec![one]));
         }
     };
-    let events = event::watch(ctx, actor, subject, operation, known).await?;
+    let events = event::watch(ctx, actor, from, subject, operation, known).await?;
     Ok(stream(events, |seen| {
         let changed = Changed { version: seen.version.clone() };
         // Two short fields: they have a JSON form.

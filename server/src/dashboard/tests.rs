@@ -1,11 +1,16 @@
 use axum::http::{StatusCode, header};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use time::Duration;
 use undertone_api::consortium::NewConsortium;
 use undertone_api::member::Join;
 use undertone_api::organization::Purpose;
+use undertone_api::session::{SignIn, Tokens};
 
 use crate::rest::cookie;
-use crate::service::{consortium, invitation};
-use crate::testing::{newcomer, on_both};
+use crate::service::session::Entered;
+use crate::service::{consortium, invitation, session};
+use crate::testing::{HERE, PASSWORD, newcomer, on_both};
 
 on_both! {
     async fn a_visitor_is_asked_to_sign_in(app: &TestApp) {
@@ -113,5 +118,34 @@ on_both! {
     async fn a_form_from_another_site_is_refused(app: &TestApp) {
         let forged = app.server.post("/ui/sign_in").add_header("sec-fetch-site", "cross-site").await;
         forged.assert_status(StatusCode::FORBIDDEN);
+    }
+    async fn secret_for_next_page_is_sealed_for_its_session(app: &TestApp) {
+        let person = app.operator().await;
+        let jar = |tokens: &Tokens, word: &str| {
+            let set = cookie::set(&app.ctx, tokens);
+            let pairs: Vec<&str> = set.iter().filter_map(|cookie| cookie.split(';').next()).collect();
+            format!("{}; {word}", pairs.join("; "))
+        };
+        let own = &person.session.tokens;
+        let post = app.server.post("/ui/offer-factor").add_header(header::COOKIE, jar(own, ""));
+        let sent = post.add_header(header::ACCEPT, "text/html").form(&Vec::<(String, String)>::new()).await;
+        sent.assert_status(StatusCode::FOUND);
+        let mut set = sent.headers().get_all(header::SET_COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let word = set.find(|cookie| cookie.starts_with("undertone-word=")).expect("word is left");
+        let word = word.split(';').next().unwrap_or_default().to_owned();
+        let get = async |tokens: &Tokens, word: &str| {
+            let request = app.server.get("/settings/security").add_header(header::COOKIE, jar(tokens, word));
+            request.add_header(header::ACCEPT, "text/html").await.text()
+        };
+        let right = SignIn { email: "operator@example.org".to_owned(), password: PASSWORD.to_owned() };
+        let Ok(Entered::Whole(other)) = session::sign_in(&app.ctx, HERE, &right).await else { panic!("signed in") };
+        assert!(!get(&other.tokens, &word).await.contains("otpauth://"), "another session of the same member");
+        let planted = URL_SAFE_NO_PAD.encode(r#"{"Done":"a word of another site"}"#);
+        let planted = get(own, &format!("undertone-word={planted}")).await;
+        assert!(!planted.contains("a word of another site"), "{planted}");
+        let page = get(own, &word).await;
+        assert!(page.contains("otpauth://"), "{page}");
+        app.clock.advance(Duration::seconds(61));
+        assert!(!get(own, &word).await.contains("otpauth://"), "it is over after a minute");
     }
 }

@@ -9,8 +9,9 @@ use tokio::task::yield_now;
 use tokio::time::advance;
 use undertone_api::problem::Code;
 
-use super::{Db, PATIENCE, READERS, TRIES, Tx};
+use super::{Db, PATIENCE, READERS, TRIES, Tx, open};
 use crate::error::Error;
+use crate::fairness::WorkOwner;
 use crate::testing::on_both;
 
 const INSTANT: Duration = Duration::from_millis(1);
@@ -42,7 +43,31 @@ on_both! {
                 Ok(())
             }).await;
             assert_eq!((done.is_ok(), tries.load(Ordering::Relaxed)), (succeeds, TRIES), "{failing} times");
+            if let Err(error) = done {
+                assert_eq!(error.code(), Code::Unavailable, "{error:?}");
+            }
         }
+    }
+
+    async fn lock_and_time_limits_of_postgres_are_unavailable(app: &TestApp) {
+        if app.ctx.db.read().get_database_backend() != DbBackend::Postgres {
+            return;
+        }
+        const HELD: i64 = 4711;
+        let holder = Database::connect(app.ctx.config.database()).await.expect("connected");
+        let held = open(&holder).await.expect("open");
+        held.execute_unprepared(&format!("SELECT pg_advisory_xact_lock({HELD})")).await.expect("nobody has it");
+        let turn = format!("SELECT pg_advisory_xact_lock({HELD})");
+        for (limit, statement) in [("lock_timeout", turn.as_str()), ("statement_timeout", "SELECT pg_sleep(10)")] {
+            let done: Result<(), Error> = app.ctx.db.write("wait", async |tx| {
+                tx.execute_unprepared(&format!("SET LOCAL {limit} = 50")).await?;
+                tx.execute_unprepared(statement).await?;
+                Ok(())
+            }).await;
+            assert_eq!(done.expect_err("it took too long").code(), Code::Unavailable, "{limit}");
+        }
+        held.rollback().await.expect("rolled back");
+        app.ctx.db.write("after", async |_| Ok(())).await.expect("the connection is used again");
     }
 
     async fn eight_read_at_once_and_a_ninth_waits(app: &TestApp) {
@@ -82,14 +107,14 @@ on_both! {
 async fn a_writer_waits_twenty_seconds_for_its_turn_and_no_longer() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let db = Db::connect(&format!("sqlite://{}", dir.path().join("one.db").display())).await.expect("connected");
-    let first = db.begin().await.expect("its turn");
+    let (turn, first) = db.begin(WorkOwner::System).await.expect("its turn");
     tokio::time::pause();
     // Until this is dropped the clock does not move by itself while the database works.
     let (still, ended) = mpsc::channel::<()>();
     tokio::task::spawn_blocking(move || ended.recv());
     let ask = async || {
         let db = db.clone();
-        let asked = tokio::spawn(async move { db.begin().await });
+        let asked = tokio::spawn(async move { db.begin(WorkOwner::System).await });
         for _ in 0..100 {
             yield_now().await;
         }
@@ -99,11 +124,13 @@ async fn a_writer_waits_twenty_seconds_for_its_turn_and_no_longer() {
     advance(PATIENCE.saturating_sub(INSTANT)).await;
     assert!(!second.is_finished());
     first.rollback().await.expect("rolled back");
-    let second = second.await.expect("no panic").expect("its turn came in time");
+    drop(turn);
+    let (turn, second) = second.await.expect("no panic").expect("its turn came in time");
     let third = ask().await;
     advance(PATIENCE + INSTANT).await;
     let late = third.await.expect("no panic").expect_err("no turn came");
-    assert_eq!(Error::from(late).code(), Code::Unavailable);
+    assert_eq!(late.code(), Code::Unavailable);
     second.rollback().await.expect("rolled back");
+    drop(turn);
     drop(still);
 }

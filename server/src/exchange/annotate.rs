@@ -1,21 +1,25 @@
 //! Questions that sites release: where their pools lie, and what stands in them. A pool is kept as its site sent it, until its job
 //! is over; of its texts only those that are chosen are ever written anywhere else.
 //!
-//! One pool is in memory at a time, packed; it is read line by line.
+//! Pools are in memory packed, up to `ROOM` of all jobs together, and are read line by line.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use object_store::ObjectStoreExt as _;
 use object_store::path::Path;
+use tokio::sync::Semaphore;
 use undertone_api::id::{DatasetId, JobId, QuestionId};
 use undertone_proto::question::{self, QuestionError};
 use uuid::Uuid;
 
 use super::object::{ObjectError, Store};
 
-/// One pool is read at a time in a process: it bounds the memory that pools take.
-static AT_WORK: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+/// Bytes of pools that may be in memory; a pool has 64 MiB at most, so no job waits for one other.
+pub(crate) const ROOM: usize = 256 << 20;
+
+/// [`ROOM`] that is left, in KiB.
+static LEFT: Semaphore = Semaphore::const_new(ROOM >> 10);
 
 /// A pool and where it lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,15 +143,31 @@ async fn read<T: Send + 'static>(
     pool: &Stored,
     read: impl FnOnce(&mut dyn Iterator<Item = Result<Found, QuestionError>>) -> Result<T, QuestionError> + Send + 'static,
 ) -> Result<T, ObjectError> {
-    let _turn = AT_WORK.lock().await;
-    let bytes = store.get(&pool.object).await?.bytes().await?;
+    read_in(&LEFT, store, job, pool, read).await
+}
+
+async fn read_in<T: Send + 'static>(
+    left: &'static Semaphore,
+    store: &Store,
+    job: JobId,
+    pool: &Stored,
+    read: impl FnOnce(&mut dyn Iterator<Item = Result<Found, QuestionError>>) -> Result<T, QuestionError> + Send + 'static,
+) -> Result<T, ObjectError> {
+    let object = store.get(&pool.object).await?;
+    let held = object.meta.size.div_ceil(1 << 10).min(ROOM as u64 >> 10) as u32;
+    // Nobody ever closes it.
+    let room = left.acquire_many(held).await.ok();
+    let bytes = object.bytes().await?;
     let dataset = pool.dataset;
     let done = tokio::task::spawn_blocking(move || {
         let mut questions = question::read(&bytes)?.map(|question| {
             let question::Posed { text, count } = question?;
             Ok(Found { id: question::id(job, dataset, &text), dataset, text, count })
         });
-        read(&mut questions)
+        let done = read(&mut questions);
+        // The bytes are held until here, also when nobody waits for the answer any more.
+        drop(room);
+        done
     });
     let done = done.await.map_err(|error| object_store::Error::JoinError { source: error })?;
     Ok(done?)
@@ -211,5 +231,21 @@ mod tests {
         let (store, pools) = stored().await;
         store.put(&pools[0].object, b"a log".to_vec().into()).await.unwrap();
         assert!(matches!(count(&store, JOB, &pools[0]).await, Err(ObjectError::Questions(_))));
+    }
+
+    #[tokio::test]
+    async fn pools_are_read_beside_each_other_within_their_room() {
+        static SMALL: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(2);
+        let (store, pools) = stored().await;
+        let read = || super::read_in(&SMALL, &store, JOB, &pools[0], |questions| Ok(questions.count()));
+        let other = SMALL.acquire_many(1).await.unwrap();
+        assert_eq!(read().await.unwrap(), 3, "one KiB is left");
+        let rest = SMALL.acquire_many(1).await.unwrap();
+        let waiting = read();
+        tokio::pin!(waiting);
+        assert!(futures::poll!(&mut waiting).is_pending());
+        drop((other, rest));
+        assert_eq!(waiting.await.unwrap(), 3);
+        assert_eq!(SMALL.available_permits(), 2);
     }
 }

@@ -9,9 +9,24 @@ pub const MAX_SIZE: u64 = 2 << 30;
 /// Most files of one job, by name.
 pub const MAX_FILES: u64 = 10_000;
 
+/// The folder of all files of jobs, in the object store.
+pub(crate) const FOLDER: &str = "artifacts";
+
+/// Where the files of `job` lie.
+pub(crate) fn folder(job: JobId) -> Path {
+    Path::from(format!("{FOLDER}/{job}"))
+}
+
 /// Where the file of `job` with this SHA-256 (hex) lies.
 pub fn path(job: JobId, digest: &str) -> Path {
-    Path::from(format!("artifacts/{job}/{}", digest.to_ascii_lowercase()))
+    Path::from(format!("{FOLDER}/{job}/{}", digest.to_ascii_lowercase()))
+}
+
+/// Returns the job whose file lies at `path`.
+pub(crate) fn job_of(path: &Path) -> Option<JobId> {
+    let mut parts = path.parts();
+    (parts.next()?.as_ref() == FOLDER).then_some(())?;
+    parts.next()?.as_ref().parse().ok().map(JobId)
 }
 
 /// Whether a text can be the name of a file: 1 to 100 of `a-z A-Z 0-9 . _ -`, not beginning with a dot.

@@ -90,6 +90,20 @@ pub enum ObjectError {
     /// What came is no vector of the form that was announced.
     #[error(transparent)]
     Vector(#[from] VectorError),
+    /// The vector is longer than any that an honest party sends.
+    #[error(
+        "its L2 norm is {norm:.4e}, and what clip, noise and batch of the job allow is {most:.4e}: send what the job's training made, \
+         or update the worker"
+    )]
+    Norm {
+        /// The norm.
+        norm: f64,
+        /// The greatest that is taken.
+        most: f64,
+    },
+    /// There was no turn for it.
+    #[error(transparent)]
+    Turn(Box<crate::error::Error>),
     /// What came is no pool of questions.
     #[error(transparent)]
     Questions(#[from] QuestionError),

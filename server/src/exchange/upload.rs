@@ -1,7 +1,7 @@
 //! A vector on its way in, which may come in several attempts.
 //!
 //! What comes is in memory first: up to [`MOST_HELD`] of a vector and [`ROOM`] of all, so that one that comes quickly is never
-//! stored in pieces. What came [`LONGEST_HELD`] ago, once it is a whole [`SEGMENT`], what has no room, and all that has come when
+//! stored in pieces. Room is taken once a whole [`SEGMENT`] has come. What came [`LONGEST_HELD`] ago, once it is a whole [`SEGMENT`], what has no room, and all that has come when
 //! an attempt breaks off is kept in segments, each an object of its own beside the others of the same upload, named by where it
 //! begins and when it came: so an attempt that breaks off loses nothing, a server that dies loses no more than it had in memory,
 //! any replica of the server can take the next attempt, and nothing is ever appended to. When all has come it is unpacked and
@@ -12,7 +12,7 @@
 //! Uploads end with their round; those that nobody goes on with are forgotten after [`EXPIRY`].
 
 use std::cmp::Ordering;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use futures::TryStreamExt as _;
 use object_store::path::Path;
@@ -21,10 +21,13 @@ use sha2::{Digest as _, Sha256};
 use time::{Duration, OffsetDateTime};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
+use undertone_api::id::OrganizationId;
 use undertone_proto::CHUNK;
 use undertone_proto::vector::{Form, Reader, VectorError, code};
 
 use super::object::{ObjectError, PARTS_UNDER_WAY, Store, beside, failing, remove, remove_all};
+use crate::connections::{ByteBudget, ByteCharge};
+use crate::fairness::{FairQueue, QueueLimits, WorkOwner};
 use crate::fault;
 
 /// Bytes of a segment where there is no room for more of the vector in memory.
@@ -33,11 +36,24 @@ pub const SEGMENT: usize = CHUNK;
 pub const MOST_HELD: usize = 8 << 20;
 /// Bytes of all vectors that may be in memory; whoever finds no room has a [`SEGMENT`].
 pub const ROOM: usize = 192 << 20;
+/// Bytes of [`ROOM`] that the vectors of one organization may have.
+pub(crate) const ROOM_OF_ORGANIZATION: usize = ROOM / 4;
 /// What came so long ago is stored, once it is a whole [`SEGMENT`], and no longer in memory alone. However slow a sender is, it makes
 /// no more pieces than that.
 pub const LONGEST_HELD: std::time::Duration = std::time::Duration::from_secs(2);
 /// Vectors that are unpacked at a time.
 pub(crate) const UNPACKED_AT_A_TIME: usize = 8;
+/// Vectors that wait to be unpacked; of one organization.
+pub(crate) const UNPACKING_WAITS: (usize, usize) = (512, 64);
+/// Turns at unpacking.
+pub(crate) const UNPACKING: QueueLimits = QueueLimits {
+    name: "unpacking",
+    turns: "vectors to be unpacked",
+    at_a_time: UNPACKED_AT_A_TIME,
+    waiting: UNPACKING_WAITS.0,
+    waiting_of_owner: UNPACKING_WAITS.1,
+    patience: std::time::Duration::from_mins(1),
+};
 /// Segments beyond those that the vector needs, for attempts that broke off within one; with more than these it begins anew.
 pub(crate) const SPARE_SEGMENTS: u64 = 1024;
 /// How long a segment is kept that nobody goes on from.
@@ -45,7 +61,9 @@ pub const EXPIRY: Duration = Duration::hours(24);
 
 /// [`ROOM`] that is left, in KiB.
 static LEFT: Semaphore = Semaphore::const_new(ROOM >> 10);
-static UNPACKING: Semaphore = Semaphore::const_new(UNPACKED_AT_A_TIME);
+/// [`ROOM`] by organization.
+static SHARES: LazyLock<Arc<ByteBudget<OrganizationId>>> =
+    LazyLock::new(|| ByteBudget::new(ROOM, ROOM_OF_ORGANIZATION));
 
 /// Where the segments of one vector lie: in a folder of their own, named by the digest, beside which no other of the same
 /// contributor and round is kept.
@@ -163,11 +181,16 @@ pub struct Upload {
     /// The segment under way, and since when.
     segment: Vec<u8>,
     since: Option<Instant>,
-    /// How long it may become, and the room that it has for that.
+    /// How long it may become, the room that it has for that, and where it gets more.
     longest: usize,
-    _room: Option<SemaphorePermit<'static>>,
+    room: Option<SemaphorePermit<'static>>,
+    left: &'static Semaphore,
+    /// What its organization has of the room; none where no organization sends.
+    share: Option<ByteCharge<OrganizationId>>,
     now: OffsetDateTime,
     over: bool,
+    /// The greatest L2 norm that is taken.
+    most_norm: Option<f64>,
 }
 
 impl Upload {
@@ -197,19 +220,54 @@ impl Upload {
         if offset > 0 && place.received(store, now).await? < offset {
             return Ok(None);
         }
-        let held = size.saturating_sub(offset).min(MOST_HELD as u64);
-        let room = left.try_acquire_many(held.div_ceil(1 << 10) as u32).ok();
-        let longest = if room.is_some() { MOST_HELD } else { SEGMENT };
         let (store, segment) = (store.clone(), Vec::new());
-        let (received, since, over) = (offset, None, false);
-        Ok(Some(Self { store, place, size, received, segment, since, longest, _room: room, now, over }))
+        let (received, since, longest, room, over) = (offset, None, SEGMENT, None, false);
+        let share = match WorkOwner::current() {
+            WorkOwner::Organization(id) => Some(SHARES.begin(id)),
+            _ => None,
+        };
+        Ok(Some(Self {
+            store,
+            place,
+            size,
+            received,
+            segment,
+            since,
+            longest,
+            room,
+            left,
+            share,
+            now,
+            over,
+            most_norm: None,
+        }))
     }
 
     /// The end of a vector that is known already: nothing may come of it.
     pub fn nothing_more(store: &Store, place: Place, size: u64) -> Self {
         let (store, segment, now) = (store.clone(), Vec::new(), OffsetDateTime::UNIX_EPOCH);
-        let (received, since, longest) = (size, None, SEGMENT);
-        Self { store, place, size, received, segment, since, longest, _room: None, now, over: true }
+        let (received, since, longest, room) = (size, None, SEGMENT, None);
+        Self {
+            store,
+            place,
+            size,
+            received,
+            segment,
+            since,
+            longest,
+            room,
+            left: &LEFT,
+            share: None,
+            now,
+            over: true,
+            most_norm: None,
+        }
+    }
+
+    /// Refuses the vector at its end when it is longer than this.
+    #[must_use]
+    pub fn with_most_norm(self, most_norm: Option<f64>) -> Self {
+        Self { most_norm, ..self }
     }
 
     /// Whether it is such an end.
@@ -235,11 +293,38 @@ impl Upload {
             self.segment.extend_from_slice(now);
             self.received += now.len() as u64;
             data = later;
-            if self.segment.len() == self.longest {
+            if self.segment.len() == self.longest && !self.take_room() {
                 self.keep().await?;
             }
         }
         Ok(())
+    }
+
+    /// Takes room for more of the vector than a segment, once that has come: a sender who is silent before holds none. Returns false
+    /// where there is none, or the vector has its share already.
+    fn take_room(&mut self) -> bool {
+        if self.room.is_some() {
+            return false;
+        }
+        let rest = self.size - self.received;
+        let held = (self.segment.len() as u64 + rest).min(MOST_HELD as u64);
+        if self.share.as_mut().is_some_and(|share| !share.add(held as usize)) {
+            return false;
+        }
+        let Ok(room) = self.left.try_acquire_many(held.div_ceil(1 << 10) as u32) else {
+            self.release_share();
+            return false;
+        };
+        self.room = Some(room);
+        self.longest = MOST_HELD;
+        self.segment.reserve_exact(held as usize - self.segment.len());
+        true
+    }
+
+    fn release_share(&mut self) {
+        if let Some(share) = &mut self.share {
+            share.release();
+        }
     }
 
     /// When what is in memory alone is to be kept; otherwise less than a [`SEGMENT`] is there.
@@ -253,12 +338,14 @@ impl Upload {
     /// [`ObjectError::Store`].
     pub async fn keep(&mut self) -> Result<(), ObjectError> {
         self.since = None;
-        if self.segment.is_empty() {
-            return Ok(());
+        if !self.segment.is_empty() {
+            let start = self.received - self.segment.len() as u64;
+            let path = self.place.own().join(format!("{start:012}-{}", self.now.unix_timestamp()));
+            self.store.put(&path, std::mem::take(&mut self.segment).into()).await?;
         }
-        let start = self.received - self.segment.len() as u64;
-        let path = self.place.own().join(format!("{start:012}-{}", self.now.unix_timestamp()));
-        self.store.put(&path, std::mem::take(&mut self.segment).into()).await?;
+        self.room = None;
+        self.release_share();
+        self.longest = SEGMENT;
         Ok(())
     }
 
@@ -266,28 +353,29 @@ impl Upload {
     ///
     /// # Errors
     /// [`ObjectError::Size`] or [`ObjectError::Digest`] when it is not what was announced, [`ObjectError::Vector`] when it is none
-    /// of its form: then it is forgotten. [`ObjectError::Lost`] when what it goes on from is no longer here, since another attempt
-    /// has come to its end. [`ObjectError::Store`].
-    pub async fn finish(self, form: Form, to: &Path) -> Result<(), ObjectError> {
-        self.finish_in(&UNPACKING, form, to).await
-    }
-
-    async fn finish_in(mut self, turns: &'static Semaphore, form: Form, to: &Path) -> Result<(), ObjectError> {
+    /// of its form, [`ObjectError::Norm`] when it is too long: then it is forgotten. [`ObjectError::Lost`] when what it goes on from is no longer here, since another attempt
+    /// has come to its end. [`ObjectError::Turn`] when none of `turns` comes: then it is kept. [`ObjectError::Store`].
+    pub(crate) async fn finish(mut self, turns: &FairQueue, form: Form, to: &Path) -> Result<(), ObjectError> {
         let finished = self.unpacked(turns, form, to).await;
-        if matches!(finished, Err(ObjectError::Digest | ObjectError::Vector(_))) {
+        if matches!(finished, Err(ObjectError::Digest | ObjectError::Vector(_) | ObjectError::Norm { .. })) {
             self.place.forget(&self.store).await?;
         }
         finished
     }
 
-    async fn unpacked(&mut self, turns: &'static Semaphore, form: Form, to: &Path) -> Result<(), ObjectError> {
+    async fn unpacked(&mut self, turns: &FairQueue, form: Form, to: &Path) -> Result<(), ObjectError> {
         if self.received != self.size {
             // A connection that was cut may look like an end: the next attempt goes on from here.
             self.keep().await?;
             return Err(ObjectError::Size { announced: self.size, received: self.received });
         }
-        // Nobody ever closes it.
-        let _turn = turns.acquire().await.ok();
+        let _turn = match turns.acquire(WorkOwner::current()).await {
+            Ok(turn) => turn,
+            Err(error) => {
+                self.keep().await?;
+                return Err(ObjectError::Turn(Box::new(error)));
+            }
+        };
         let mut writer = WriteMultipart::new(self.store.put_multipart(to).await?);
         if let Err(error) = self.write_numbers(form, &mut writer).await {
             writer.abort().await?;
@@ -321,7 +409,7 @@ impl Upload {
         }
         match found.cmp(&self.size) {
             Ordering::Less => Err(ObjectError::Lost),
-            Ordering::Equal => unpacking.finish(&self.place.digest),
+            Ordering::Equal => unpacking.finish(&self.place.digest, self.most_norm),
             // It was announced with another size before.
             Ordering::Greater => Err(ObjectError::Size { announced: self.size, received: found }),
         }
@@ -345,11 +433,13 @@ struct Unpacking {
     /// Once it is no vector, the only question is whether it was sent so.
     reader: Result<Reader, VectorError>,
     numbers: Vec<f32>,
+    /// Σ x² of the numbers so far.
+    square: f64,
 }
 
 impl Unpacking {
     fn new(form: Form, size: u64) -> Self {
-        Self { hasher: Sha256::new(), reader: Reader::new(form, size), numbers: Vec::new() }
+        Self { hasher: Sha256::new(), reader: Reader::new(form, size), numbers: Vec::new(), square: 0.0 }
     }
 
     /// Takes the next bytes, but for the first `from`.
@@ -377,17 +467,23 @@ impl Unpacking {
             if let Err(wrong) = reader.take(bytes, &mut self.numbers) {
                 self.reader = Err(wrong);
             }
+            self.square += self.numbers.iter().map(|number| f64::from(*number).powi(2)).sum::<f64>();
             code::plain(&self.numbers, &mut plain);
             self.numbers.clear();
         }
         plain
     }
 
-    fn finish(self, digest: &str) -> Result<(), ObjectError> {
+    fn finish(self, digest: &str, most_norm: Option<f64>) -> Result<(), ObjectError> {
         if hex::encode(self.hasher.finalize()) != digest {
             return Err(ObjectError::Digest);
         }
-        Ok(self.reader?.finish()?)
+        self.reader?.finish()?;
+        let norm = self.square.sqrt();
+        match most_norm {
+            Some(most) if norm > most => Err(ObjectError::Norm { norm, most }),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -9,10 +9,11 @@ use time::{Duration, OffsetDateTime};
 use tonic::Request;
 use undertone_api::id::WorkerId;
 use undertone_api::problem::{Code, Problem};
-use undertone_api::signed::{Document, Signed};
+use undertone_api::signed::{Document, KeyPurpose, Signed};
 
 use crate::ctx::{Ctx, fingerprint};
 use crate::error::Error;
+use crate::fairness::{WorkOwner, recognize_caller};
 use crate::service::presence;
 
 /// How long a session holds.
@@ -29,6 +30,11 @@ struct Session {
 
 impl Document for Session {
     const DOMAIN: &'static str = "undertone/worker-session/2";
+    const PURPOSE: Option<KeyPurpose> = Some(KeyPurpose::Connection);
+
+    fn signed_at(&self) -> Option<OffsetDateTime> {
+        Some(OffsetDateTime::from_unix_timestamp(self.expires_at_unix).ok()? - SESSION)
+    }
 }
 
 /// A session token and when it ends.
@@ -66,21 +72,21 @@ pub(super) fn presented<T>(ctx: &Ctx, request: &Request<T>) -> Result<Recognized
 /// any more; the site signs in again with the key that it has now.
 pub(super) async fn worker(ctx: &Ctx, presented: Recognized) -> Result<WorkerId, Error> {
     let Recognized { worker, key } = presented;
-    if presence::key(ctx, worker).await?.is_some_and(|public| fingerprint(&public) == key) {
-        Ok(worker)
-    } else {
-        Err(refused().into())
-    }
+    let site = presence::key(ctx, worker).await?.filter(|site| fingerprint(&site.public_key) == key);
+    let site = site.ok_or_else(refused)?;
+    recognize_caller(WorkOwner::Organization(site.organization));
+    Ok(worker)
 }
 
 /// The session that this value of `authorization` is, if it holds.
 pub(super) fn recognize(ctx: &Ctx, authorization: &str) -> Option<Recognized> {
     let json = URL_SAFE_NO_PAD.decode(authorization.strip_prefix("Bearer ")?).ok()?;
     let signed: Signed = serde_json::from_slice(&json).ok()?;
-    let Session { worker, key, expires_at_unix } = signed.open(&ctx.signer.verifying_key()).ok()?;
+    let Session { worker, key, expires_at_unix } = signed.open(&ctx.signer).ok()?;
     (expires_at_unix > ctx.now().unix_timestamp()).then_some(Recognized { worker, key })
 }
 
-fn refused() -> Problem {
+/// Returns what a caller without a session is answered.
+pub(super) fn refused() -> Problem {
     Problem::new(Code::Unauthenticated, "sign in first: the session is missing, over, of a key before or not ours")
 }

@@ -5,6 +5,7 @@
 
 mod message;
 mod once;
+mod retirement;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -16,12 +17,12 @@ use undertone_api::job::{NewDraft, NewJob, Pause, Refuse};
 use undertone_api::page::Page;
 use undertone_api::plan::NewPlan;
 use undertone_api::question::ExportFormat;
+use undertone_proto::document;
 use undertone_proto::v1::control_server;
 use undertone_proto::v1::{self, download_artifact_chunk};
-use undertone_proto::{document, status_of};
 
 use self::message::{field, id, optional, page, struct_of};
-use self::watch::Watches;
+use super::messages;
 use super::stream::{self, Answer};
 use super::worker_gateway::{fail, json, json_texts, texts};
 use crate::auth::Actor;
@@ -36,28 +37,25 @@ use crate::service::{
 /// The control service.
 pub(super) struct Control {
     ctx: Ctx,
-    watches: Watches,
 }
 
 impl Control {
     pub(super) fn new(ctx: Ctx) -> Self {
-        Self { ctx, watches: Watches::default() }
+        Self { ctx }
     }
 
     /// Whose key, or session, stands in `authorization: Bearer ...`.
     async fn caller<T>(&self, request: &Request<T>) -> Result<Actor, Status> {
+        if let Some(actor) = request.extensions().get::<Actor>() {
+            return Ok(actor.clone());
+        }
         session::authenticate(&self.ctx, bearer(request)?).await.map_err(fail)
     }
 }
 
-/// The token of a request.
+/// Returns the token of a request.
 fn bearer<T>(request: &Request<T>) -> Result<&str, Status> {
-    let text = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
-    let token = text.and_then(|text| text.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-    token.map(|(_, token)| token.trim()).ok_or_else(|| {
-        let code = undertone_api::problem::Code::Unauthenticated;
-        status_of(&undertone_api::problem::Problem::new(code, "send an API key as `authorization: Bearer udk_...`"))
-    })
+    messages::bearer(request.metadata().as_ref())
 }
 
 #[tonic::async_trait]
@@ -104,6 +102,20 @@ impl control_server::Control for Control {
         let Page { items, next } = message::cut(all, page, |item| item.id.0)?;
         let organizations = items.into_iter().map(message::organization).collect();
         Ok(Response::new(v1::ListOrganizationsReply { organizations, next: next.unwrap_or_default() }))
+    }
+
+    async fn retire(&self, request: Request<v1::RetireRequest>) -> Result<Response<v1::RetireReply>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::RetireRequest { subject, reason } = request.into_inner();
+        let document = retirement::retire(&self.ctx, &actor, subject, reason).await?;
+        Ok(Response::new(v1::RetireReply { document }))
+    }
+
+    async fn restore(&self, request: Request<v1::RestoreRequest>) -> Result<Response<v1::RestoreReply>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::RestoreRequest { subject, reason } = request.into_inner();
+        let document = retirement::restore(&self.ctx, &actor, subject, reason).await?;
+        Ok(Response::new(v1::RestoreReply { document }))
     }
 
     async fn list_datasets(
@@ -330,7 +342,7 @@ impl control_server::Control for Control {
 
     async fn get_report(&self, request: Request<v1::GetReportRequest>) -> Result<Response<v1::GetReportReply>, Status> {
         let actor = self.caller(&request).await?;
-        let file = report::get(&self.ctx, &actor, id(&request.get_ref().job, "job")?).await.map_err(fail)?;
+        let file = report::take(&self.ctx, &actor, id(&request.get_ref().job, "job")?).await.map_err(fail)?;
         let file = serde_json::to_vec(&file).map_err(|error| fail(Error::internal("writing a report", error)))?;
         Ok(Response::new(v1::GetReportReply { file }))
     }
@@ -354,7 +366,8 @@ impl control_server::Control for Control {
         let token = bearer(&request)?.to_owned();
         let actor = self.caller(&request).await?;
         let job = id(&request.get_ref().job, "job")?;
-        Ok(Response::new(self.watches.begin(&self.ctx, &actor, token, job).await?))
+        let from = messages::address_of(&self.ctx, request.metadata().as_ref(), request.extensions());
+        Ok(Response::new(watch::begin(&self.ctx, &actor, from, token, job).await?))
     }
 
     async fn list_artifacts(
@@ -387,7 +400,7 @@ impl control_server::Control for Control {
         request: Request<v1::GetCertificateRequest>,
     ) -> Result<Response<v1::GetCertificateReply>, Status> {
         let actor = self.caller(&request).await?;
-        let file = certificate::file(&self.ctx, &actor, id(&request.get_ref().job, "job")?).await.map_err(fail)?;
+        let file = certificate::take(&self.ctx, &actor, id(&request.get_ref().job, "job")?).await.map_err(fail)?;
         let file =
             serde_json::to_vec(&file).map_err(|error| fail(Error::internal("writing a certificate's file", error)))?;
         Ok(Response::new(v1::GetCertificateReply { file }))

@@ -5,22 +5,19 @@
 //! A stream is one call: how much comes in it has limits of its own.
 
 use std::future::{Ready, ready};
-use std::net::IpAddr;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::Either;
 use http::{Request, Response, header};
 use tonic::Status;
-use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo};
 use tower::{Layer, Service};
 use undertone_api::problem::{Code, Problem};
 use undertone_proto::status_later;
 
-use super::auth;
+use super::{auth, messages};
 use crate::ctx::Ctx;
 use crate::rate::Rates;
-use crate::rest::extract;
 
 /// What is asked often, by programs, and costs nothing to answer.
 const HEALTH: &str = "/grpc.health.v1.Health/";
@@ -49,7 +46,7 @@ impl RateLayer {
             request.extensions_mut().insert(recognized);
             return self.rates.wait_of_worker(worker);
         }
-        let address = extract::seen(&self.ctx, request.headers(), || peer(request.extensions()));
+        let address = messages::address_of(&self.ctx, request.headers(), request.extensions());
         self.rates.wait(address, request.headers())
     }
 }
@@ -91,13 +88,6 @@ where
             }
         }
     }
-}
-
-/// The address at the other end of the connection.
-fn peer(extensions: &http::Extensions) -> Option<IpAddr> {
-    let secured = || extensions.get::<TlsConnectInfo<TcpConnectInfo>>().map(TlsConnectInfo::get_ref);
-    let connection = extensions.get::<TcpConnectInfo>().or_else(secured)?;
-    connection.remote_addr().map(|address| address.ip())
 }
 
 fn turned_away(wait: Duration) -> Status {

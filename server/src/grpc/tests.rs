@@ -6,6 +6,8 @@ mod log;
 mod nul;
 mod questions;
 mod rate;
+mod retired;
+mod strangers;
 
 use std::net::SocketAddr;
 

@@ -1,35 +1,55 @@
 //! The worker gateway: each method reads its message, calls one rule, and writes the answer. Everything a worker can send
 //! is listed here; there is no way in for anything else.
 
+use std::time::Duration;
+
 use tonic::{Request, Response, Status, Streaming};
 use undertone_api::id::WorkerId;
 use undertone_api::problem::{Code, Problem, Violation};
-use undertone_api::signed::{Rotation, Signed};
+use undertone_api::signed::Rotation;
 use undertone_proto::v1::worker_gateway_server::WorkerGateway;
 use undertone_proto::v1::{self, answers_chunk, ask_chunk, asked_chunk, get_artifact_chunk, next_offer_reply};
 use undertone_proto::v1::{put_artifact_chunk, submit_chunk};
-use undertone_proto::{status_of, v1::average_chunk};
+use undertone_proto::{status_later, status_of, v1::average_chunk};
 
+use super::documents::{all_kept, kept, malformed, signed};
 use super::stream::{self, Answer};
-use super::{auth, consent};
+use super::{auth, consent, submission};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::fairness::WorkOwner;
+use crate::metrics::Limit;
 use crate::nul;
+use crate::rate::OrganizationRates;
 use crate::service::finish::Outcome;
 use crate::service::offer::{Asking, Offer};
 use crate::service::{
-    approval, challenge, dataset, finish, job, job_log, lease, measurement, model, offer, pins, presence, question,
-    receipt, round, site_key, witness, worker,
+    approval, challenge, dataset, finish, head_exchange, job, job_log, lease, measurement, model, offer, pins,
+    presence, question, receipt, round, site_key, witness, worker,
 };
 
 /// The gateway.
 pub(super) struct Gateway {
     ctx: Ctx,
+    writes: OrganizationRates,
 }
 
 impl Gateway {
     pub(super) fn new(ctx: Ctx) -> Self {
-        Self { ctx }
+        let writes = OrganizationRates::new(ctx.config.rates);
+        Self { ctx, writes }
+    }
+
+    /// Counts a call that writes, of the worker that was recognized.
+    fn count_write(&self) -> Result<(), Status> {
+        let WorkOwner::Organization(organization) = WorkOwner::current() else { return Ok(()) };
+        let Some(wait) = self.writes.wait(organization) else { return Ok(()) };
+        self.ctx.metrics.reach(Limit::OrganizationWrites);
+        let seconds = wait.as_secs() + 1;
+        let detail = format!(
+            "the workers of your organization register, decide, ask, store and finish more often than              `rates.by_organization` allows: come again in {seconds} s"
+        );
+        Err(status_later(&Problem::new(Code::RateLimited, detail), wait))
     }
 
     /// Who calls. The request is read before anything is waited for: a stream cannot be shared.
@@ -41,7 +61,11 @@ impl Gateway {
 
 /// A failure on its way out.
 pub(super) fn fail(error: Error) -> Status {
-    status_of(&error.into_problem())
+    let problem = error.into_problem();
+    match problem.retry_after {
+        Some(seconds) => status_later(&problem, Duration::from_secs(seconds.into())),
+        None => status_of(&problem),
+    }
 }
 
 /// Refuses texts that no database of ours could keep, or look for.
@@ -54,56 +78,10 @@ pub(super) fn json_texts(document: &[u8]) -> Result<(), Status> {
     nul::refuse_in_json(document).map_err(fail)
 }
 
-fn malformed(detail: &str) -> Status {
-    status_of(&Problem::new(Code::Malformed, detail))
-}
-
-fn signed(document: Option<v1::Signed>, field: &str) -> Result<Signed, Status> {
-    let missing = || status_of(&Problem::validation(vec![Violation::new(field, "send the signed document")]));
-    kept(document.ok_or_else(missing)?)
-}
-
-fn kept(document: v1::Signed) -> Result<Signed, Status> {
-    texts([&*document.payload, &*document.signature])?;
-    json_texts(document.payload.as_bytes())?;
-    Ok(Signed::from(document))
-}
-
-fn all_kept(documents: Vec<v1::Signed>) -> Result<Vec<Signed>, Status> {
-    documents.into_iter().map(kept).collect()
-}
-
 pub(super) fn json<T: serde::de::DeserializeOwned>(text: &str, field: &str) -> Result<T, Status> {
     json_texts(text.as_bytes())?;
     serde_json::from_str(text)
         .map_err(|error| status_of(&Problem::validation(vec![Violation::new(field, error.to_string())])))
-}
-
-/// Takes a vector to its end; keeps what has come when that does not come, or not soon.
-async fn take(
-    ctx: Ctx,
-    mut incoming: round::Incoming,
-    mut chunks: Streaming<v1::SubmitChunk>,
-) -> Result<round::Taken, Status> {
-    loop {
-        let next = match incoming.due() {
-            Some(due) => tokio::time::timeout_at(due, chunks.message()).await,
-            None => Ok(chunks.message().await),
-        };
-        match next {
-            Ok(Ok(Some(v1::SubmitChunk { part: Some(submit_chunk::Part::Data(data)) }))) => {
-                incoming.write(&data).await.map_err(fail)?;
-            }
-            Ok(Ok(Some(_))) => return Err(malformed("after the header come data only")),
-            Ok(Ok(None)) => return incoming.accept(&ctx).await.map_err(fail),
-            Ok(Err(status)) => {
-                incoming.keep().await.map_err(fail)?;
-                return Err(status);
-            }
-            // A sender who is slow, or whose connection broke without a word, after a whole segment.
-            Err(_) => incoming.keep().await.map_err(fail)?,
-        }
-    }
 }
 
 #[tonic::async_trait]
@@ -166,7 +144,13 @@ impl WorkerGateway for Gateway {
     ) -> Result<Response<v1::RegisterDatasetReply>, Status> {
         let caller = self.caller(&request).await?;
         let registration = json(&request.into_inner().registration, "registration")?;
-        let dataset = dataset::register(&self.ctx, caller, &registration).await.map_err(fail)?;
+        let dataset = match dataset::registered(&self.ctx, caller, &registration).await.map_err(fail)? {
+            Some(dataset) => dataset,
+            None => {
+                self.count_write()?;
+                dataset::register(&self.ctx, caller, &registration).await.map_err(fail)?
+            }
+        };
         Ok(Response::new(v1::RegisterDatasetReply { dataset_id: dataset.id.to_string() }))
     }
 
@@ -206,6 +190,7 @@ impl WorkerGateway for Gateway {
 
     async fn decide(&self, request: Request<v1::DecideRequest>) -> Result<Response<v1::DecideReply>, Status> {
         let caller = self.caller(&request).await?;
+        self.count_write()?;
         let v1::DecideRequest { decision, hold } = request.into_inner();
         if let Some(hold) = hold {
             job::hold::hold_by_site(&self.ctx, caller, &kept(hold)?).await.map_err(fail)?;
@@ -247,7 +232,8 @@ impl WorkerGateway for Gateway {
         };
         let incoming = round::begin(&self.ctx, caller, header).await.map_err(fail)?;
         // On its own: when the connection goes, this method is dropped, and what has come is to be kept.
-        let taken = tokio::spawn(take(self.ctx.clone(), incoming, chunks)).await;
+        let taken =
+            tokio::spawn(WorkOwner::current().scope(submission::receive(self.ctx.clone(), incoming, chunks))).await;
         let taken = taken.map_err(|_| fail(Error::problem(Code::Internal, "a submission could not be taken")))??;
         let round::Taken { repeated, countersignatures } = taken;
         let countersignatures = countersignatures.into_iter().map(v1::Signed::from).collect();
@@ -292,6 +278,7 @@ impl WorkerGateway for Gateway {
         request: Request<Streaming<v1::PutArtifactChunk>>,
     ) -> Result<Response<v1::PutArtifactReply>, Status> {
         let caller = self.caller(&request).await?;
+        self.count_write()?;
         let mut chunks = request.into_inner();
         let Some(put_artifact_chunk::Part::Header(header)) = chunks.message().await?.and_then(|chunk| chunk.part)
         else {
@@ -339,6 +326,7 @@ impl WorkerGateway for Gateway {
 
     async fn ask(&self, request: Request<Streaming<v1::AskChunk>>) -> Result<Response<v1::AskReply>, Status> {
         let caller = self.caller(&request).await?;
+        self.count_write()?;
         let mut chunks = request.into_inner();
         let Some(ask_chunk::Part::Header(header)) = chunks.message().await?.and_then(|chunk| chunk.part) else {
             return Err(malformed("a pool begins with its header"));
@@ -444,6 +432,7 @@ impl WorkerGateway for Gateway {
 
     async fn finish(&self, request: Request<v1::FinishRequest>) -> Result<Response<v1::FinishReply>, Status> {
         let caller = self.caller(&request).await?;
+        self.count_write()?;
         let v1::FinishRequest { lease, outcome, receipts } = request.into_inner();
         texts([&*lease])?;
         let (outcome, audit) = match outcome {
@@ -480,10 +469,27 @@ impl WorkerGateway for Gateway {
 
     async fn witness(&self, request: Request<v1::WitnessRequest>) -> Result<Response<v1::WitnessReply>, Status> {
         let caller = self.caller(&request).await?;
-        let v1::WitnessRequest { known, receipts } = request.into_inner();
+        let v1::WitnessRequest { known, receipts, restored } = request.into_inner();
+        texts(restored.as_deref())?;
         let known = known.map(kept).transpose()?;
-        let answer = witness::witness(&self.ctx, caller, known.as_ref(), &receipts).await.map_err(fail)?;
+        let answer = witness::witness(&self.ctx, caller, known.as_ref(), &receipts, restored.as_deref());
+        let answer = answer.await.map_err(fail)?;
         Ok(Response::new(answer.into()))
+    }
+
+    async fn reconcile(&self, request: Request<v1::ReconcileRequest>) -> Result<Response<v1::ReconcileReply>, Status> {
+        let caller = self.caller(&request).await?;
+        super::reconcile::reconcile(&self.ctx, caller, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn exchange_heads(
+        &self,
+        request: Request<v1::ExchangeHeadsRequest>,
+    ) -> Result<Response<v1::ExchangeHeadsReply>, Status> {
+        let caller = self.caller(&request).await?;
+        let observation = signed(request.into_inner().observation, "observation")?;
+        let peers = head_exchange::exchange_heads(&self.ctx, caller, &observation).await.map_err(fail)?;
+        Ok(Response::new(v1::ExchangeHeadsReply { peers: peers.into_iter().map(v1::PeerHead::from).collect() }))
     }
 
     async fn receipts(&self, request: Request<v1::ReceiptsRequest>) -> Result<Response<v1::ReceiptsReply>, Status> {

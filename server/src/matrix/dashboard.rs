@@ -6,6 +6,9 @@ use super::{Row, table};
 pub(super) const FUNCTIONS: &[Row] = table! {
     "POST /ui/sign-in": ! "whoever knows e-mail and password";
     "POST /ui/second-factor": ! "whoever has begun to sign in, and has the code";
+    "POST /ui/passkey-challenge": ! "everybody: it is a number drawn at random; for a member's own passkeys the service asks";
+    "POST /ui/passkey-sign-in": ! "whoever has a passkey of the account";
+    "POST /ui/passkey-second-step": ! "whoever has begun to sign in, and has a passkey of the account";
     "POST /ui/sign-out": EndSession @ Server, only "who is not signed in loses their cookies";
     "POST /ui/accept": ! "whoever bears the link";
     "POST /ui/join": JoinByLink @ Server;
@@ -13,6 +16,11 @@ pub(super) const FUNCTIONS: &[Row] = table! {
     "POST /ui/make-reset": ResetPassword @ Server;
     "POST /ui/theme": ! "everybody: it is a cookie of their own";
 
+    "POST /ui/prove-identity": ProveIdentity @ Server;
+    "POST /ui/invite-operator": InviteOperator @ Server;
+    "POST /ui/withdraw-operator": InviteOperator @ Server;
+    "POST /ui/retire-account": ManageAccounts @ Server;
+    "POST /ui/restore-account": ManageAccounts @ Server;
     "POST /ui/offer-factor": ManageFactor @ Server;
     "POST /ui/confirm-factor": ManageFactor @ Server;
     "POST /ui/renew-codes": ManageFactor @ Server;
@@ -20,6 +28,9 @@ pub(super) const FUNCTIONS: &[Row] = table! {
     "POST /ui/end-session": EndSession @ Server;
     "POST /ui/end-other-sessions": EndSession @ Server;
     "POST /ui/change-password": ChangePassword @ Server;
+    "POST /ui/add-passkey": ManageFactor @ Server;
+    "POST /ui/remove-passkey": ManageFactor @ Server;
+    "POST /ui/prove-by-passkey": ProveIdentity @ Server;
     "POST /ui/add-approval-key": ManageApprovalKeys @ Server;
     "POST /ui/remove-approval-key": ManageApprovalKeys @ Server;
     "POST /ui/create-key": ManageKeys @ Server;
@@ -41,6 +52,15 @@ pub(super) const FUNCTIONS: &[Row] = table! {
     "POST /ui/assign-roles": AssignRole @ Organization;
     "POST /ui/remove-member": RemoveMember @ Organization;
     "POST /ui/enrol": EnrolWorker @ Organization;
+    "POST /ui/retire-worker": RetireWorker @ Organization;
+    "POST /ui/restore-worker": RetireWorker @ Organization;
+    "POST /ui/write-off-worker": RetireWorker @ Organization;
+    "POST /ui/replace-worker": EnrolWorker @ Organization;
+    "POST /ui/retire-member": RetireMember @ Organization;
+    "POST /ui/restore-member": RetireMember @ Organization;
+    "POST /ui/confirm-address": ConfirmAddress @ Organization;
+    "POST /ui/retire-organization": RetireOrganization @ Consortium;
+    "POST /ui/restore-organization": RetireOrganization @ Consortium;
 
     "POST /ui/set-budget": SetBudget @ Organization;
     "POST /ui/clear-freeze": ClearFreeze @ Organization;
@@ -87,6 +107,7 @@ pub(super) const PAGES: &[Row] = table! {
     "/found": ListConsortia @ Server;
     "/settings": ReadSelf @ Server;
     "/settings/security": EndSession @ Server;
+    "/settings/accounts": ManageAccounts @ Server;
     "/settings/keys": ManageKeys @ Server;
     "/notifications": ReadNotifications @ Server;
     "/thresholds": ReadSelf @ Server;

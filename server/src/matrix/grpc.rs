@@ -8,6 +8,14 @@ pub(super) const GRPC: &[Row] = table! {
     "Control/ListConsortia": ListConsortia @ Server;
     "Control/GetConsortium": ReadConsortium @ Consortium;
     "Control/ListOrganizations": ReadConsortium @ Consortium;
+    "Control/Retire (worker)": RetireWorker @ Organization;
+    "Control/Retire (member)": RetireMember @ Organization;
+    "Control/Retire (organization)": RetireOrganization @ Consortium;
+    "Control/Retire (account)": ManageAccounts @ Server;
+    "Control/Restore (worker)": RetireWorker @ Organization;
+    "Control/Restore (member)": RetireMember @ Organization;
+    "Control/Restore (organization)": RetireOrganization @ Consortium;
+    "Control/Restore (account)": ManageAccounts @ Server;
     "Control/ListDatasets": ReadDataset @ Consortium;
     "Control/GetDataset": ReadDataset @ Organization;
     "Control/SetBudget": SetBudget @ Organization;
@@ -61,7 +69,9 @@ pub(super) const GRPC: &[Row] = table! {
     "WorkerGateway/Measure": ! "a worker", only "a worker's session and lease";
     "WorkerGateway/Log": ! "a worker", only "a worker's session and lease";
     "WorkerGateway/Finish": ! "a worker", only "a worker's session and lease";
+    "WorkerGateway/ExchangeHeads": ! "a worker", only "a worker's session";
     "WorkerGateway/CredentialNotices": ! "a worker", only "a worker's session";
     "WorkerGateway/Witness": ! "a worker", only "a worker's session";
+    "WorkerGateway/Reconcile": ! "a worker", only "a worker's session, and its signature";
     "WorkerGateway/Receipts": ! "a worker", only "a worker's session";
 };

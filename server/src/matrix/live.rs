@@ -24,8 +24,9 @@ use crate::config::RateConfig;
 use crate::service::session;
 use crate::testing::TestApp;
 
-/// In an answer to somebody who was recognized and gave a wrong code or password.
-const WRONG_PROOFS: [&str; 2] = [r#""code":"wrong_code""#, r#""code":"wrong_credentials""#];
+/// In an answer to somebody who was recognized and gave a wrong code, password or passkey.
+const WRONG_PROOFS: [&str; 3] =
+    [r#""code":"wrong_code""#, r#""code":"wrong_credentials""#, r#""code":"wrong_passkey""#];
 
 /// What the matrix says of one caller at one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,8 +110,10 @@ async fn send(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_address_answers_every_caller_as_the_matrix_says() {
-    let app =
-        TestApp::sqlite_with(|config| config.rates = RateConfig { by_caller: 0, by_address: 0, by_worker: 0 }).await;
+    let app = TestApp::sqlite_with(|config| {
+        config.rates = RateConfig { by_caller: 0, by_address: 0, by_worker: 0, by_organization: 0 }
+    })
+    .await;
     let mut scene = Scene::set(&app).await;
     let callers = std::mem::take(&mut scene.callers);
     let requests = Requests::new();

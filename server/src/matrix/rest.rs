@@ -6,8 +6,11 @@ pub(super) const REST: &[Row] = table! {
     // Coming in.
     "POST /session": ! "whoever knows e-mail and password";
     "POST /session/second-factor": ! "whoever has begun to sign in, and has the code";
+    "POST /session/passkey": ! "whoever has a passkey of the account";
+    "POST /session/passkey/challenge": ! "everybody: it is a number drawn at random";
     "POST /session/refresh": ! "whoever bears the session's refresh token";
     "DELETE /session": EndSession @ Server;
+    "POST /session/proof": ProveIdentity @ Server;
     "POST /invitations/{token}/accept": ! "whoever bears the link";
     "GET /invitations/{token}": ! "whoever bears the link";
     "POST /invitations/{token}/join": JoinByLink @ Server;
@@ -27,6 +30,11 @@ pub(super) const REST: &[Row] = table! {
     "GET /me/sessions": EndSession @ Server;
     "DELETE /me/sessions": EndSession @ Server;
     "DELETE /me/sessions/{id}": EndSession @ Server;
+    "GET /me/passkeys": ManageFactor @ Server;
+    "POST /me/passkeys": ManageFactor @ Server;
+    "DELETE /me/passkeys/{id}": ManageFactor @ Server;
+    "POST /me/passkeys/challenge (register)": ManageFactor @ Server;
+    "POST /me/passkeys/challenge (prove)": ProveIdentity @ Server;
     "GET /me/approval-keys": ManageApprovalKeys @ Server;
     "POST /me/approval-keys": ManageApprovalKeys @ Server;
     "DELETE /me/approval-keys/{id}": ManageApprovalKeys @ Server;
@@ -42,6 +50,13 @@ pub(super) const REST: &[Row] = table! {
     "POST /keys": ManageKeys @ Server;
     "DELETE /keys/{id}": ManageKeys @ Server;
 
+    // Operators and accounts.
+    "GET /members": ManageAccounts @ Server;
+    "POST /members/{id}/retirement": ManageAccounts @ Server;
+    "POST /members/{id}/restoration": ManageAccounts @ Server;
+    "GET /operators/invitations": InviteOperator @ Server;
+    "DELETE /operators/invitations/{invitation}": InviteOperator @ Server;
+
     // Consortia.
     "GET /consortia": ListConsortia @ Server;
     "POST /consortia": FoundConsortium @ Server;
@@ -50,6 +65,8 @@ pub(super) const REST: &[Row] = table! {
     "GET /consortia/{id}/overlap": ReadConsortium @ Consortium;
     "POST /consortia/{id}/overlap": AttestOverlap @ Consortium;
     "GET /consortia/{id}/organizations": ReadConsortium @ Consortium;
+    "POST /consortia/{id}/organizations/{organization}/retirement": RetireOrganization @ Consortium;
+    "POST /consortia/{id}/organizations/{organization}/restoration": RetireOrganization @ Consortium;
     "GET /consortia/{id}/invitations": InviteOrganization @ Consortium;
     "DELETE /consortia/{id}/invitations/{invitation}": InviteOrganization @ Consortium;
     "GET /consortia/{id}/annotators/invitations": InviteAnnotator @ Consortium;
@@ -66,6 +83,7 @@ pub(super) const REST: &[Row] = table! {
     "POST /invitations (organization)": InviteOrganization @ Consortium;
     "POST /invitations (annotator)": InviteAnnotator @ Consortium;
     "POST /invitations (member)": InviteMember @ Organization;
+    "POST /invitations (operator)": InviteOperator @ Server;
 
     // Organizations.
     "GET /organizations": ListOrganizations @ Server;
@@ -73,10 +91,18 @@ pub(super) const REST: &[Row] = table! {
     "GET /organizations/{id}/members": ListMembers @ Organization;
     "PUT /organizations/{id}/members/{member}": AssignRole @ Organization;
     "DELETE /organizations/{id}/members/{member}": RemoveMember @ Organization;
+    "POST /organizations/{id}/members/{member}/address-confirmation": ConfirmAddress @ Organization;
     "GET /organizations/{id}/invitations": InviteMember @ Organization;
     "DELETE /organizations/{id}/invitations/{invitation}": InviteMember @ Organization;
     "GET /organizations/{id}/workers": ReadOrganization @ Organization;
     "POST /organizations/{id}/workers": EnrolWorker @ Organization;
+    "POST /organizations/{id}/workers/{worker}/retirement": RetireWorker @ Organization;
+    "POST /organizations/{id}/workers/{worker}/restoration": RetireWorker @ Organization;
+    "POST /organizations/{id}/workers/{worker}/write-off": RetireWorker @ Organization;
+    "POST /organizations/{id}/workers/{worker}/replacement": EnrolWorker @ Organization;
+    "GET /organizations/{id}/retired-members": RetireMember @ Organization;
+    "POST /organizations/{id}/members/{member}/retirement": RetireMember @ Organization;
+    "POST /organizations/{id}/members/{member}/restoration": RetireMember @ Organization;
     "GET /organizations/{id}/audit-log": ReadOrganizationLog @ Organization;
     "GET /organizations/{id}/audit-log/check": ReadOrganizationLog @ Organization;
     "GET /organizations/{id}/audit-log/export": ReadOrganizationLog @ Organization;

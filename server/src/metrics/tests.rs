@@ -1,7 +1,7 @@
 use axum::http::StatusCode;
 
 use super::{render, table};
-use crate::testing::{newcomer, on_both};
+use crate::testing::{TestApp, newcomer, on_both};
 
 on_both! {
     async fn what_is_told_counts_and_names_nobody(app: &TestApp) {
@@ -38,4 +38,29 @@ fn every_metric_is_documented() {
         "put the output of `undertone-server config --metrics` into server/OPERATION.md"
     );
     assert!(operation.contains(&crate::config::keys::table()), "and that of `undertone-server config --table`");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn alerts_and_dashboard_name_existing_metrics() {
+    let documented = table();
+    let app = TestApp::sqlite().await;
+    // Of jobs and workers there is a line for each state that occurs, and a type always.
+    let shown = render(&app.ctx).await.expect("text");
+    for (file, text) in [
+        ("undertone.rules.yml", include_str!("../../../packaging/server/monitoring/undertone.rules.yml")),
+        ("grafana.json", include_str!("../../../packaging/server/monitoring/grafana.json")),
+    ] {
+        let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        let words = text.split(|letter| !is_name(letter)).filter(|word| word.starts_with("undertone_"));
+        let names: std::collections::BTreeSet<&str> = words.collect();
+        assert!(names.len() >= 7, "{file} names few metrics: {names:?}");
+        for name in names {
+            // The suffixes of OpenMetrics belong to the samples, not to the metric.
+            let metric = ["_bucket", "_count", "_total"].iter().find_map(|suffix| name.strip_suffix(suffix));
+            let metric = metric.unwrap_or(name);
+            let exists = documented.contains(&format!("`{metric}`")) || shown.contains(&format!("# TYPE {metric} "));
+            assert!(exists, "{file}: there is no metric `{metric}`");
+        }
+    }
+    app.close().await;
 }

@@ -108,7 +108,7 @@ pub(super) async fn end(
 
 /// Change one's password
 ///
-/// Every other session ends.
+/// Every other session ends, and the API keys are revoked unless `keep_keys` says otherwise.
 #[utoipa::path(put, path = "/me/password", tag = "account", operation_id = "change_password", request_body = ChangePassword,
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn password(

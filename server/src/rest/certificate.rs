@@ -23,7 +23,7 @@ pub(super) async fn file(
     Caller(actor): Caller,
     Path(id): Path<JobId>,
 ) -> Result<Json<CertificateFile>, Rejection> {
-    Ok(Json(certificate::file(&ctx, &actor, id).await?))
+    Ok(Json(certificate::take(&ctx, &actor, id).await?))
 }
 
 /// The JSON Schema of a certificate's file

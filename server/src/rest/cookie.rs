@@ -7,11 +7,14 @@ use axum::middleware::Next;
 use axum::response::Response;
 use axum_extra::extract::cookie::{Cookie, SameSite};
 use undertone_api::account::HalfSession;
+use undertone_api::id::MemberId;
 use undertone_api::problem::Code;
 use undertone_api::session::Tokens;
 
-use crate::auth::Actor;
+use crate::auth::{Access, Actor, KNOWN, open_device, sign_device};
+use crate::connections::ConnectionHandle;
 use crate::ctx::Ctx;
+use crate::fairness::{WorkOwner, recognize_caller};
 use crate::service::session::{self, Renewed};
 
 /// Whether browsers reach the server over TLS, by itself or by what stands before it.
@@ -23,10 +26,19 @@ pub fn secure(ctx: &Ctx) -> bool {
 pub fn set(ctx: &Ctx, tokens: &Tokens) -> Vec<String> {
     let access = tokens.access_expires_at - ctx.now();
     let refresh = time::Duration::days(i64::from(ctx.config.session_days));
-    vec![
+    let mut cookies = vec![
         cookie(ctx, Kind::Access, &tokens.access_token, access),
         cookie(ctx, Kind::Refresh, &tokens.refresh_token, refresh),
-    ]
+    ];
+    let signed_in = Access::open(&tokens.access_token, &ctx.keys.token(), ctx.now()).ok();
+    let device = signed_in.and_then(|access| sign_device(access.member, &ctx.keys.token(), ctx.now()).ok());
+    cookies.extend(device.map(|device| cookie(ctx, Kind::Device, &device, KNOWN)));
+    cookies
+}
+
+/// Returns the member who is known to use the browser of a request.
+pub fn device(ctx: &Ctx, headers: &HeaderMap) -> Option<MemberId> {
+    open_device(read(ctx, headers, Kind::Device)?, &ctx.keys.token(), ctx.now())
 }
 
 /// The `Set-Cookie` values that delete a session's cookies.
@@ -57,19 +69,31 @@ pub async fn identify(State(ctx): State<Ctx>, mut request: Request, next: Next) 
         let (actor, set) = who(&ctx, request.headers()).await;
         cookies = set;
         if let Some(actor) = actor {
+            ConnectionHandle::recognize_in(request.extensions());
+            recognize_caller(WorkOwner::from(&actor));
             request.extensions_mut().insert(actor);
         }
     }
     let mut response = next.run(request).await;
-    // A handler that signs in or out has the last word.
-    if !response.headers().contains_key(header::SET_COOKIE) || cookies.is_empty() {
-        for cookie in cookies {
-            if let Ok(value) = HeaderValue::from_str(&cookie) {
-                response.headers_mut().append(header::SET_COOKIE, value);
-            }
+    for cookie in cookies {
+        // A handler that signs in or out sets the same cookies; its values hold.
+        if !sets_cookie(response.headers(), cookie_name(&cookie))
+            && let Ok(value) = HeaderValue::from_str(&cookie)
+        {
+            response.headers_mut().append(header::SET_COOKIE, value);
         }
     }
     response
+}
+
+/// Returns the name of the cookie that a `Set-Cookie` value sets.
+fn cookie_name(set_cookie: &str) -> &str {
+    set_cookie.split('=').next().unwrap_or_default()
+}
+
+fn sets_cookie(headers: &HeaderMap, name: &str) -> bool {
+    let values = headers.get_all(header::SET_COOKIE);
+    values.iter().filter_map(|value| value.to_str().ok()).any(|value| cookie_name(value) == name)
 }
 
 async fn who(ctx: &Ctx, headers: &HeaderMap) -> (Option<Actor>, Vec<String>) {
@@ -96,6 +120,7 @@ enum Kind {
     Access,
     Refresh,
     Half,
+    Device,
 }
 
 const fn name(secure: bool, kind: Kind) -> &'static str {
@@ -103,9 +128,11 @@ const fn name(secure: bool, kind: Kind) -> &'static str {
         (true, Kind::Access) => "__Host-undertone-access",
         (true, Kind::Refresh) => "__Host-undertone-refresh",
         (true, Kind::Half) => "__Host-undertone-half",
+        (true, Kind::Device) => "__Host-undertone-device",
         (false, Kind::Access) => "undertone-access",
         (false, Kind::Refresh) => "undertone-refresh",
         (false, Kind::Half) => "undertone-half",
+        (false, Kind::Device) => "undertone-device",
     }
 }
 

@@ -15,7 +15,7 @@ use undertone_api::event::{ConsortiumEvent, JobEvent};
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::problem::Problem;
 
-use super::extract::{Caller, Path};
+use super::extract::{Caller, From, Path};
 use super::problem::Rejection;
 use crate::auth::Operation;
 use crate::ctx::{Ctx, Seen, Subject};
@@ -37,10 +37,11 @@ const LAST: HeaderName = HeaderName::from_static("last-event-id");
 pub(super) async fn job(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
+    From(from): From,
     Path(id): Path<JobId>,
     headers: HeaderMap,
 ) -> Result<Response, Rejection> {
-    let events = watch(&ctx, &actor, Subject::Job(id), Operation::ReadJob, known(&headers)).await?;
+    let events = watch(&ctx, &actor, from, Subject::Job(id), Operation::ReadJob, known(&headers)).await?;
     Ok(stream(events, |seen| Event::default().event("job").data(&seen.json)))
 }
 
@@ -53,10 +54,11 @@ pub(super) async fn job(
 pub(super) async fn consortium(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
+    From(from): From,
     Path(id): Path<ConsortiumId>,
     headers: HeaderMap,
 ) -> Result<Response, Rejection> {
-    let events = watch(&ctx, &actor, Subject::Consortium(id), Operation::ReadJob, known(&headers)).await?;
+    let events = watch(&ctx, &actor, from, Subject::Consortium(id), Operation::ReadJob, known(&headers)).await?;
     Ok(stream(events, |seen| Event::default().event("consortium").data(&seen.json)))
 }
 

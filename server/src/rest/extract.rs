@@ -17,8 +17,10 @@ use uuid::Uuid;
 
 use super::problem::Rejection;
 use crate::auth::{Actor, Origin};
+use crate::connections::ConnectionHandle;
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::fairness::{WorkOwner, recognize_caller};
 use crate::nul;
 use crate::service::session;
 
@@ -41,10 +43,25 @@ where
             let (_, token) = token.ok_or_else(|| {
                 Rejection::new(Code::Unauthenticated, "send the access token as `Authorization: Bearer`")
             })?;
-            return Ok(Self(session::authenticate(&ctx, token.trim()).await?));
+            let actor = session::authenticate(&ctx, token.trim()).await?;
+            ConnectionHandle::recognize_in(&parts.extensions);
+            recognize_caller(WorkOwner::from(&actor));
+            return Ok(Self(actor));
         }
         let known = parts.extensions.get::<Actor>().cloned();
         known.map(Self).ok_or_else(|| Rejection::new(Code::Unauthenticated, "send an access token"))
+    }
+}
+
+/// The member whom the cookies sign in; `None` for a visitor. Needs [`super::cookie::identify`].
+#[derive(Debug, Clone)]
+pub struct SignedIn(pub Option<Actor>);
+
+impl<S: Send + Sync> FromRequestParts<S> for SignedIn {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self(parts.extensions.get::<Actor>().cloned()))
     }
 }
 
@@ -88,16 +105,17 @@ pub fn origin(ctx: &Ctx, headers: &HeaderMap, extensions: &Extensions) -> Origin
 
 /// The peer's address; behind a proxy, the one that the proxy saw.
 pub fn address(ctx: &Ctx, headers: &HeaderMap, extensions: &Extensions) -> IpAddr {
-    seen(ctx, headers, || extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip()))
+    client_address(ctx.config.http_behind_proxy, headers, extensions)
 }
 
-/// The address of a peer; behind a proxy, the one that the proxy saw.
-pub fn seen(ctx: &Ctx, headers: &HeaderMap, peer: impl FnOnce() -> Option<IpAddr>) -> IpAddr {
+/// Returns the address at the other end of the connection; behind a proxy, the one that the proxy saw.
+pub(crate) fn client_address(is_behind_proxy: bool, headers: &HeaderMap, extensions: &Extensions) -> IpAddr {
     let forwarded = || {
         let header = headers.get_all("x-forwarded-for").iter().next_back()?;
         header.to_str().ok()?.rsplit(',').next()?.trim().parse().ok()
     };
-    let proxied = if ctx.config.behind_proxy { forwarded() } else { None };
+    let peer = || extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
+    let proxied = if is_behind_proxy { forwarded() } else { None };
     proxied.or_else(peer).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 

@@ -1,6 +1,8 @@
 //! Whether the process lives, and whether it can do its work: for whatever starts and watches it. No sign-in is needed and
 //! nothing is told but which part does not work.
 
+pub(crate) mod probe;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use undertone_api::problem::{Code, Problem};
 
+use self::probe::WriteProbe;
 use super::problem::Rejection;
 use crate::ctx::Ctx;
 use crate::exchange::object;
@@ -25,20 +28,20 @@ const FRESH: Duration = Duration::from_secs(1);
 
 /// `/health/live` and `/health/ready`.
 pub(super) fn router(ctx: &Ctx) -> Router {
-    let newest = Arc::new(Newest::default());
+    let looks = Arc::new((Newest::default(), WriteProbe::default()));
     Router::new()
         .route("/health/live", get(async || StatusCode::NO_CONTENT))
-        .route("/health/ready", get(async move |State(ctx): State<Ctx>| ready(&ctx, &newest).await))
+        .route("/health/ready", get(async move |State(ctx): State<Ctx>| ready(&ctx, &looks.0, &looks.1).await))
         .with_state(ctx.clone())
 }
 
-/// Ready is who is not stopping, reaches a database with the tables of this program and a store, and holds the key that signed the
-/// ledger's log.
-async fn ready(ctx: &Ctx, newest: &Newest) -> Result<StatusCode, Rejection> {
+/// Answers 204 when the server is not stopping, can write to its data folder and to a database with the tables of this program,
+/// reaches its store, and holds the key that signed the ledger's log.
+async fn ready(ctx: &Ctx, newest: &Newest, probe: &WriteProbe) -> Result<StatusCode, Rejection> {
     let trouble = if ctx.shutdown.is_cancelled() {
         Some("the server is stopping")
     } else {
-        newest.at(Instant::now(), trouble(ctx)).await
+        newest.at(Instant::now(), trouble(ctx, probe)).await
     };
     match trouble {
         None => Ok(StatusCode::NO_CONTENT),
@@ -47,7 +50,7 @@ async fn ready(ctx: &Ctx, newest: &Newest) -> Result<StatusCode, Rejection> {
 }
 
 /// Which part does not work.
-async fn trouble(ctx: &Ctx) -> Option<&'static str> {
+async fn trouble(ctx: &Ctx, probe: &WriteProbe) -> Option<&'static str> {
     match within(async { ctx.db.is_current().await.ok() }).await {
         Some(true) => {}
         Some(false) => {
@@ -59,7 +62,10 @@ async fn trouble(ctx: &Ctx) -> Option<&'static str> {
         return Some("the ledger's log was signed with another key than `signing.key`");
     }
     let store = within(async { object::answers(&ctx.store).await.ok() }).await;
-    if store.is_none() { Some("the object store does not answer") } else { None }
+    if store.is_none() {
+        return Some("the object store does not answer");
+    }
+    probe.trouble(ctx).await
 }
 
 /// The newest look at the parts; those who ask meanwhile wait for it and share it.

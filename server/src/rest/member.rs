@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use undertone_api::id::{ConsortiumId, InvitationId, MemberId, OrganizationId};
 use undertone_api::member::{Member, NewConsortiumMember, Roles};
+use undertone_api::organization::{Invitation, Purpose};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
 
@@ -26,6 +27,22 @@ pub(super) async fn assign(
     Json(roles): Json<Roles>,
 ) -> Result<Json<Member>, Rejection> {
     Ok(Json(role::assign(&ctx, &actor, id, member, &roles).await?))
+}
+
+/// Confirm that a member's e-mail address is theirs
+///
+/// Roles over a consortium are given by address, and only to members whose address an admin of their organization, an operator or
+/// the provider of sign-ins has confirmed.
+#[utoipa::path(post, path = "/organizations/{id}/members/{member}/address-confirmation", tag = "organizations", operation_id = "confirm_address",
+    params(("id" = OrganizationId, Path), ("member" = MemberId, Path)),
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn confirm_address(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path((id, member)): Path<(OrganizationId, MemberId)>,
+) -> Result<StatusCode, Rejection> {
+    role::confirm_address(&ctx, &actor, id, member).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Remove a member from an organization
@@ -83,6 +100,31 @@ pub(super) async fn assign_over(
     Json(roles): Json<Roles>,
 ) -> Result<Json<Member>, Rejection> {
     Ok(Json(role::assign_over(&ctx, &actor, id, member, &roles).await?))
+}
+
+/// List the links by which operators come in, newest first
+#[utoipa::path(get, path = "/operators/invitations", tag = "account", operation_id = "list_operator_invitations", params(PageQuery),
+    responses((status = 200, body = Page<Invitation>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn operator_links(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<Invitation>>, Rejection> {
+    let all = invitation::list(&ctx, &actor, &Purpose::Operator).await?;
+    Ok(Json(cut(all, &page, |item| item.id.0)?))
+}
+
+/// Withdraw a link for an operator that was not used
+#[utoipa::path(delete, path = "/operators/invitations/{invitation}", tag = "account", operation_id = "withdraw_operator_invitation",
+    params(("invitation" = InvitationId, Path)),
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn withdraw_operator(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(link): Path<InvitationId>,
+) -> Result<StatusCode, Rejection> {
+    invitation::withdraw(&ctx, &actor, Place::Server, link).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Withdraw a link into an organization that was not used

@@ -1,24 +1,32 @@
-//! Signing in at a provider, as browsers do it: `/oidc/start` leads there, `/oidc/callback` is where it sends them back.
-//! These two are no part of `/api/v1`: they answer with redirects only.
+//! Signing in at a provider, as browsers do it: `/oidc/start` leads there, `/oidc/callback` is where it sends them back; further
+//! providers, which `/oidc/start?provider=<id>` leads to, have `/oidc/callback/<id>`. These are no part of `/api/v1`: they answer with redirects only.
 //!
 //! What was begun travels in a cookie that is sealed under a key of the server, holds for ten minutes, and is deleted by
 //! the answer: whoever began it can finish it, once, and nobody else. What fails leads back to the sign-in page with a word.
+//!
+//! `/oidc/start?link=true` links the identity to the account of the member who is signed in. The member must be signed in by
+//! the same session when the provider sends the browser back. Another site cannot begin this: the start is refused unless
+//! the browser says that the request comes from this site (`Sec-Fetch-Site`) or is typed by the user.
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum_extra::extract::cookie::{Cookie, Key, PrivateCookieJar, SameSite};
 use serde::{Deserialize, Serialize};
 use time::Duration;
+use undertone_api::id::SessionId;
 use undertone_api::problem::Code;
 
 use super::cookie;
-use super::extract::{Query, Whence};
+use super::extract::{Path, Query, SignedIn, Whence};
 use super::problem::Rejection;
 use crate::auth::provider::{Attempt, ProviderError};
+use crate::auth::{Actor, Origin, Provider};
 use crate::ctx::Ctx;
+use crate::keys::ring::RingKey;
 use crate::service::oidc;
 use crate::service::session::Entered;
 
@@ -26,6 +34,8 @@ use crate::service::session::Entered;
 const START: &str = "/oidc/start";
 /// Where the provider sends browsers back to.
 const CALLBACK: &str = "/oidc/callback";
+/// Where a further provider sends browsers back to.
+const OWN_CALLBACK: &str = "/oidc/callback/{provider}";
 /// How long the provider may take to recognize somebody.
 const PATIENCE: Duration = Duration::minutes(10);
 /// Longest address that is gone on to, in bytes.
@@ -34,11 +44,15 @@ const LONGEST: usize = 1000;
 /// What was begun.
 #[derive(Serialize, Deserialize)]
 struct Begun {
+    /// The id of the provider.
+    provider: String,
     attempt: Attempt,
     /// Where the browser goes in the end.
     to: String,
     /// The secret of an invitation that its bearer wants to accept.
     invitation: Option<String>,
+    /// The session whose member links the identity; `None` to sign in.
+    linking: Option<SessionId>,
     expires_at_unix: i64,
 }
 
@@ -47,6 +61,11 @@ struct Start {
     #[serde(default)]
     to: String,
     invitation: Option<String>,
+    #[serde(default)]
+    link: bool,
+    /// The id of the provider; left out for the first.
+    #[serde(default)]
+    provider: String,
 }
 
 #[derive(Deserialize)]
@@ -58,58 +77,124 @@ struct Callback {
     iss: Option<String>,
 }
 
-/// The two addresses.
+/// The addresses: each further provider sends browsers back to one of its own.
 pub(super) fn router(ctx: &Ctx) -> Router {
-    Router::new().route(START, get(start)).route(CALLBACK, get(callback)).with_state(ctx.clone())
+    Router::new()
+        .route(START, get(start))
+        .route(CALLBACK, get(callback))
+        .route(OWN_CALLBACK, get(own_callback))
+        .layer(from_fn_with_state(ctx.clone(), cookie::identify))
+        .with_state(ctx.clone())
 }
 
-async fn start(State(ctx): State<Ctx>, Query(start): Query<Start>) -> Response {
-    let Some(provider) = &ctx.provider else { return missing() };
+async fn start(
+    State(ctx): State<Ctx>,
+    SignedIn(actor): SignedIn,
+    headers: HeaderMap,
+    Query(start): Query<Start>,
+) -> Response {
+    let Some(provider) = wanted(&ctx, &start.provider) else { return missing() };
+    let linking = match (start.link, actor.as_ref().and_then(Actor::session)) {
+        (false, _) => None,
+        (true, Some(session)) if is_own_request(&headers) => Some(session),
+        (true, _) => return back(&ctx, "signed-out"),
+    };
     let (address, attempt) = match provider.begin(&ctx).await {
         Ok(begun) => begun,
         Err(error) => return back(&ctx, word(&error)),
     };
     let to = match &start.invitation {
+        _ if linking.is_some() => undertone_app::path::KEYS.to_owned(),
         Some(secret) => undertone_app::path::accept(secret),
         None => start.to,
     };
     let expires_at_unix = (ctx.now() + PATIENCE).unix_timestamp();
-    let begun = Begun { attempt, to: own_address(&to), invitation: start.invitation, expires_at_unix };
+    let provider = provider.id().to_owned();
+    let to = own_address(&to);
+    let begun = Begun { provider, attempt, to, invitation: start.invitation, linking, expires_at_unix };
     let Ok(text) = serde_json::to_string(&begun) else { return back(&ctx, "unavailable") };
-    let jar = PrivateCookieJar::new(key(&ctx)).add(sealed(&ctx, text, PATIENCE));
+    let jar = PrivateCookieJar::new(key(ctx.keys.token().current(ctx.now()))).add(sealed(&ctx, text, PATIENCE));
     (jar, redirect(&address)).into_response()
+}
+
+/// Returns the provider with an id; the first one where none is named.
+fn wanted<'a>(ctx: &'a Ctx, id: &str) -> Option<&'a Provider> {
+    ctx.providers.iter().find(|provider| id.is_empty() || provider.id() == id)
 }
 
 async fn callback(
     State(ctx): State<Ctx>,
     Whence(from): Whence,
+    SignedIn(actor): SignedIn,
     headers: HeaderMap,
     Query(answer): Query<Callback>,
 ) -> Response {
-    let Some(provider) = &ctx.provider else { return missing() };
-    let begun = PrivateCookieJar::from_headers(&headers, key(&ctx))
-        .get(name(&ctx))
+    finish(&ctx, "", from, actor, &headers, &answer).await
+}
+
+async fn own_callback(
+    State(ctx): State<Ctx>,
+    Path(id): Path<String>,
+    Whence(from): Whence,
+    SignedIn(actor): SignedIn,
+    headers: HeaderMap,
+    Query(answer): Query<Callback>,
+) -> Response {
+    finish(&ctx, &id, from, actor, &headers, &answer).await
+}
+
+/// Ends a sign-in at the provider with an id.
+async fn finish(
+    ctx: &Ctx,
+    id: &str,
+    from: Origin,
+    actor: Option<Actor>,
+    headers: &HeaderMap,
+    answer: &Callback,
+) -> Response {
+    let Some(provider) = ctx.providers.iter().find(|provider| provider.id() == id) else { return missing() };
+    let keys = ctx.keys.token();
+    let begun = keys
+        .usable(ctx.now(), PATIENCE)
+        .find_map(|own| PrivateCookieJar::from_headers(headers, key(own)).get(name(ctx)))
         .and_then(|cookie| serde_json::from_str::<Begun>(cookie.value()).ok())
-        .filter(|begun| begun.expires_at_unix > ctx.now().unix_timestamp());
-    let Some(begun) = begun else { return back(&ctx, "attempt") };
+        .filter(|begun| begun.provider == id && begun.expires_at_unix > ctx.now().unix_timestamp());
+    let Some(begun) = begun else { return back(ctx, "attempt") };
     let Some(code) = &answer.code else {
         // The person said no there, or may not. What the provider calls it is of no use to them.
         tracing::info!(provider.error = answer.error.as_deref().is_some(), "the provider recognized nobody");
-        return back(&ctx, "declined");
+        return back(ctx, "declined");
     };
-    let identity = provider.finish(&ctx, &begun.attempt, &answer.state, code, answer.iss.as_deref()).await;
+    let identity = provider.finish(ctx, &begun.attempt, &answer.state, code, answer.iss.as_deref()).await;
     let identity = match identity {
         Ok(identity) => identity,
-        Err(error) => return back(&ctx, word(&error)),
+        Err(error) => return back(ctx, word(&error)),
     };
-    match oidc::enter(&ctx, from, &identity, begun.invitation.as_deref()).await {
-        Ok(Ok(Entered::Whole(session))) => leave(&ctx, &cookie::set(&ctx, &session.tokens), &begun.to),
+    if let Some(session) = begun.linking {
+        let Some(actor) = actor.filter(|actor| actor.session() == Some(session)) else {
+            return back(ctx, "signed-out");
+        };
+        return match oidc::link(ctx, &actor, &identity).await {
+            Ok(Ok(())) => leave(ctx, &[], &begun.to),
+            Ok(Err(refusal)) => leave(ctx, &[], &format!("{}?provider={}", begun.to, refusal.word())),
+            Err(error) => Rejection::from(error).into_response(),
+        };
+    }
+    match oidc::enter(ctx, from, &identity, begun.invitation.as_deref()).await {
+        Ok(Ok(Entered::Whole(session))) => leave(ctx, &cookie::set(ctx, &session.tokens), &begun.to),
         Ok(Ok(Entered::Half(half))) => {
-            leave(&ctx, &[cookie::set_half(&ctx, &half)], &undertone_app::path::second_factor(&begun.to))
+            leave(ctx, &[cookie::set_half(ctx, &half)], &undertone_app::path::second_factor(&begun.to))
         }
-        Ok(Err(refusal)) => back(&ctx, refusal.word()),
+        Ok(Err(refusal)) => back(ctx, refusal.word()),
         Err(error) => Rejection::from(error).into_response(),
     }
+}
+
+/// Returns whether the browser says that a page of this site, or the user by hand, made the request (Fetch Metadata).
+/// A program that sends no such header holds the session's cookies by itself.
+fn is_own_request(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site").and_then(|site| site.to_str().ok());
+    matches!(site, None | Some("same-origin" | "none"))
 }
 
 /// Ends with cookies and a redirect; what was begun is over.
@@ -160,10 +245,10 @@ fn missing() -> Response {
     Rejection::new(Code::NotFound, "this server signs nobody in at a provider").into_response()
 }
 
-/// Seals what was begun; made of the key of the access tokens, for this purpose only.
-fn key(ctx: &Ctx) -> Key {
+/// Seals what was begun; made of a key of the access tokens, for this purpose only.
+fn key(own: &RingKey) -> Key {
     let mut master = b"undertone/oidc-attempt/1".to_vec();
-    master.extend_from_slice(&ctx.token_key.0);
+    master.extend_from_slice(own.secret());
     Key::derive_from(&master)
 }
 

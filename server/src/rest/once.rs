@@ -19,6 +19,7 @@ use super::problem::Rejection;
 use super::question::LARGEST_IMPORT;
 use crate::auth::Actor;
 use crate::ctx::Ctx;
+use crate::fairness::{WorkOwner, recognize_caller};
 use crate::service::idempotency::{self, Begun, Kept, Seen};
 use crate::service::session;
 
@@ -41,11 +42,11 @@ pub(super) fn tells_a_secret(path: &str) -> bool {
     matches!(
         (parts.next(), parts.next(), parts.next(), parts.next()),
         (Some("session" | "password-resets" | "keys"), ..)
-            | (Some("me"), Some("second-factor"), ..)
+            | (Some("me"), Some("second-factor" | "passkeys"), ..)
             | (Some("invitations"), None, ..)
             | (Some("invitations"), Some(_), Some("accept"), None)
             | (Some("organizations"), Some(_), Some("workers"), None)
-    )
+    ) || path.trim_matches('/').ends_with("/replacement")
 }
 
 /// Does a request that bears a key once.
@@ -61,11 +62,12 @@ pub(super) async fn once(State(ctx): State<Ctx>, request: Request, next: Next) -
     // Whoever cannot be known is refused by the handler.
     let (known, token) = (request.extensions().get::<Actor>().cloned(), bearer(&request));
     let Some(actor) = caller(&ctx, known, token).await else { return next.run(request).await };
+    recognize_caller(WorkOwner::from(&actor));
     match begin(&ctx, &actor, &key, request).await {
         Ok((request, Seen::Never(begun))) => {
             // The work goes on when the caller hangs up: that is what the key is for.
             let work = async move { finish(&ctx, &begun, next.run(request).await).await };
-            let done = tokio::spawn(work.in_current_span()).await;
+            let done = tokio::spawn(WorkOwner::current().scope(work).in_current_span()).await;
             done.unwrap_or_else(|_| {
                 Rejection::new(Code::Internal, "the failure is in the server's log").into_response()
             })

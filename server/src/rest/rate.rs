@@ -40,8 +40,10 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn who_sends_too_many_is_told_when_to_come_again_and_others_are_answered() {
         let app = TestApp::sqlite().await;
-        let config =
-            Config { rates: RateConfig { by_caller: 60, by_address: 240, by_worker: 60 }, ..app.ctx.config.clone() };
+        let config = Config {
+            rates: RateConfig { by_caller: 60, by_address: 240, by_worker: 60, ..RateConfig::default() },
+            ..app.ctx.config.clone()
+        };
         let dir = tempfile::tempdir().expect("a temporary folder");
         let config = Config { data_dir: dir.path().to_owned(), ..config };
         let limited = crate::build(config, app.clock.clock(), crate::ctx::Random::seeded(3)).await.expect("it starts");

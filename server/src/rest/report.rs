@@ -25,7 +25,7 @@ pub(super) async fn show(
     Caller(actor): Caller,
     Path(id): Path<JobId>,
 ) -> Result<Json<ReportFile>, Rejection> {
-    Ok(Json(report::get(&ctx, &actor, id).await?))
+    Ok(Json(report::take(&ctx, &actor, id).await?))
 }
 
 /// Take a job's report away as a page that needs nothing else
@@ -37,7 +37,7 @@ pub(super) async fn document(
     Caller(actor): Caller,
     Path(id): Path<JobId>,
 ) -> Result<Response, Rejection> {
-    let report = report::get(&ctx, &actor, id).await?;
+    let report = report::take(&ctx, &actor, id).await?;
     let headers = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),
         (header::CONTENT_DISPOSITION, format!("attachment; filename=\"report-{id}.html\"")),

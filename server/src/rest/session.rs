@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use undertone_api::account::{HalfSession, SecondStep};
+use undertone_api::account::{HalfSession, IdentityProof, SecondStep};
 use undertone_api::problem::{Code, Problem};
 use undertone_api::session::{Refresh, Session, SignIn, Tokens};
 
@@ -57,6 +57,21 @@ pub(super) async fn refresh(State(ctx): State<Ctx>, Json(refresh): Json<Refresh>
             Err(Rejection::new(Code::Unauthenticated, "this token was used a moment ago: use those of that answer"))
         }
     }
+}
+
+/// Prove one's identity once more
+///
+/// By the password, by a code of the second factor, or by a passkey. Operations that make credentials or take access away ask for a proof that is
+/// not older than 10 minutes; signing in is one.
+#[utoipa::path(post, path = "/session/proof", tag = "session", operation_id = "prove_identity", request_body = IdentityProof,
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn prove(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Json(given): Json<IdentityProof>,
+) -> Result<StatusCode, Rejection> {
+    session::prove_identity(&ctx, &actor, &given).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Sign out

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
-use axum::middleware::{from_fn, from_fn_with_state, map_response};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use tower::ServiceBuilder;
 use tower_http::csrf::{CsrfLayer, ProtectionError};
 use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer};
-use tower_http::timeout::TimeoutLayer;
 use tower_http::trace::{DefaultOnResponse, TraceLayer};
 use tracing::{Level, Span};
 use undertone_api::problem::Code;
@@ -18,7 +17,8 @@ use undertone_api::problem::Code;
 use super::problem::Rejection;
 use super::{cookie, etag, once, rate};
 use crate::ctx::Ctx;
-use crate::metrics;
+use crate::fairness::scope_request;
+use crate::metrics::{self, Limit, Metrics};
 use crate::rate::Rates;
 use crate::telemetry;
 
@@ -27,6 +27,8 @@ pub(crate) const LARGEST_BODY: usize = 1 << 20;
 /// How long a request may take until its answer begins.
 pub(crate) const LONGEST: Duration = Duration::from_secs(30);
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Most characters of a caller's own id that are logged.
+const LONGEST_CALLER_ID: usize = 64;
 
 /// Around `/api/v1`: cookies are read, and whatever fails leaves as a problem document.
 pub(super) fn api(ctx: &Ctx, router: Router) -> Router {
@@ -37,14 +39,31 @@ pub(super) fn api(ctx: &Ctx, router: Router) -> Router {
         .layer(from_fn(etag::conditional))
         .layer(from_fn_with_state(ctx.clone(), once::once))
         .layer(from_fn_with_state(ctx.clone(), cookie::identify))
-        .layer(in_time())
         .layer(map_response(as_problem))
 }
 
-/// Gives up an answer that does not begin in time.
-fn in_time() -> TimeoutLayer {
-    TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, LONGEST)
+/// Gives up an answer that does not begin in time, with all that it waits for: a body that does not arrive among them.
+async fn bound_time(State(metrics): State<Metrics>, request: Request, next: Next) -> Response {
+    if let Ok(response) = tokio::time::timeout(LONGEST, next.run(request)).await {
+        return response;
+    }
+    metrics.reach(Limit::RequestTime);
+    Rejection::new(Code::Unavailable, "the answer took too long; try again in a moment").into_response()
 }
+
+/// Takes the request's id from its caller, who may send any text: it becomes a field of its own, cut to so many characters, and the
+/// server makes the id.
+async fn replace_id(mut request: Request, next: Next) -> Response {
+    if let Some(id) = request.headers_mut().remove(REQUEST_ID) {
+        let id = id.to_str().unwrap_or_default().chars().take(LONGEST_CALLER_ID).collect();
+        request.extensions_mut().insert(CallerRequestId(id));
+    }
+    next.run(request).await
+}
+
+/// The id that a caller gave its request.
+#[derive(Debug, Clone)]
+struct CallerRequestId(String);
 
 /// Around everything, dashboard included.
 pub fn outside(ctx: &Ctx, router: Router) -> Router {
@@ -61,14 +80,15 @@ pub fn outside(ctx: &Ctx, router: Router) -> Router {
     let secure = cookie::secure(ctx);
     router.layer(
         ServiceBuilder::new()
+            .layer(from_fn(replace_id))
             .layer(SetRequestIdLayer::new(REQUEST_ID, MakeRequestUuid))
             .layer(trace)
             .layer(PropagateRequestIdLayer::new(REQUEST_ID))
-            .layer(from_fn(move |request: Request, next: axum::middleware::Next| async move {
-                guard(next.run(request).await, secure)
-            }))
+            .layer(from_fn(move |request: Request, next: Next| async move { guard(next.run(request).await, secure) }))
             .layer(from_fn_with_state(ctx.clone(), metrics::count))
             .layer(from_fn_with_state((ctx.clone(), Rates::new(ctx.config.rates)), rate::limit))
+            .layer(from_fn_with_state(ctx.metrics.clone(), bound_time))
+            .layer(from_fn(scope_request))
             .layer(forged.with_rejection_response(|_: ProtectionError| {
                 Rejection::new(Code::Forbidden, "the request comes from another site").into_response()
             })),
@@ -79,7 +99,16 @@ pub fn outside(ctx: &Ctx, router: Router) -> Router {
 fn span<B>(request: &axum::http::Request<B>) -> Span {
     let path = request.extensions().get::<MatchedPath>().map_or("-", MatchedPath::as_str);
     let id = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or("-");
-    let span = tracing::info_span!("request", request.id = id, http.method = %request.method(), http.path = path);
+    let span = tracing::info_span!(
+        "request",
+        request.id = id,
+        request.caller_id = tracing::field::Empty,
+        http.method = %request.method(),
+        http.path = path
+    );
+    if let Some(CallerRequestId(id)) = request.extensions().get() {
+        span.record("request.caller_id", id);
+    }
     telemetry::follow(&span, request.headers());
     span
 }
@@ -132,29 +161,50 @@ mod tests {
     use std::time::Duration;
 
     use axum::Router;
-    use axum::body::Body;
+    use axum::body::{Body, Bytes};
     use axum::extract::Request;
     use axum::http::{StatusCode, header};
-    use axum::middleware::map_response;
+    use axum::middleware::from_fn_with_state;
     use axum::response::Response;
-    use axum::routing::get;
+    use axum::routing::{any, get};
     use tower::ServiceExt as _;
 
-    use super::{LONGEST, as_problem, in_time};
-
-    /// What is answered when an answer takes so long.
-    async fn after(time: Duration) -> Response {
-        let slow = get(move || async move { tokio::time::sleep(time).await });
-        let router: Router = Router::new().route("/", slow).layer(in_time()).layer(map_response(as_problem));
-        router.oneshot(Request::new(Body::empty())).await.expect("it never fails")
-    }
+    use super::{LONGEST, LONGEST_CALLER_ID, REQUEST_ID, bound_time};
+    use crate::metrics::{Limit, Metrics, Transactions};
+    use crate::testing::TestApp;
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_begins_within_thirty_seconds_or_is_a_problem() {
+    async fn answer_begins_within_its_time_or_is_a_problem() {
+        let slow = |time: Duration| get(move || async move { tokio::time::sleep(time).await });
         let instant = Duration::from_millis(1);
-        assert_eq!(after(LONGEST.saturating_sub(instant)).await.status(), StatusCode::OK);
-        let late = after(LONGEST + instant).await;
-        assert_eq!(late.status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(late.headers()[header::CONTENT_TYPE], "application/problem+json");
+        let metrics = Metrics::new(Transactions::default());
+        let router: Router = Router::new()
+            .route("/in-time", slow(LONGEST.saturating_sub(instant)))
+            .route("/late", slow(LONGEST + instant))
+            .route("/body", any(async |_: Bytes| "read"))
+            .layer(from_fn_with_state(metrics.clone(), bound_time));
+        let ask = async |path: &str, body: Body| {
+            let request = Request::get(path).body(body).expect("a request");
+            router.clone().oneshot(request).await.expect("it never fails")
+        };
+        assert_eq!(ask("/in-time", Body::empty()).await.status(), StatusCode::OK);
+        let silent = Body::from_stream(futures::stream::pending::<Result<Bytes, std::io::Error>>());
+        for late in [ask("/late", Body::empty()).await, ask("/body", silent).await] {
+            assert_eq!(late.status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(late.headers()[header::CONTENT_TYPE], "application/problem+json");
+            assert!(late.headers().contains_key(header::RETRY_AFTER));
+        }
+        assert_eq!(metrics.reached(Limit::RequestTime), 2);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn callers_request_id_is_not_the_servers() {
+        let app = TestApp::sqlite().await;
+        let given = "x".repeat(2 * LONGEST_CALLER_ID);
+        let request = Request::get("/health/live").header(REQUEST_ID, &given).body(Body::empty()).expect("a request");
+        let response: Response = app.router.clone().oneshot(request).await.expect("it never fails");
+        let id = response.headers()[REQUEST_ID].to_str().expect("text").to_owned();
+        assert!(uuid::Uuid::parse_str(&id).is_ok(), "{id}");
+        app.close().await;
     }
 }

@@ -1,6 +1,6 @@
 //! Keys by which programs ask for a member. A key may what its owner may at that moment, as far as its scopes reach (see
-//! [`policy`]); it never reaches accounts, roles, invitations, keys and second factors, so that whoever finds one cannot
-//! make it last.
+//! [`policy`]); it never reaches accounts, roles, invitations, enrolment of workers, retirement, keys and second factors: a
+//! leaked key cannot be made into a lasting identity.
 //!
 //! A key is `udk_<id>_<secret>`: the beginning lets scanners recognize one that has leaked, the id says whose it is, the
 //! secret has 256 random bits of which only the SHA-256 is kept. To let keys reach a new operation: `in <scope>` in its row
@@ -40,6 +40,7 @@ const PRECISION: Duration = Duration::minutes(1);
 /// `forbidden` for a caller who uses a key; `validation_failed` with every violation, also when there are 20 keys already.
 pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApiKey) -> Result<ApiKey, Error> {
     policy::check(actor, Operation::ManageKeys, Place::Server)?;
+    policy::check_fresh(actor)?;
     let violations = new.check();
     if !violations.is_empty() {
         return Err(Error::validation(violations));
@@ -112,7 +113,9 @@ pub async fn revoke(ctx: &Ctx, actor: &Actor, id: ApiKeyId) -> Result<(), Error>
             row.into_active_model().reset_all().update(tx).await?;
             audit_log::record(ctx, tx, act(actor, What::KeyRevoked, id, json!({}))).await
         })
-        .await
+        .await?;
+    ctx.wake().ring_standings();
+    Ok(())
 }
 
 /// Revokes every key of a member's that works still; gives how many. Why, the caller records.
@@ -146,25 +149,31 @@ pub async fn authenticate(ctx: &Ctx, token: &str) -> Result<Actor, Error> {
     let now = ctx.now();
     let row = row.filter(|row| right && row.revoked_at.is_none() && row.expires_at > now).ok_or_else(refused)?;
     if row.last_used_at.is_none_or(|last| now - last >= PRECISION) {
-        used(ctx, id).await?;
+        note_use(ctx, id).await;
     }
-    let member = member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?.ok_or_else(refused)?;
+    let member = member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?;
+    let member = member.filter(|member| member.retired_at.is_none()).ok_or_else(refused)?;
     let member = members::with_grants(ctx.db.read(), member).await?;
-    let consortia = members::consortia_of(ctx.db.read(), &member.grants).await?;
-    Ok(Actor { member, means: Means::Key(id, from_json(&row.scopes)?), consortia })
+    let standing = members::standing_of(ctx.db.read(), &member.grants).await?;
+    Ok(Actor::new(member, Means::Key(id, from_json(&row.scopes)?), standing, false))
 }
 
-/// Notes that a key was used.
-async fn used(ctx: &Ctx, id: ApiKeyId) -> Result<(), Error> {
-    ctx.db
-        .write("use api key", async |tx| {
-            if let Some(row) = api_key::Entity::find_by_id(id.0).one(tx).await? {
-                let row = api_key::Model { last_used_at: Some(ctx.now()), ..row };
-                row.into_active_model().reset_all().update(tx).await?;
-            }
+/// Notes that a key was used. A disk that is full is no reason to refuse a request that only reads, so a failure is only logged.
+async fn note_use(ctx: &Ctx, id: ApiKeyId) {
+    let noted = ctx
+        .db
+        .beside("use api key", async |tx| {
+            api_key::Entity::update_many()
+                .col_expr(api_key::Column::LastUsedAt, sea_orm::sea_query::Expr::value(ctx.now()))
+                .filter(api_key::Column::Id.eq(id.0))
+                .exec(tx)
+                .await?;
             Ok(())
         })
-        .await
+        .await;
+    if let Err(error) = noted {
+        tracing::warn!(key.id = %id, error = &error as &dyn std::error::Error, "cannot note the last use of an API key");
+    }
 }
 
 /// The id and the secret in a key.

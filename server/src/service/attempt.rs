@@ -1,18 +1,28 @@
 //! Counts attempts to get in, for all replicas alike: see [`Door`] for what is counted and how often it may be wrong.
 //!
+//! A stranger makes attempts, so none of this takes the one writer's turn: a closed door is seen by a reader, and each count is one
+//! statement on its own row ([`Db::beside`](crate::db::Db::beside)). Doors come in the same order everywhere, addresses first, so that
+//! two attempts never wait for each other's rows.
+//!
 //! To guard one more way in: a variant of [`Door`], [`enter`] before anything is compared, [`forgive`] in the transaction
 //! of what was right.
 
 #[cfg(test)]
 mod tests;
 
-use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _};
+use sea_orm::sea_query::{CaseStatement, Expr, ExprTrait as _, OnConflict, Query};
+use sea_orm::{ColumnTrait as _, ConnectionTrait as _, EntityTrait as _, QueryFilter as _};
+use serde_json::json;
+use time::OffsetDateTime;
+use undertone_api::id::MemberId;
 use undertone_api::problem::{Code, Problem};
 
-use crate::auth::{Door, WINDOW};
+use crate::auth::{DAY, Door, Place};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::fairness::WorkOwner;
+use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::attempt;
 
 /// Counts one attempt at each of the doors.
@@ -20,43 +30,140 @@ use crate::service::entity::attempt;
 /// # Errors
 /// `rate_limited`, with the seconds until it opens, when one of them is closed: then nothing is counted.
 pub(super) async fn enter(ctx: &Ctx, doors: &[Door]) -> Result<(), Error> {
-    ctx.db.write("count an attempt", async |tx| count(ctx, tx, doors).await).await
+    for door in doors {
+        let row = attempt::Entity::find_by_id(door.key()).one(ctx.db.read()).await?;
+        if let Some(row) = row.filter(|row| row.count >= door.most() && row.ends_at > ctx.now()) {
+            return Err(closed(ctx, row.ends_at));
+        }
+    }
+    ctx.db
+        .beside("count an attempt", async |tx| {
+            for door in doors {
+                if count(ctx, tx, door).await?.is_none() {
+                    let row = attempt::Entity::find_by_id(door.key()).one(tx).await?;
+                    return Err(closed(ctx, row.map_or_else(|| ctx.now() + door.window(), |row| row.ends_at)));
+                }
+            }
+            Ok(())
+        })
+        .await
 }
 
 /// Takes an attempt back, because it was right: whoever it was starts anew, and an address is forgiven this one.
 pub(super) async fn forgive(tx: &Tx, doors: &[Door]) -> Result<(), Error> {
     for door in doors {
-        let Some(row) = attempt::Entity::find_by_id(door.key()).one(tx).await? else { continue };
-        if matches!(door, Door::Address(_)) && row.count > 1 {
-            let count = row.count - 1;
-            attempt::Model { count, ..row }.into_active_model().reset_all().update(tx).await?;
+        if door.is_shared() {
+            let less = Expr::col(attempt::Column::Count).sub(1);
+            let update = attempt::Entity::update_many().col_expr(attempt::Column::Count, less);
+            let this = update.filter(attempt::Column::KeyHash.eq(door.key()));
+            this.filter(attempt::Column::Count.gt(0)).exec(tx).await?;
         } else {
-            attempt::Entity::delete_by_id(row.key_hash).exec(tx).await?;
+            attempt::Entity::delete_by_id(door.key()).exec(tx).await?;
         }
     }
     Ok(())
 }
 
-async fn count(ctx: &Ctx, tx: &Tx, doors: &[Door]) -> Result<(), Error> {
-    let now = ctx.now();
-    attempt::Entity::delete_many().filter(attempt::Column::BeganAt.lte(now - WINDOW)).exec(tx).await?;
-    for door in doors {
-        match attempt::Entity::find_by_id(door.key()).one(tx).await? {
-            None => {
-                let row = attempt::Model { key_hash: door.key(), began_at: now, count: 1 };
-                row.into_active_model().insert(tx).await?;
-            }
-            Some(row) if row.count >= door.most() => {
-                let left = (row.began_at + WINDOW - now).whole_seconds().clamp(1, WINDOW.whole_seconds()) as u32;
-                let minutes = left.div_ceil(60);
-                let detail = format!("too many wrong attempts; wait {minutes} minutes");
-                return Err(Problem::new(Code::RateLimited, detail).after(left).into());
-            }
-            Some(row) => {
-                let count = row.count + 1;
-                attempt::Model { count, ..row }.into_active_model().reset_all().update(tx).await?;
-            }
-        }
-    }
+/// Opens doors of a member again, because something else than attempts has proven who they are.
+pub(super) async fn reopen(tx: &Tx, doors: &[Door]) -> Result<(), Error> {
+    let keys = doors.iter().map(Door::key);
+    attempt::Entity::delete_many().filter(attempt::Column::KeyHash.is_in(keys)).exec(tx).await?;
     Ok(())
+}
+
+/// Returns the attempts at a door in its present window, and when that began.
+///
+/// # Errors
+/// When the database fails.
+pub(super) async fn attempts(ctx: &Ctx, tx: &Tx, door: &Door) -> Result<(i32, OffsetDateTime), Error> {
+    let row = attempt::Entity::find_by_id(door.key()).one(tx).await?.filter(|row| row.ends_at > ctx.now());
+    Ok(row.map_or_else(|| (0, ctx.now()), |row| (row.count, row.began_at)))
+}
+
+/// Notes in the audit log that an attempt failed, of a member or of an account that does not exist. Of each, the first failure of a
+/// window is noted, the tenth, the hundredth and so on: an entry stays for ever, and a stranger decides how many attempts there are.
+///
+/// It is done beside the answer, which so takes as long whether there is such a member or not.
+pub(super) fn note_failure(ctx: &Ctx, member: Option<MemberId>, what: What) {
+    let ctx = ctx.clone();
+    let noting = async move {
+        if let Err(error) = note(&ctx, member, what).await {
+            // Logged there, once.
+            let _ = error.into_problem();
+        }
+    };
+    // The turns of whoever failed, and not those of the server.
+    tokio::spawn(WorkOwner::current().scope(noting));
+}
+
+async fn note(ctx: &Ctx, member: Option<MemberId>, what: What) -> Result<(), Error> {
+    let door = Door::Failures(member);
+    let failures = ctx.db.beside("count a failure", async |tx| count(ctx, tx, &door).await).await?.unwrap_or_default();
+    if !is_power_of_ten(failures) {
+        return Ok(());
+    }
+    let subject = member.map(|member| ("member", member.to_string()));
+    let detail = json!({ "failures": failures });
+    audit_log::note(ctx, Act { by: By::Nobody, what, place: Place::Server, subject, detail }).await
+}
+
+/// Forgets windows that are over.
+///
+/// # Errors
+/// When the database fails.
+pub(super) async fn forget_old(ctx: &Ctx) -> Result<(), Error> {
+    let is_old = attempt::Column::EndsAt.lte(ctx.now());
+    if attempt::Entity::find().filter(is_old.clone()).one(ctx.db.read()).await?.is_none() {
+        return Ok(());
+    }
+    ctx.db
+        .beside("forget attempts", async |tx| {
+            attempt::Entity::delete_many().filter(is_old.clone()).exec(tx).await?;
+            Ok(())
+        })
+        .await
+}
+
+/// Counts one attempt at a door, in a window that it begins where there is none. Returns how many there are now; `None` when the door
+/// is closed, and then nothing is counted.
+async fn count(ctx: &Ctx, tx: &Tx, door: &Door) -> Result<Option<i32>, Error> {
+    use attempt::Column::{BeganAt, Count, EndsAt, KeyHash};
+    let now = ctx.now();
+    let end = now + door.window();
+    let begun = || Expr::col((attempt::Entity, BeganAt));
+    let ended = || Expr::col((attempt::Entity, EndsAt));
+    let counted = || Expr::col((attempt::Entity, Count));
+    let is_over = || ended().lte(now);
+    let next = CaseStatement::new().case(is_over(), 1).finally(counted().add(1));
+    let since = CaseStatement::new().case(is_over(), now).finally(begun());
+    let until = CaseStatement::new().case(is_over(), end).finally(ended());
+    let upsert = OnConflict::column(KeyHash)
+        .value(Count, next)
+        .value(BeganAt, since)
+        .value(EndsAt, until)
+        .action_and_where(is_over().or(counted().lt(door.most())))
+        .to_owned();
+    let insert = Query::insert()
+        .into_table(attempt::Entity)
+        .columns([KeyHash, BeganAt, EndsAt, Count])
+        .values_panic([door.key().into(), now.into(), end.into(), 1.into()])
+        .on_conflict(upsert)
+        .returning_col(Count)
+        .to_owned();
+    let row = tx.query_one(&insert).await?;
+    Ok(row.map(|row| row.try_get::<i32>("", "count")).transpose()?)
+}
+
+fn closed(ctx: &Ctx, ends_at: OffsetDateTime) -> Error {
+    let left = (ends_at - ctx.now()).whole_seconds().clamp(1, DAY.whole_seconds()) as u32;
+    let minutes = left.div_ceil(60);
+    let detail = format!("too many wrong attempts; wait {minutes} minutes");
+    Problem::new(Code::RateLimited, detail).after(left).into()
+}
+
+const fn is_power_of_ten(mut number: i32) -> bool {
+    while number >= 10 && number % 10 == 0 {
+        number /= 10;
+    }
+    number == 1
 }

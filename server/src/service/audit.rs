@@ -22,6 +22,7 @@ use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::fairness::WorkOwner;
 use crate::service::code::{from_json, from_word, to_json, word};
 use crate::service::entity::{audit, job, participant, worker};
 use crate::service::job::series::Planned;
@@ -112,13 +113,13 @@ pub(crate) async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Sig
     }
     // The series of a sampled mechanism's losses is no work for a thread that serves others.
     let (counts, theirs) = (statement.clone(), statement.assessment.delta);
-    let assessed = tokio::task::spawn_blocking(move || {
+    let assess = move || {
         let AuditStatement { finding, event, adjacency, releases, .. } = &counts;
         let at = |delta: Delta| Assessment::of(&finding.trials, event, *adjacency, *releases, delta);
         Ok((at(theirs)?, at(delta)?))
-    });
+    };
     let assessed: Result<_, undertone_api::job::audit::AssessError> =
-        assessed.await.map_err(|error| Error::internal("assessing an audit", error))?;
+        ctx.compute().run(WorkOwner::current(), "assessing an audit", assess).await?;
     let (theirs, ours) = assessed.map_err(|error| wrong(error.to_string()))?;
     Ok(Judged { statement, signed: signed.clone(), theirs, ours })
 }

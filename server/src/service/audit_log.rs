@@ -6,6 +6,7 @@
 //! word in `What`, and the call.
 
 mod read;
+mod seal;
 #[cfg(test)]
 mod tests;
 
@@ -14,19 +15,23 @@ use sea_orm::{
     QueryOrder as _,
 };
 use serde_json::{Value, json};
+use time::OffsetDateTime;
 use undertone_api::audit_log::{AuditEntry, Author, Hand, Subject, Where, origin};
-use undertone_api::id::{MemberId, WorkerId};
+use undertone_api::id::{ConsortiumId, MemberId, WorkerId};
 use uuid::Uuid;
 
 use crate::auth::{Actor, Place};
 use crate::ctx::Ctx;
-use crate::db::Tx;
+use crate::db::{Db, Tx};
 use crate::error::Error;
-use crate::service::code::{to_json, word};
-use crate::service::entity::audit_log;
+use crate::service::code::{from_json, to_json, word};
+use crate::service::entity::{audit_log, audit_pending, job};
 
-pub(crate) use read::harmless;
 pub use read::{Export, Format, check, export, list};
+pub(crate) use read::{content_of, harmless};
+#[cfg(test)]
+pub(crate) use seal::AT_ONCE;
+pub(crate) use seal::seal;
 pub(crate) use undertone_api::audit_log::What;
 
 /// Most bytes of JSON that an entry's detail has; of a longer one only its length is kept.
@@ -75,6 +80,14 @@ pub(crate) struct Act<'a> {
 /// # Errors
 /// When the database fails.
 pub(crate) async fn record(ctx: &Ctx, tx: &Tx, act: Act<'_>) -> Result<(), Error> {
+    record_at(tx, ctx.now(), act).await
+}
+
+/// Writes an entry of this moment: for commands, which have a database and no server.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn record_at(tx: &Tx, now: OffsetDateTime, act: Act<'_>) -> Result<(), Error> {
     let place = place_of(act.place);
     let last = last(tx, place).await?;
     let (hand, id) = match act.by {
@@ -88,7 +101,7 @@ pub(crate) async fn record(ctx: &Ctx, tx: &Tx, act: Act<'_>) -> Result<(), Error
     let mut entry = AuditEntry {
         place,
         number: last.as_ref().map_or(1, |row| row.number as u64 + 1),
-        at: ctx.now(),
+        at: now,
         by: Author { hand, id, name: None },
         what: act.what,
         subject: act.subject.map(|(kind, id)| Subject { kind: kind.to_owned(), id }),
@@ -101,7 +114,9 @@ pub(crate) async fn record(ctx: &Ctx, tx: &Tx, act: Act<'_>) -> Result<(), Error
         entry.detail = json!({ "omitted_bytes": length });
     }
     entry.hash = entry.digest();
-    row(entry)?.into_active_model().insert(tx).await?;
+    let row = row(entry)?.into_active_model().insert(tx).await?;
+    let pending = audit_pending::Model { place: row.place, place_id: row.place_id, number: row.number };
+    audit_pending::Entity::insert(pending.into_active_model()).exec_without_returning(tx).await?;
     Ok(())
 }
 
@@ -111,6 +126,63 @@ pub(crate) async fn record(ctx: &Ctx, tx: &Tx, act: Act<'_>) -> Result<(), Error
 /// When the database fails: then nothing should leave.
 pub(crate) async fn note(ctx: &Ctx, act: Act<'_>) -> Result<(), Error> {
     ctx.db.write("note in the audit log", async |tx| record(ctx, tx, act.clone()).await).await
+}
+
+/// Writes that a document of a job left the server.
+///
+/// # Errors
+/// When the database fails: then it should not leave.
+pub(crate) async fn note_taken(ctx: &Ctx, actor: &Actor, what: What, job: &job::Model) -> Result<(), Error> {
+    let act = Act {
+        by: By::from(actor),
+        what,
+        place: Place::Consortium(ConsortiumId(job.consortium_id)),
+        subject: Some(("job", job.id.to_string())),
+        detail: json!({}),
+    };
+    note(ctx, act).await
+}
+
+/// Writes that a command at the terminal did something to the whole server.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn note_command(db: &Db, now: OffsetDateTime, what: What, detail: Value) -> Result<(), Error> {
+    let act = Act { by: By::Operator, what, place: Place::Server, subject: None, detail };
+    db.write("note a command", async |tx| record_at(tx, now, act.clone()).await).await
+}
+
+/// Writes that the server shows another certificate than the newest entry names; the first one is an entry, too.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn note_certificate(ctx: &Ctx, fingerprint: &str) -> Result<(), Error> {
+    ctx.db
+        .write("note certificate", async |tx| {
+            let newest = audit_log::Entity::find()
+                .filter(audit_log::Column::Place.eq(Where::Server.parts().0))
+                .filter(audit_log::Column::What.eq(What::CertificateRenewed.word()))
+                .order_by_desc(audit_log::Column::Number)
+                .one(tx)
+                .await?;
+            let detail = json!({ "fingerprint": fingerprint });
+            if newest.is_some_and(|row| from_json::<Value>(&row.detail).is_ok_and(|known| known == detail)) {
+                return Ok(());
+            }
+            let act =
+                Act { by: By::System, what: What::CertificateRenewed, place: Place::Server, subject: None, detail };
+            record(ctx, tx, act).await
+        })
+        .await
+}
+
+/// Returns how many entries there are of one kind.
+#[cfg(test)]
+pub(crate) async fn count(db: &Db, what: What) -> u64 {
+    use sea_orm::PaginatorTrait as _;
+
+    let entries = audit_log::Entity::find().filter(audit_log::Column::What.eq(what.word()));
+    entries.count(db.read()).await.expect("the tables can be read")
 }
 
 /// The place of a log.

@@ -6,7 +6,7 @@ use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
 };
 use serde_json::json;
-use undertone_api::budget::{Account, NewBudget, Refusal, Uncovered};
+use undertone_api::budget::{Account, ExceededPart, NewBudget, Refusal, SideDelta, Uncovered};
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId, LineageId, OrganizationId};
 use undertone_api::problem::{Code, Problem, Violation};
@@ -72,7 +72,7 @@ pub async fn set_if(
             let mut after = held.balance.clone();
             after.set_budget(limits).map_err(|error| Error::internal("setting a budget", error))?;
             if !holds(&after) {
-                return Err(too_low(&held.balance, &new, &dataset));
+                return Err(too_low(&held.balance, &after, &new, &dataset));
             }
             held.balance = after;
             let began = held.begin(tx).await?;
@@ -249,16 +249,31 @@ fn limits(balance: &Balance, new: &NewBudget) -> Result<Budget, Error> {
 /// Whether what is spent and reserved lies within the budget.
 fn holds(balance: &Balance) -> bool {
     !matches!(balance.check(&Curve::zero(balance.grid()), 1), Err(LedgerError::Refused(_)))
-        && balance.budget().is_some_and(|budget| balance.summary().side_delta <= budget.side_delta().get())
+        && exceeded_side(balance).is_none()
+        && balance.budget().is_some()
 }
 
-fn too_low(balance: &Balance, new: &NewBudget, dataset: &Dataset) -> Error {
+/// Returns the figures of the part of δ for releases with a δ of their own, if more than that part is spent and reserved.
+fn exceeded_side(balance: &Balance) -> Option<SideDelta> {
+    let (limit, committed) = (balance.budget()?.side_delta().get(), balance.summary().side_delta);
+    (committed > limit).then_some(SideDelta { limit, committed, asked: 0.0 })
+}
+
+/// The refusal of a limit that would make `after` of `balance`.
+fn too_low(balance: &Balance, after: &Balance, new: &NewBudget, dataset: &Dataset) -> Error {
     let summary = balance.summary();
-    let detail = format!(
-        "ε {:.4} at δ {:e} is spent or reserved already: a limit can be raised, or lowered to that",
-        summary.committed_epsilon,
-        summary.delta.map_or(0.0, f64::from)
-    );
+    let side_delta = exceeded_side(after);
+    let detail = match side_delta {
+        Some(SideDelta { limit, committed, .. }) => format!(
+            "{committed:e} of δ is spent or reserved already by releases with a δ of their own, and this limit keeps {limit:e} \
+             for them: choose a larger δ"
+        ),
+        None => format!(
+            "ε {:.4} at δ {:e} is spent or reserved already: a limit can be raised, or lowered to that",
+            summary.committed_epsilon,
+            summary.delta.map_or(0.0, f64::from)
+        ),
+    };
     let refusal = Refusal {
         dataset: dataset.id,
         dataset_name: dataset.name.clone(),
@@ -270,6 +285,8 @@ fn too_low(balance: &Balance, new: &NewBudget, dataset: &Dataset) -> Error {
         would_be: None,
         releases_that_fit: 0,
         reason: None,
+        exceeded: Some(if side_delta.is_some() { ExceededPart::SideDelta } else { ExceededPart::Epsilon }),
+        side_delta,
     };
     Problem { refusals: vec![refusal], ..Problem::new(Code::BudgetExceeded, detail) }.into()
 }

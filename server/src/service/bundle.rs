@@ -4,6 +4,7 @@
 //! `page` reads what a stretch of the log consists of, `stray` finds rows that the log does not know. What a row says is
 //! judged in [`crate::verify`]; here only that a row is the one that was written.
 
+mod audit;
 mod page;
 mod stray;
 #[cfg(test)]
@@ -13,13 +14,10 @@ use std::collections::BTreeSet;
 use std::future::Future;
 
 use ed25519_dalek::VerifyingKey;
-use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
 use serde_json::json;
 use time::OffsetDateTime;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 use undertone_api::id::ConsortiumId;
 use undertone_api::log::Frontier;
 use undertone_api::log::bundle::{FORMAT, Line, Scope, VERSION};
@@ -32,6 +30,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::{Db, Tx};
 use crate::error::Error;
+use crate::exchange::spool::SpoolWriter;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::code::from_json;
 use crate::service::entity::{account, job, log_head, log_leaf, membership, reservation, worker};
@@ -41,8 +40,6 @@ use crate::verify::{Examiner, Pins, Report};
 
 /// Rows of a table read at once.
 const PAGE: u64 = 400;
-/// Lines on their way to somebody who reads slowly.
-const AHEAD: usize = 256;
 
 /// Where lines go.
 trait Sink: Send {
@@ -138,12 +135,12 @@ pub async fn export(
 /// The bytes of a consortium's bundle: the whole tree, and of its leaves those of the accounts that the actor may read.
 ///
 /// # Errors
-/// 404 and 403 as usual.
+/// 404 and 403 as usual; `rate_limited` and `unavailable` where too many exports are under way.
 pub async fn of_consortium(
     ctx: &Ctx,
     actor: &Actor,
     id: ConsortiumId,
-) -> Result<BoxStream<'static, Result<Vec<u8>, std::io::Error>>, Error> {
+) -> Result<BoxStream<'static, std::io::Result<axum::body::Bytes>>, Error> {
     policy::check(actor, Operation::ExportLedger, Place::Consortium(id))?;
     let members =
         membership::Entity::find().filter(membership::Column::ConsortiumId.eq(id.0)).all(ctx.db.read()).await?;
@@ -158,44 +155,39 @@ pub async fn of_consortium(
         subject: None,
         detail: json!({ "organizations": reach.organizations }),
     };
+    // Whoever finds no place takes nothing away, and no entry says so.
+    let (writer, reader) = ctx.spools().begin(actor.id(), &ctx.config.data_dir).await?;
     audit_log::note(ctx, act).await?;
-    let (to, from) = mpsc::channel(AHEAD);
     let ctx = ctx.clone();
     tokio::spawn(async move {
-        if let Err(error) = send(&ctx, &reach, &to).await {
-            // Without its end the bundle is none, so whoever reads it knows.
-            let problem = error.into_problem();
-            let _ = to.send(Err(std::io::Error::other(problem.detail))).await;
+        if let Err(error) = write(&ctx, &reach, writer).await {
+            // Logged there, once. Without its end the bundle is none, so its reader knows.
+            let _ = error.into_problem();
         }
     });
-    Ok(ReceiverStream::new(from).boxed())
+    Ok(reader.into_stream())
 }
 
-type Channel = mpsc::Sender<Result<Vec<u8>, std::io::Error>>;
-
-async fn send(ctx: &Ctx, reach: &Reach, to: &Channel) -> Result<(), Error> {
-    struct Stream<'a>(&'a Channel, Bytes);
-    impl Stream<'_> {
-        async fn send(&self, bytes: Vec<u8>) -> Result<(), Error> {
-            self.0.send(Ok(bytes)).await.map_err(|error| Error::internal("sending a bundle", error.to_string()))
-        }
-    }
-    impl Sink for Stream<'_> {
+/// Writes a bundle from one state of the tables, at the speed of the database.
+async fn write(ctx: &Ctx, reach: &Reach, spool: SpoolWriter) -> Result<(), Error> {
+    struct SpoolSink(SpoolWriter, Bytes);
+    impl Sink for SpoolSink {
         async fn line(&mut self, line: Line) -> Result<(), Error> {
             let bytes = self.1.of(&line).map_err(|error| Error::internal("writing a bundle", error))?;
-            self.send(bytes).await
+            self.0.write(&bytes).await
         }
         fn found(&mut self, place: String, what: &str) {
             tracing::error!(ledger.place = place, ledger.finding = what, "a row is not the one that was written");
         }
     }
     let tx = ctx.db.snapshot().await?;
-    let mut stream = Stream(to, Bytes::default());
-    lines(&tx, &ctx.signer.verifying_key(), reach, ctx.now(), &mut stream).await?;
+    let mut sink = SpoolSink(spool, Bytes::default());
+    lines(&tx, &ctx.signer.verifying_key(), reach, ctx.now(), &mut sink).await?;
     tx.rollback().await?;
-    let Stream(to, bytes) = stream;
+    let SpoolSink(mut spool, bytes) = sink;
     let end = bytes.end().map_err(|error| Error::internal("writing a bundle", error))?;
-    to.send(Ok(end)).await.map_err(|error| Error::internal("sending a bundle", error.to_string()))
+    spool.write(&end).await?;
+    spool.finish().await
 }
 
 /// All lines but the last.

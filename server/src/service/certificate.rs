@@ -21,6 +21,8 @@ use undertone_api::signed::{Certificate, CertificateFile, Manifest, Signed};
 use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::fairness::WorkOwner;
+use crate::service::audit_log::{self, What};
 use crate::service::code::from_json;
 use crate::service::entity::{certificate, job};
 use crate::service::job::{readable, state};
@@ -48,6 +50,17 @@ pub async fn file(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<CertificateFile
     Ok(CertificateFile { payload: row.payload, signature: row.signature, evidence })
 }
 
+/// A job's certificate as a file that leaves the server, which the audit log notes.
+///
+/// # Errors
+/// As `file`.
+pub async fn take(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<CertificateFile, Error> {
+    let row = readable(ctx, actor, id).await?;
+    let file = file(ctx, actor, id).await?;
+    audit_log::note_taken(ctx, actor, What::CertificateTaken, &row).await?;
+    Ok(file)
+}
+
 /// The certificate, made now if it is due and was not made when the job ended (the server died in between).
 async fn wanted(ctx: &Ctx, id: JobId) -> Result<certificate::Model, Error> {
     issue(ctx, id).await?.ok_or_else(|| {
@@ -70,9 +83,10 @@ pub(crate) async fn issue(ctx: &Ctx, id: JobId) -> Result<Option<certificate::Mo
     let job = state::row(ctx.db.read(), id).await?;
     let Some(draft) = draft::of(ctx, &job).await? else { return Ok(None) };
     let told = job;
-    let certificate = tokio::task::spawn_blocking(move || price::filled(draft))
-        .await
-        .map_err(|error| Error::internal("pricing a certificate", error))?
+    let certificate = ctx
+        .compute()
+        .run(WorkOwner::current(), "pricing a certificate", move || price::filled(draft))
+        .await?
         .map_err(|error| Error::internal("pricing a certificate", error))?;
     let signed =
         Signed::new(&certificate, &ctx.signer).map_err(|error| Error::internal("signing a certificate", error))?;

@@ -7,10 +7,10 @@
 
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 use serde::{Deserialize, Serialize};
-use time::Duration;
+use time::{Duration, OffsetDateTime};
 use undertone_api::id::WorkerId;
 use undertone_api::problem::Code;
-use undertone_api::signed::{Document, Signed};
+use undertone_api::signed::{Document, KeyPurpose, Signed};
 
 use crate::ctx::Ctx;
 use crate::db::Tx;
@@ -33,6 +33,11 @@ struct Challenge {
 
 impl Document for Challenge {
     const DOMAIN: &'static str = "undertone/challenge/1";
+    const PURPOSE: Option<KeyPurpose> = Some(KeyPurpose::Connection);
+
+    fn signed_at(&self) -> Option<OffsetDateTime> {
+        OffsetDateTime::from_unix_timestamp(self.asked_at_unix).ok()
+    }
 }
 
 /// Asks a worker something new, hex. Whoever is no worker of ours is asked as well: nobody is told who works here.
@@ -85,7 +90,7 @@ pub(crate) async fn spend(ctx: &Ctx, tx: &Tx, worker: WorkerId, text: &str) -> R
 
 fn read(ctx: &Ctx, worker: WorkerId, text: &str) -> Result<Challenge, Error> {
     let signed: Option<Signed> = hex::decode(text).ok().and_then(|json| serde_json::from_slice(&json).ok());
-    let challenge: Option<Challenge> = signed.and_then(|signed| signed.open(&ctx.signer.verifying_key()).ok());
+    let challenge: Option<Challenge> = signed.and_then(|signed| signed.open(&ctx.signer).ok());
     challenge.filter(|it| it.worker == worker && is_in_time(ctx, it.asked_at_unix)).ok_or_else(none)
 }
 

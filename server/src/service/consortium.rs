@@ -111,7 +111,12 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: ConsortiumId) -> Result<Consortiu
 /// Lets an organization join; one that is in it already stays.
 pub(super) async fn join(ctx: &Ctx, tx: &Tx, id: ConsortiumId, organization: OrganizationId) -> Result<(), Error> {
     if membership::Entity::find_by_id((id.0, organization.0)).one(tx).await?.is_none() {
-        let row = membership::Model { consortium_id: id.0, organization_id: organization.0, joined_at: ctx.now() };
+        let row = membership::Model {
+            consortium_id: id.0,
+            organization_id: organization.0,
+            joined_at: ctx.now(),
+            retired_at: None,
+        };
         row.into_active_model().insert(tx).await?;
     }
     Ok(())

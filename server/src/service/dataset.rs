@@ -23,7 +23,9 @@ use crate::service::entity::{dataset, membership};
 use crate::service::{budget, organization};
 
 pub use list::{Wanted, search};
-pub use register::register;
+#[cfg(test)]
+pub(crate) use register::MOST_DATASETS;
+pub use register::{register, registered};
 
 /// The datasets of a consortium, by organization and name.
 ///

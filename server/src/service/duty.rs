@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::job::{self, state};
-use crate::service::notification;
+use crate::service::model::storage;
+use crate::service::{attempt, audit_log, factor, notification};
 
 /// How often duties are done.
 const EVERY: Duration = Duration::from_secs(15);
@@ -27,7 +28,13 @@ pub async fn keep(ctx: Ctx) {
 }
 
 async fn round(ctx: &Ctx) -> Result<(), Error> {
+    ctx.keys.reload(ctx.now());
+    ctx.signer.reload(ctx.now());
+    factor::reseal(ctx).await?;
     state::finish_silent(ctx).await?;
     job::lapse(ctx).await?;
+    storage::expire_unfinished(ctx).await?;
+    attempt::forget_old(ctx).await?;
+    audit_log::seal(ctx).await?;
     notification::look(ctx).await
 }

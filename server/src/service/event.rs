@@ -1,7 +1,8 @@
 //! What changes, told to those who watch: how a job or a consortium stands now, with a version.
 //!
-//! A subject that somebody watches is looked at when something happens in this process, and once a second for what another
-//! replica or the time has changed, at most every half second; what is seen is shared by all who watch. An event is a state,
+//! A subject that somebody watches is looked at when something happens in this process that may concern it, at most every half
+//! second, and every five seconds for what another replica or the time has changed. Few are looked at at a time, in turns that go
+//! around organizations; what is seen is shared by all who watch. An event is a state,
 //! so nothing is lost by who misses one; who comes back with the version they have is told nothing until there is another.
 //! A stream asks again and again whether its caller is still signed in and still may, and ends when not, when the server
 //! stops, and when the member has too many.
@@ -11,6 +12,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,19 +22,21 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use undertone_api::event::{ConsortiumEvent, JobEvent};
 use undertone_api::id::{ConsortiumId, MemberId};
-use undertone_api::problem::Code;
+use undertone_api::problem::{Code, Problem};
 use uuid::Uuid;
 
 use crate::auth::{Actor, Means, Operation, Place, policy};
-use crate::ctx::{Ctx, Desk, MOST_STREAMS, News, Seat, Seen, Subject};
+use crate::ctx::{Ctx, Desk, News, Seat, Seen, StreamCaller, StreamRefusal, Subject, Waiter};
 use crate::error::Error;
+use crate::fairness::WorkOwner;
+use crate::metrics::Limit;
 use crate::service::code::to_json;
 use crate::service::entity::{account, annotation, api_key, dataset, freeze, job, member, membership, participant};
 use crate::service::job::{readable, standing, state, summary};
 use crate::service::{job_log, member as members, session, stuck};
 
 /// How often is looked for what another replica, or the time, has changed.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// Least time between two looks, however much happens.
 const LEAST: Duration = Duration::from_millis(500);
 /// How often a stream asks whether its caller still may.
@@ -50,34 +54,58 @@ pub struct Events {
     /// The version that the caller has.
     known: Option<String>,
     again: Interval,
+    standings: Waiter,
     _seat: Seat,
 }
 
-/// Begins to watch for the caller, who has seen the version `known`, if any. `operation` is what the caller would otherwise
+/// Begins to watch for the caller, who comes from an address and has seen the version `known`, if any. `operation` is what the caller would otherwise
 /// do to see the subject: [`Operation::ReadJob`], or [`Operation::FollowQuestions`] where only versions are told.
 ///
 /// # Errors
-/// 404 and 403 as usual, `rate_limited` for one stream too many.
+/// 404 and 403 as usual; those of [`take_seat`].
 pub async fn watch(
     ctx: &Ctx,
     actor: &Actor,
+    from: IpAddr,
     subject: Subject,
     operation: Operation,
     known: Option<String>,
 ) -> Result<Events, Error> {
+    // Before the first look at the caller's rights, so that no change falls in between.
+    let standings = ctx.wake().listen_for_standings();
     // Which asks the policy.
     may(ctx, actor, subject, operation).await?;
-    let seat = ctx.watchers().sit(actor.id()).ok_or_else(|| {
-        let most = format!("one member has at most {MOST_STREAMS} streams at once: close some pages, and try again");
-        Error::problem(Code::RateLimited, most)
-    })?;
+    let seat = take_seat(ctx, actor, from)?;
     let (news, desk) = ctx.watchers().join(subject);
     if let Some(desk) = desk {
-        tokio::spawn(keep_looking(ctx.clone(), subject, desk));
+        tokio::spawn(keep_looking(ctx.clone(), WorkOwner::from(actor), subject, desk));
     }
     let mut again = interval_at(Instant::now() + ASK_AGAIN, ASK_AGAIN);
     again.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    Ok(Events { ctx: ctx.clone(), actor: actor.clone(), subject, operation, news, known, again, _seat: seat })
+    Ok(Events {
+        ctx: ctx.clone(),
+        actor: actor.clone(),
+        subject,
+        operation,
+        news,
+        known,
+        again,
+        standings,
+        _seat: seat,
+    })
+}
+
+/// Counts a stream of a member from an address until the seat is dropped.
+///
+/// # Errors
+/// `rate_limited` where the member, the organization or the address has too many, `unavailable` where the server has.
+pub fn take_seat(ctx: &Ctx, actor: &Actor, from: IpAddr) -> Result<Seat, Error> {
+    let organization = actor.organizations().first().copied();
+    let caller = StreamCaller { member: actor.id(), organization, address: from };
+    ctx.watchers().sit(caller).map_err(|refusal: StreamRefusal| {
+        ctx.metrics.reach(Limit::EventStreams);
+        Problem::from(refusal).into()
+    })
 }
 
 impl Events {
@@ -94,6 +122,11 @@ impl Events {
             }
             tokio::select! {
                 changed = self.news.changed() => changed.ok()?,
+                () = self.standings.changed() => {
+                    if !self.still_may().await {
+                        return None;
+                    }
+                }
                 _ = self.again.tick() => {
                     if !self.still_may().await {
                         return None;
@@ -137,10 +170,11 @@ async fn still(ctx: &Ctx, actor: &Actor) -> Result<Actor, Error> {
                 return Err(over());
             }
             session::proven_enough(ctx, MemberId(row.member_id)).await?;
-            let row = member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?.ok_or_else(over)?;
+            let row = member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?;
+            let row = row.filter(|row| row.retired_at.is_none()).ok_or_else(over)?;
             let member = members::with_grants(ctx.db.read(), row).await?;
-            let consortia = members::consortia_of(ctx.db.read(), &member.grants).await?;
-            Ok(Actor { member, means: actor.means.clone(), consortia })
+            let standing = members::standing_of(ctx.db.read(), &member.grants).await?;
+            Ok(Actor::new(member, actor.means.clone(), standing, false))
         }
     }
 }
@@ -153,12 +187,24 @@ async fn may(ctx: &Ctx, actor: &Actor, subject: Subject, operation: Operation) -
     }
 }
 
-/// Looks at a subject for all who watch it, until nobody does.
-async fn keep_looking(ctx: Ctx, subject: Subject, desk: Desk) {
+/// Begins to listen to what may change a subject.
+pub(super) fn listen(ctx: &Ctx, subject: Subject) -> Waiter {
+    match subject {
+        Subject::Job(id) => ctx.wake().listen_to_shown(id),
+        Subject::Consortium(_) => ctx.wake().listen(),
+    }
+}
+
+/// Looks at a subject for all who watch it, until nobody does, in the turns of whoever watched first.
+async fn keep_looking(ctx: Ctx, owner: WorkOwner, subject: Subject, desk: Desk) {
     loop {
         // Before looking, so that no change falls in between.
-        let mut waiter = ctx.wake().listen();
-        match look(&ctx, subject).await {
+        let mut waiter = listen(&ctx, subject);
+        let seen = async {
+            let _turn = ctx.watchers().looks().acquire(owner).await?;
+            look(&ctx, subject).await
+        };
+        match seen.await {
             Ok(seen) => {
                 desk.send_if_modified(|now| {
                     let other = now.as_ref().is_none_or(|now| now.version != seen.version);

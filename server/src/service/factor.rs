@@ -1,4 +1,5 @@
-//! A member's second factor: a secret in their authenticator, and ten codes on paper for the day it is lost.
+//! A member's second factor: a secret in their authenticator, and ten codes on paper for the day it is lost. Passkeys are second
+//! factors as well (`service::passkey`).
 //!
 //! A secret is offered once and is in force when a first code of it was given. A code is used up by being right: its step
 //! and every one before it are over, on every replica. Recovery codes have 80 random bits and are kept as hashes.
@@ -6,6 +7,7 @@
 mod kept;
 #[cfg(test)]
 mod tests;
+mod wrong;
 
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _,
@@ -13,7 +15,9 @@ use sea_orm::{
 };
 use serde_json::json;
 use time::Duration;
-use undertone_api::account::{Factor, FactorCode, FactorOffer, FactorProof, RECOVERY_CODES, RecoveryCodes};
+use undertone_api::account::{
+    Factor, FactorCode, FactorOffer, FactorProof, RECOVERY_CODES, RecoveryCodes, SecondFactors,
+};
 use undertone_api::id::MemberId;
 use undertone_api::problem::Code;
 use uuid::Uuid;
@@ -25,9 +29,10 @@ use crate::error::Error;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{half_session, recovery_code, second_factor};
 use crate::service::notification::credential::{self, CredentialChange};
-use crate::service::{attempt, password};
+use crate::service::{attempt, passkey, password};
 
-pub(crate) use kept::locked_out;
+pub(crate) use kept::{locked_out, reseal, sealed_by};
+pub(super) use wrong::notify_wrong_codes;
 
 /// How long an offered secret waits for its first code.
 pub const OFFER: Duration = Duration::minutes(15);
@@ -41,6 +46,8 @@ pub(super) enum Proof {
     Authenticator,
     /// By a recovery code, which is used up.
     Recovery,
+    /// By a passkey.
+    Passkey,
 }
 
 /// How the caller's second factor stands.
@@ -60,6 +67,7 @@ pub async fn state(ctx: &Ctx, actor: &Actor) -> Result<Factor, Error> {
         since: row.as_ref().and_then(|row| row.confirmed_at),
         offered: row.as_ref().is_some_and(waits),
         recovery_codes_left: left as u32,
+        passkeys: passkey::count(ctx.db.read(), actor.id()).await? as u32,
         required: ctx.config.require_two_factor,
         password: password::has(ctx, actor.id()).await?,
     })
@@ -71,17 +79,18 @@ pub async fn state(ctx: &Ctx, actor: &Actor) -> Result<Factor, Error> {
 /// `wrong_state` while a second factor is in force.
 pub async fn offer(ctx: &Ctx, actor: &Actor) -> Result<FactorOffer, Error> {
     policy::check(actor, Operation::ManageFactor, Place::Server)?;
+    policy::check_fresh(actor)?;
     let (secret, nonce) = (ctx.random.bytes::<{ factor::SECRET }>(), ctx.random.bytes::<{ factor::NONCE }>());
     let row = second_factor::Model {
         member_id: actor.id().0,
-        secret: factor::seal(&ctx.factor_key, actor.id(), &secret, nonce)?,
+        secret: factor::seal(ctx.keys.factor().current(ctx.now()), actor.id(), &secret, nonce)?,
         last_step: 0,
         offered_at: ctx.now(),
         confirmed_at: None,
     };
     ctx.db
         .write("offer a second factor", async |tx| {
-            if in_force(tx, actor.id()).await? {
+            if takes_codes(tx, actor.id()).await? {
                 return Err(Error::wrong_state("two-factor is on: switch it off before you set up another device"));
             }
             second_factor::Entity::delete_by_id(actor.id().0).exec(tx).await?;
@@ -150,7 +159,7 @@ pub async fn drop(ctx: &Ctx, actor: &Actor, proof: &FactorProof) -> Result<(), E
         password::prove_own(ctx, actor, &proof.password).await?;
     }
     proven(ctx, actor, &proof.code, async |tx| {
-        clear(tx, actor.id()).await?;
+        clear_codes(tx, actor.id()).await?;
         audit_log::record(ctx, tx, act(actor, What::SecondFactorOff)).await?;
         credential::announce(ctx, tx, actor.id(), CredentialChange::SecondFactorOff).await
     })
@@ -159,8 +168,21 @@ pub async fn drop(ctx: &Ctx, actor: &Actor, proof: &FactorProof) -> Result<(), E
     Ok(())
 }
 
-/// Whether a code is asked of the member at sign-in.
+/// Returns whether a second factor is asked of the member at sign-in.
 pub(super) async fn in_force(connection: &impl ConnectionTrait, member: MemberId) -> Result<bool, Error> {
+    let SecondFactors { code, passkey } = available(connection, member).await?;
+    Ok(code || passkey)
+}
+
+/// Returns the second factors that a member has.
+pub(super) async fn available(connection: &impl ConnectionTrait, member: MemberId) -> Result<SecondFactors, Error> {
+    let code = takes_codes(connection, member).await?;
+    let passkey = passkey::count(connection, member).await? > 0;
+    Ok(SecondFactors { code, passkey })
+}
+
+/// Returns whether the member has an authenticator that shows codes.
+async fn takes_codes(connection: &impl ConnectionTrait, member: MemberId) -> Result<bool, Error> {
     let row = second_factor::Entity::find_by_id(member.0).one(connection).await?;
     Ok(row.is_some_and(|row| row.confirmed_at.is_some()))
 }
@@ -184,8 +206,14 @@ pub(super) async fn spend(ctx: &Ctx, tx: &Tx, member: MemberId, code: &str) -> R
     Ok(Some(Proof::Recovery))
 }
 
-/// Takes the second factor and everything of it away.
+/// Takes every second factor and everything of them away, passkeys as well.
 pub(super) async fn clear(tx: &Tx, member: MemberId) -> Result<(), Error> {
+    passkey::clear(tx, member).await?;
+    clear_codes(tx, member).await
+}
+
+/// Takes the authenticator's secret and the recovery codes away.
+async fn clear_codes(tx: &Tx, member: MemberId) -> Result<(), Error> {
     second_factor::Entity::delete_by_id(member.0).exec(tx).await?;
     recovery_code::Entity::delete_many().filter(recovery_code::Column::MemberId.eq(member.0)).exec(tx).await?;
     half_session::Entity::delete_many().filter(half_session::Column::MemberId.eq(member.0)).exec(tx).await?;
@@ -198,28 +226,30 @@ pub(super) fn wrong() -> Error {
 }
 
 /// Does `work` if the code is right, which uses it up; a wrong one is logged.
-async fn proven(
+pub(super) async fn proven(
     ctx: &Ctx,
     actor: &Actor,
     code: &str,
     work: impl AsyncFn(&Tx) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    if !in_force(ctx.db.read(), actor.id()).await? {
+    if !takes_codes(ctx.db.read(), actor.id()).await? {
         return Err(Error::wrong_state("two-factor is off: there is no code to give"));
     }
-    let door = [Door::Code(actor.id())];
-    attempt::enter(ctx, &door).await?;
+    let doors = Door::of_codes(actor.id());
+    attempt::enter(ctx, &doors).await?;
     let right = ctx
         .db
         .write("use a code", async |tx| {
             let Some(proof) = spend(ctx, tx, actor.id(), code).await? else {
                 audit_log::record(ctx, tx, act(actor, What::SecondFactorFailed)).await?;
+                notify_wrong_codes(ctx, tx, actor.id()).await?;
                 return Ok(false);
             };
             if proof == Proof::Recovery {
                 audit_log::record(ctx, tx, act(actor, What::RecoveryCodeUsed)).await?;
+                credential::announce(ctx, tx, actor.id(), CredentialChange::RecoveryCodeUsed).await?;
             }
-            attempt::forgive(tx, &door).await?;
+            attempt::forgive(tx, &doors).await?;
             work(tx).await?;
             Ok(true)
         })
@@ -230,7 +260,7 @@ async fn proven(
 /// The step of which `code` is, when that is not over.
 fn step(ctx: &Ctx, member: MemberId, row: &second_factor::Model, code: &str) -> Result<Option<i64>, Error> {
     let digits: String = code.chars().filter(|letter| !letter.is_whitespace()).collect();
-    let secret = factor::unseal(&ctx.factor_key, member, &row.secret)?;
+    let secret = factor::unseal(&ctx.keys.factor(), member, &row.secret)?;
     let step = factor::step_of(&secret, &digits, ctx.now().unix_timestamp())?;
     Ok(step.filter(|step| *step > row.last_step))
 }

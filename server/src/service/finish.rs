@@ -140,6 +140,39 @@ async fn end(
     Ok(())
 }
 
+/// Takes a participant out of a job that goes on or fails without it: its worker or its organization was retired. Its lease ends. A
+/// part that never had one gives its reservation back; one that had keeps it until the worker accounts for it
+/// (`state::settle_untouched`).
+///
+/// # Errors
+/// When the database fails, or the job's state has no such step.
+pub(crate) async fn withdraw(
+    ctx: &Ctx,
+    tx: &Tx,
+    by: By,
+    row: job::Model,
+    part: participant::Model,
+    reason: &str,
+) -> Result<(), Error> {
+    let reason = format!("{}: {reason}", part.organization_name);
+    let leads = part.position == 0;
+    let owes_audit = audit::is_missing(tx, &row, &part).await?;
+    let dataset = part.dataset_id;
+    let had_lease = lease::end(ctx, tx, row.id, dataset).await?;
+    set_state(tx, part, if had_lease { "withdrawn" } else { "failed" }).await?;
+    if !had_lease {
+        ledger::settle(ctx, tx, row.id, dataset).await?;
+    }
+    if leads || owes_audit || !can_go_on(tx, &row).await? {
+        state::step(ctx, tx, by, row, Step::Fail, Some(reason)).await?;
+        return Ok(());
+    }
+    let reason = Some(row.reason.as_ref().map_or_else(|| reason.clone(), |before| format!("{before}; {reason}")));
+    let row = job::Model { reason, ..row }.into_active_model().reset_all().update(tx).await?;
+    state::finish_if_done(ctx, tx, by, row).await?;
+    Ok(())
+}
+
 /// Whether every series still has enough contributors for its quorum, and somebody has asked or will.
 async fn can_go_on(tx: &Tx, row: &job::Model) -> Result<bool, Error> {
     let participants = state::participants(tx, JobId(row.id)).await?;
@@ -148,7 +181,7 @@ async fn can_go_on(tx: &Tx, row: &job::Model) -> Result<bool, Error> {
         && planned.iter().all(|planned| {
             let left = participants
                 .iter()
-                .filter(|part| part.state != "failed" && planned.weight_of(part.dataset_id.into()).is_some())
+                .filter(|part| !state::is_out(part) && planned.weight_of(part.dataset_id.into()).is_some())
                 .count();
             left >= planned.series.quorum as usize
         }))

@@ -22,6 +22,7 @@ use undertone_api::problem::{Code, Violation};
 use crate::auth::Actor;
 use crate::ctx::{Ctx, fingerprint};
 use crate::error::Error;
+use crate::keys::ring::RingKey;
 use crate::service::entity::idempotency;
 
 #[cfg(test)]
@@ -155,10 +156,10 @@ impl Begun {
 }
 
 /// The cipher for one member's one key. The server's own key goes in first, so that a key that can be guessed opens nothing.
-fn cipher(ctx: &Ctx, member: MemberId, key: &str) -> ChaCha20Poly1305 {
+fn cipher(own: &RingKey, member: MemberId, key: &str) -> ChaCha20Poly1305 {
     let mut digest = Sha256::new();
     digest.update(b"undertone/idempotency/1");
-    digest.update(ctx.token_key.0);
+    digest.update(own.secret());
     digest.update(member.0.as_bytes());
     digest.update(key.as_bytes());
     let key: [u8; 32] = digest.finalize().into();
@@ -168,7 +169,7 @@ fn cipher(ctx: &Ctx, member: MemberId, key: &str) -> ChaCha20Poly1305 {
 fn seal(ctx: &Ctx, member: MemberId, key: &str, answer: &Kept) -> Result<Vec<u8>, Error> {
     let plain = serde_json::to_vec(answer).map_err(|error| Error::internal("writing an answer", error))?;
     let nonce: [u8; NONCE] = ctx.random.bytes();
-    let sealed = cipher(ctx, member, key)
+    let sealed = cipher(ctx.keys.token().current(ctx.now()), member, key)
         .encrypt(&Nonce::from(nonce), plain.as_slice())
         .map_err(|error| Error::internal("sealing an answer", error.to_string()))?;
     Ok([nonce.as_slice(), &sealed].concat())
@@ -177,7 +178,9 @@ fn seal(ctx: &Ctx, member: MemberId, key: &str, answer: &Kept) -> Result<Vec<u8>
 fn open(ctx: &Ctx, member: MemberId, key: &str, sealed: &[u8]) -> Result<Kept, Error> {
     let broken = |error: String| Error::internal("opening an answer that was kept", error);
     let (nonce, sealed) = sealed.split_first_chunk::<NONCE>().ok_or_else(|| broken("it is too short".to_owned()))?;
-    let plain =
-        cipher(ctx, member, key).decrypt(&Nonce::from(*nonce), sealed).map_err(|error| broken(error.to_string()))?;
+    let keys = ctx.keys.token();
+    let opened = |own| cipher(own, member, key).decrypt(&Nonce::from(*nonce), sealed).ok();
+    let plain = keys.usable(ctx.now(), KEPT).find_map(opened);
+    let plain = plain.ok_or_else(|| broken("no key in `token.key` opens it".to_owned()))?;
     serde_json::from_slice(&plain).map_err(|error| broken(error.to_string()))
 }

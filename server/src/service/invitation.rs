@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::{consortium, invitation, organization};
+use crate::service::operator;
 
 pub use accept::accept;
 pub(super) use accept::found;
@@ -32,13 +33,15 @@ pub use join::join;
 /// How long a link holds.
 pub const LIFETIME: Duration = Duration::days(7);
 
-/// Makes a link that brings an organization or an annotator into a consortium, or a member into an organization.
+/// Makes a link that brings an organization or an annotator into a consortium, a member into an organization, or another operator
+/// to the server.
 ///
 /// # Errors
 /// 404 and 403 as usual; `validation_failed` for roles that an organization does not give.
 pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewInvitation) -> Result<Invitation, Error> {
-    let (operation, place) = wanted(&new.purpose)?;
+    let (operation, place) = wanted(&new.purpose);
     policy::check(actor, operation, place)?;
+    policy::check_fresh(actor)?;
     let mut violations = Vec::new();
     check_name("label", &new.label, &mut violations);
     if let Purpose::Member { roles, .. } = &new.purpose {
@@ -61,7 +64,8 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewInvitation) -> Result<Inv
             exists(tx, &new.purpose).await?;
             let row = insert(ctx, tx, &new.purpose, new.label.trim(), Some(actor.id()), &secret).await?;
             let (what, detail) = match &new.purpose {
-                Purpose::Operator | Purpose::Member { .. } => {
+                Purpose::Operator => (What::OperatorInvited, json!({})),
+                Purpose::Member { .. } => {
                     (What::MemberInvited, json!({ "roles": from_json::<serde_json::Value>(&row.roles)? }))
                 }
                 Purpose::Organization { .. } => (What::OrganizationInvited, json!({})),
@@ -69,6 +73,9 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewInvitation) -> Result<Inv
             };
             let subject = Some(("invitation", row.id.to_string()));
             audit_log::record(ctx, tx, Act { by: By::from(actor), what, place, subject, detail }).await?;
+            if new.purpose == Purpose::Operator {
+                operator::announce_invitation(ctx, tx, row.id, &actor.member.name).await?;
+            }
             Ok(row)
         })
         .await?;
@@ -81,12 +88,13 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewInvitation) -> Result<Inv
 /// # Errors
 /// 404 and 403 as usual.
 pub async fn list(ctx: &Ctx, actor: &Actor, purpose: &Purpose) -> Result<Vec<Invitation>, Error> {
-    let (operation, place) = wanted(purpose)?;
+    let (operation, place) = wanted(purpose);
     policy::check(actor, operation, place)?;
     let (word, scope) = columns(purpose);
+    let in_place = scope.map_or_else(|| invitation::Column::ScopeId.is_null(), |id| invitation::Column::ScopeId.eq(id));
     let rows = invitation::Entity::find()
         .filter(invitation::Column::Purpose.eq(word))
-        .filter(invitation::Column::ScopeId.eq(scope))
+        .filter(in_place)
         .order_by_desc(invitation::Column::Id)
         .all(ctx.db.read())
         .await?;
@@ -100,7 +108,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, purpose: &Purpose) -> Result<Vec<Inv
 pub async fn withdraw(ctx: &Ctx, actor: &Actor, place: Place, id: InvitationId) -> Result<(), Error> {
     let row = invitation::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("invitation"))?;
-    let (operation, at) = wanted(&purpose(&row)?)?;
+    let (operation, at) = wanted(&purpose(&row)?);
     policy::check(actor, operation, at)?;
     if at != place {
         return Err(Error::not_found("invitation"));
@@ -194,12 +202,12 @@ pub(super) fn link(ctx: &Ctx, secret: &str) -> String {
     format!("{}/accept/{secret}", ctx.addresses.http)
 }
 
-fn wanted(purpose: &Purpose) -> Result<(Operation, Place), Error> {
+fn wanted(purpose: &Purpose) -> (Operation, Place) {
     match purpose {
-        Purpose::Operator => Err(Error::forbidden("an operator's link is printed by the server at its first start")),
-        Purpose::Organization { consortium } => Ok((Operation::InviteOrganization, Place::Consortium(*consortium))),
-        Purpose::Annotator { consortium } => Ok((Operation::InviteAnnotator, Place::Consortium(*consortium))),
-        Purpose::Member { organization, .. } => Ok((Operation::InviteMember, Place::Organization(*organization))),
+        Purpose::Operator => (Operation::InviteOperator, Place::Server),
+        Purpose::Organization { consortium } => (Operation::InviteOrganization, Place::Consortium(*consortium)),
+        Purpose::Annotator { consortium } => (Operation::InviteAnnotator, Place::Consortium(*consortium)),
+        Purpose::Member { organization, .. } => (Operation::InviteMember, Place::Organization(*organization)),
     }
 }
 

@@ -31,6 +31,7 @@ use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::db::{Tx, lock_job_log};
 use crate::error::Error;
+use crate::service::audit_log::{self, What};
 use crate::service::code::{from_json, from_word, to_json, word};
 use crate::service::entity::{job, job_log, participant};
 use crate::service::job::{readable, state};
@@ -108,7 +109,7 @@ pub async fn append(ctx: &Ctx, worker: WorkerId, token: &str, sent_at_unix: i64,
             Ok(())
         })
         .await?;
-    ctx.wake().ring_watched();
+    ctx.wake().ring_watched_in(held.job);
     Ok(())
 }
 
@@ -173,6 +174,7 @@ pub async fn export(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<String, Error
         text.push_str(&to_json(&line)?);
         text.push('\n');
     }
+    audit_log::note_taken(ctx, actor, What::LogsTaken, &row).await?;
     Ok(text)
 }
 

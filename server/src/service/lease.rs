@@ -13,6 +13,7 @@ use undertone_api::id::{DatasetId, JobId, WorkerId};
 use undertone_api::job::log::LogEvent;
 use undertone_api::job::{State, Step};
 use undertone_api::problem::Code;
+use uuid::Uuid;
 
 use crate::ctx::Ctx;
 use crate::db::Tx;
@@ -116,6 +117,17 @@ pub(crate) async fn grant(
     let part = part.into_active_model().reset_all().update(tx).await?;
     job_log::note(ctx, tx, job.0, Some(dataset.0), LogEvent::Leased { times: number }).await?;
     Ok((row, part, token))
+}
+
+/// Ends the lease of a participant: its token proves nothing any more. Returns whether there was one.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn end(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Uuid) -> Result<bool, Error> {
+    let Some(row) = lease::Entity::find_by_id((job, dataset)).one(tx).await? else { return Ok(false) };
+    let row = lease::Model { token: ctx.random.secret(), expires_at: ctx.now(), ..row };
+    row.into_active_model().reset_all().update(tx).await?;
+    Ok(true)
 }
 
 /// What whoever works on a paused job is told: that its lease is gone and not that the job is over, so that it puts its work

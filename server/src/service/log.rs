@@ -7,6 +7,7 @@
 //! record's own row, so that a changed row is a changed leaf. To log one more kind of record: a [`Leaf`] made in `leaf`.
 
 mod adopt;
+mod examine;
 pub(crate) mod leaf;
 mod read;
 
@@ -15,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sea_orm::{
     ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _, QueryOrder as _,
 };
+use time::OffsetDateTime;
 use undertone_api::log::proof::{self, Subtree};
 use undertone_api::log::{Frontier, Hash, Leaf, from_hex, leaf_hash};
 use undertone_api::signed::{Head, Signed, key_id};
@@ -22,9 +24,12 @@ use undertone_api::signed::{Head, Signed, key_id};
 use crate::ctx::Ctx;
 use crate::db::{Db, Tx};
 use crate::error::Error;
+use crate::keys::ServerSigner;
 use crate::service::entity::{log_head, log_leaf};
+use uuid::Uuid;
 
 pub(crate) use adopt::adopt;
+pub(crate) use examine::{LogEnd, examine_end};
 pub use read::{consistency, head, heads};
 
 /// Hex digits of a hash.
@@ -34,6 +39,16 @@ const AT_ONCE: usize = 500;
 
 /// Appends leaves in their order and signs the new head. Gives the position of the first.
 pub(crate) async fn append(ctx: &Ctx, tx: &Tx, leaves: &[Leaf]) -> Result<u64, Error> {
+    append_signed(&ctx.signer, ctx.now(), tx, leaves).await
+}
+
+/// As [`append`], for commands, which have a database and no server.
+pub(crate) async fn append_signed(
+    signer: &ServerSigner,
+    at: OffsetDateTime,
+    tx: &Tx,
+    leaves: &[Leaf],
+) -> Result<u64, Error> {
     let newest = newest(tx).await?;
     let size = newest.as_ref().map_or(0, |head| head.size as u64);
     if leaves.is_empty() {
@@ -51,14 +66,9 @@ pub(crate) async fn append(ctx: &Ctx, tx: &Tx, leaves: &[Leaf]) -> Result<u64, E
     });
     let rows: Vec<_> = rows.collect();
     log_leaf::Entity::insert_many(rows).exec_without_returning(tx).await?;
-    let at = ctx.now();
-    let head = Head {
-        size: frontier.size(),
-        root: hex::encode(frontier.root()),
-        at,
-        server: key_id(&ctx.signer.verifying_key()),
-    };
-    let signed = Signed::new(&head, &ctx.signer).map_err(|error| Error::internal("signing a head", error))?;
+    let head =
+        Head { size: frontier.size(), root: hex::encode(frontier.root()), at, server: key_id(&signer.verifying_key()) };
+    let signed = Signed::new(&head, signer).map_err(|error| Error::internal("signing a head", error))?;
     let Head { root, server, .. } = head;
     let (Signed { payload, signature }, size_now) = (signed, frontier.size() as i64);
     let row = log_head::Model { size: size_now, root, server, payload, signature, at };
@@ -120,8 +130,13 @@ fn row(position: i64, leaf: &Leaf, nodes: String) -> log_leaf::Model {
         Leaf::Entry(entry) => ("entry", Some(entry.sequence), None),
         Leaf::Account(_) => ("account", None, None),
         Leaf::Limit(limit) => ("limit", None, Some(limit.budget)),
+        // These records name their position themselves.
+        Leaf::Restoration(_) => ("restoration", None, None),
+        Leaf::WorkerKey(_) => ("worker_key", None, None),
+        Leaf::Audit(_) => ("audit", None, None),
     };
-    log_leaf::Model { position, kind: kind.to_owned(), account_id: leaf.account(), sequence, budget_id, nodes }
+    let account_id = leaf.account().unwrap_or(Uuid::nil());
+    log_leaf::Model { position, kind: kind.to_owned(), account_id, sequence, budget_id, nodes }
 }
 
 fn broken(what: &'static str) -> Error {

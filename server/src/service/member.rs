@@ -1,6 +1,6 @@
 //! Members: people, with the roles that they have and where.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
@@ -10,7 +10,7 @@ use undertone_api::id::{ConsortiumId, MemberId, OrganizationId};
 use undertone_api::member::{Grant, Member, Role, Scope};
 use uuid::Uuid;
 
-use crate::auth::{Actor, Operation, Place, policy};
+use crate::auth::{Actor, Memberships, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
@@ -110,12 +110,12 @@ async fn grants(connection: &impl ConnectionTrait, members: Vec<Uuid>) -> Result
     Ok(grants)
 }
 
-/// Every consortium in which these roles let one stand, with its organizations.
-pub(super) async fn consortia_of(
-    connection: &impl ConnectionTrait,
-    grants: &[Grant],
-) -> Result<BTreeMap<ConsortiumId, Vec<OrganizationId>>, Error> {
-    let (mut own, mut found) = (Vec::new(), BTreeMap::new());
+/// Returns the consortia in which these roles let a member stand. An organization that is retired from a consortium gives no
+/// standing there.
+pub(super) async fn standing_of(connection: &impl ConnectionTrait, grants: &[Grant]) -> Result<Memberships, Error> {
+    let mut own = Vec::new();
+    let mut found: BTreeMap<ConsortiumId, Vec<OrganizationId>> = BTreeMap::new();
+    let mut retired = BTreeSet::new();
     for grant in grants {
         match grant.scope {
             Scope::Organization(id) => own.push(id.0),
@@ -124,7 +124,9 @@ pub(super) async fn consortia_of(
             }
         }
     }
-    let joined = membership::Entity::find().filter(membership::Column::OrganizationId.is_in(own));
+    let joined = membership::Entity::find()
+        .filter(membership::Column::OrganizationId.is_in(own))
+        .filter(membership::Column::RetiredAt.is_null());
     for row in joined.all(connection).await? {
         found.insert(ConsortiumId(row.consortium_id), Vec::new());
     }
@@ -134,9 +136,20 @@ pub(super) async fn consortia_of(
         .all(connection)
         .await?;
     for row in all {
+        if row.retired_at.is_some() {
+            retired.insert((row.consortium_id.into(), row.organization_id.into()));
+        }
         found.entry(row.consortium_id.into()).or_default().push(row.organization_id.into());
     }
-    Ok(found)
+    Ok(Memberships { consortia: found, retired })
+}
+
+/// Notes that a member's e-mail address is theirs.
+pub(super) async fn mark_address_confirmed(ctx: &Ctx, tx: &Tx, id: MemberId) -> Result<(), Error> {
+    let row = member::Entity::find_by_id(id.0).one(tx).await?.ok_or_else(|| Error::not_found("member"))?;
+    let address_confirmed_at = row.address_confirmed_at.or_else(|| Some(ctx.now()));
+    member::Model { address_confirmed_at, ..row }.into_active_model().reset_all().update(tx).await?;
+    Ok(())
 }
 
 /// Gives a role; one that is held already stays.

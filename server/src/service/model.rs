@@ -1,6 +1,7 @@
 //! Files of jobs: put there by the lead, fetched by the other participants, and the model taken away by people.
 
 mod list;
+pub(crate) mod storage;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +31,7 @@ use crate::service::round::object_error;
 use crate::service::{audit, lease};
 
 pub use list::in_consortium;
+use storage::StorageHold;
 
 /// Longest time that a worker may ask to wait, in seconds.
 pub(crate) const LONGEST_WAIT: u32 = 60;
@@ -53,7 +55,10 @@ pub struct Header {
 pub struct Incoming {
     header: Header,
     worker: WorkerId,
+    job: JobId,
     upload: Upload,
+    /// The room of its bytes, until a row counts them.
+    _hold: StorageHold,
 }
 
 /// A stored file and where its bytes lie.
@@ -68,7 +73,8 @@ pub struct Stored {
 /// Begins to take a file of the job from its lead.
 ///
 /// # Errors
-/// 403 from anyone but the lead, `too_large`, `validation_failed`, `lease_lost`.
+/// 403 from anyone but the lead, `too_large` when the file, or all files of the job or of its lead's organization, would be over
+/// their limit, `validation_failed`, `lease_lost`.
 pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incoming, Error> {
     if header.size > MAX_SIZE {
         return Err(Error::problem(Code::TooLarge, format!("a file has at most {MAX_SIZE} bytes")));
@@ -85,11 +91,12 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incomi
     }
     // One content has one digest, however its sender writes it.
     let header = Header { digest: header.digest.to_ascii_lowercase(), ..header };
-    let job = lead(ctx.db.read(), worker, &header.lease).await?;
+    let (job, organization) = lead(ctx.db.read(), worker, &header.lease).await?;
+    let hold = StorageHold::take(ctx, job, organization, &header.name, header.size).await?;
     let upload = Upload::begin(&ctx.store, &files::path(job, &header.digest), header.size, &header.digest)
         .await
         .map_err(object_error)?;
-    Ok(Incoming { header, worker, upload })
+    Ok(Incoming { header, worker, job, upload, _hold: hold })
 }
 
 impl Incoming {
@@ -101,38 +108,59 @@ impl Incoming {
         self.upload.write(data).await.map_err(object_error)
     }
 
-    /// Keeps the file under its name; a file of the same name is replaced.
+    /// Keeps the file under its name; a file of the same name is replaced, and its bytes go.
     ///
     /// # Errors
-    /// `bad_signature` when the bytes are not what was announced, `lease_lost`, `too_large` when the job has too many files.
+    /// `bad_signature` when the bytes are not what was announced, `lease_lost`, `too_large` when the job has too many files. Then
+    /// nothing of the upload is kept.
     pub async fn accept(self, ctx: &Ctx) -> Result<ArtifactId, Error> {
-        let Self { header, worker, upload } = self;
+        let Self { header, worker, job, upload, _hold } = self;
         upload.finish().await.map_err(object_error)?;
-        let (job, id) = ctx
-            .db
-            .write("put artifact", async |tx| {
-                let job = lead(tx, worker, &header.lease).await?;
-                let before = find(tx, job, &header.name).await?;
-                let count = artifact::Entity::find().filter(artifact::Column::JobId.eq(job.0)).count(tx).await?;
-                if before.is_none() && count >= MAX_FILES {
-                    return Err(Error::problem(Code::TooLarge, format!("a job has at most {MAX_FILES} files")));
-                }
-                let row = artifact::Model {
-                    id: before.as_ref().map_or_else(|| ctx.id::<ArtifactId>().0, |row| row.id),
-                    job_id: job.0,
-                    name: header.name.clone(),
-                    size: header.size as i64,
-                    digest: header.digest.clone(),
-                    created_at: ctx.now(),
-                };
-                let row = row.into_active_model().reset_all();
-                let row = if before.is_some() { row.update(tx).await? } else { row.insert(tx).await? };
-                Ok((job, row.id))
-            })
-            .await?;
+        let accepted = name_file(ctx, worker, job, &header).await;
+        let unnamed = match &accepted {
+            Ok((_, replaced)) => replaced.clone().filter(|replaced| *replaced != header.digest),
+            Err(_) => Some(header.digest.clone()),
+        };
+        if let Some(digest) = unnamed {
+            storage::remove_unnamed(ctx, job, &digest).await;
+        }
+        let (id, _) = accepted?;
         ctx.wake().ring_in(job);
-        Ok(id.into())
+        Ok(id)
     }
+}
+
+/// Writes the row of a file whose bytes are stored. Returns the file's id, and the digest that its name had before.
+async fn name_file(
+    ctx: &Ctx,
+    worker: WorkerId,
+    job: JobId,
+    header: &Header,
+) -> Result<(ArtifactId, Option<String>), Error> {
+    ctx.db
+        .write("put artifact", async |tx| {
+            if lead(tx, worker, &header.lease).await?.0 != job {
+                return Err(Error::problem(Code::LeaseLost, "the lease is of another job now: ask for work again"));
+            }
+            let before = find(tx, job, &header.name).await?;
+            let count = artifact::Entity::find().filter(artifact::Column::JobId.eq(job.0)).count(tx).await?;
+            if before.is_none() && count >= MAX_FILES {
+                return Err(Error::problem(Code::TooLarge, format!("a job has at most {MAX_FILES} files")));
+            }
+            storage::check_object(ctx, job, &header.digest).await?;
+            let row = artifact::Model {
+                id: before.as_ref().map_or_else(|| ctx.id::<ArtifactId>().0, |row| row.id),
+                job_id: job.0,
+                name: header.name.clone(),
+                size: header.size as i64,
+                digest: header.digest.clone(),
+                created_at: ctx.now(),
+            };
+            let row = row.into_active_model().reset_all();
+            let row = if before.is_some() { row.update(tx).await? } else { row.insert(tx).await? };
+            Ok((row.id.into(), before.map(|row| row.digest)))
+        })
+        .await
 }
 
 /// Waits up to `wait_seconds` for a file of the job; `None` when it is not there.
@@ -218,14 +246,14 @@ pub async fn take(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<Stored, Er
     Ok(stored(row))
 }
 
-/// The job of which the lease's holder is the lead.
-async fn lead(connection: &impl ConnectionTrait, worker: WorkerId, token: &str) -> Result<JobId, Error> {
+/// Returns the job of which the lease's holder is the lead, and the lead's organization.
+async fn lead(connection: &impl ConnectionTrait, worker: WorkerId, token: &str) -> Result<(JobId, Uuid), Error> {
     let (held, _) = lease::at_work(connection, worker, token).await?;
     let part = participant::Entity::find_by_id((held.job.0, held.dataset.0)).one(connection).await?;
-    if part.is_none_or(|part| part.position != 0) {
-        return Err(Error::forbidden("only the lead participant stores files of a job"));
+    match part {
+        Some(part) if part.position == 0 => Ok((held.job, part.organization_id)),
+        _ => Err(Error::forbidden("only the lead participant stores files of a job")),
     }
-    Ok(held.job)
 }
 
 async fn find(connection: &impl ConnectionTrait, job: JobId, name: &str) -> Result<Option<artifact::Model>, Error> {

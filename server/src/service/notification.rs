@@ -8,6 +8,7 @@
 //! To tell of something more: a kind in `undertone_api::notification`, a variant of `Notice` with its line in
 //! `notification/notice.rs`, and the call.
 
+mod access;
 pub(crate) mod credential;
 pub(crate) mod job;
 mod notice;
@@ -31,6 +32,7 @@ use crate::error::Error;
 use crate::service::code::{from_word, word};
 use crate::service::entity::{notification, notification_switch};
 
+pub(crate) use access::AccessNotice;
 pub(crate) use notice::{Notice, tell};
 pub(crate) use silent::look;
 

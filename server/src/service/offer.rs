@@ -24,6 +24,7 @@ use crate::service::code::{from_json, word};
 use crate::service::entity::{job as jobs, lease, participant, worker};
 use crate::service::job::{self, state};
 use crate::service::lease as leases;
+use crate::service::restoration;
 
 /// Longest time that a worker may ask to wait, in seconds.
 pub const LONGEST_WAIT: u32 = 60;
@@ -92,11 +93,14 @@ pub async fn next(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Offer, Err
         if may_be || alive.is_none_or(|at| (ctx.now() - at).whole_seconds() >= SIGN_OF_LIFE) {
             let worker = seen(ctx, id).await?;
             alive = Some(ctx.now());
-            if let Some(offer) = proposal(ctx, id, asking).await? {
-                return Ok(offer);
-            }
-            if let Some(offer) = work(ctx, &worker, asking).await? {
-                return Ok(offer);
+            // A worker whose receipts the server lacks gives them back first; until then it waits like one without work.
+            if restoration::waiting(ctx.db.read(), [id.0]).await?.is_empty() {
+                if let Some(offer) = proposal(ctx, id, asking).await? {
+                    return Ok(offer);
+                }
+                if let Some(offer) = work(ctx, &worker, asking).await? {
+                    return Ok(offer);
+                }
             }
         }
         let left = end.saturating_duration_since(Instant::now());

@@ -1,12 +1,12 @@
-//! Who an identity at the provider is to us. Known identities sign their member in; a new one becomes a member's when the
-//! provider has made sure of an e-mail that is the member's, when its bearer holds an invitation that still works, or when
-//! the server is open to everybody at the provider. Nobody becomes a member by an e-mail that nobody has verified.
+//! Accounts and identities at an OpenID Connect provider.
 //!
-//! A member who came by an invitation has an e-mail that they typed, and anybody may have typed it. When the provider vouches that it is
-//! somebody's, what opened the account before ends: the password, the second factor, the sessions, the API keys.
+//! A linked identity signs its member in. A new identity creates an account only if its bearer holds a valid invitation or
+//! the server allows sign-up (`oidc.allow_signup`). A new identity never opens an account that exists already, whatever
+//! e-mail the provider vouches for: the member signs in first and links the identity from the settings. So the
+//! administrator of a provider cannot take over an account of another organization.
 //!
-//! An identity is told apart by issuer and subject only: an e-mail may pass from one person to another. A second factor is
-//! asked for all the same. To believe another provider: its configuration; there is one at a time.
+//! `oidc.domains` bounds the e-mail domains for which the provider is believed. An identity is known by issuer and subject
+//! only, because an e-mail address may pass from one person to another. A second factor is still required.
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +19,7 @@ use undertone_api::id::{IdentityId, MemberId};
 use undertone_api::member::check_name;
 use undertone_api::session::{LinkedIdentity, Session};
 
-use crate::auth::provider::Identity;
+use crate::auth::provider::{Identity, Provider};
 use crate::auth::{Actor, Operation, Origin, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
@@ -27,18 +27,21 @@ use crate::error::Error;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{identity, member};
 use crate::service::notification::credential::{self, CredentialChange};
-use crate::service::notification::{self, Notice};
 use crate::service::session::Entered;
-use crate::service::{api_key, factor, invitation, member as members, password, session, sessions};
+use crate::service::{invitation, member as members, session};
 
-/// Why somebody whom the provider knows does not come in.
+/// The reason why an identity at the provider is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// The provider has not made sure of their e-mail.
+    /// The provider has not verified the e-mail address.
     Unverified,
-    /// Nobody here has that e-mail, and they bear no invitation.
+    /// The e-mail address is in none of the domains of `oidc.domains`.
+    Domain,
+    /// No account has the e-mail address, and the bearer has no invitation.
     Unknown,
-    /// The member with that e-mail is linked to another identity of the provider.
+    /// An account has the e-mail address. Its member has to sign in and link the identity.
+    Account,
+    /// The identity is linked to another account, or the account to another identity of the provider.
     Taken,
 }
 
@@ -47,13 +50,15 @@ impl Refusal {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Unverified => "unverified",
+            Self::Domain => "domain",
             Self::Unknown => "unknown",
+            Self::Account => "account",
             Self::Taken => "taken",
         }
     }
 }
 
-/// Lets somebody in by who they are to the provider, or tells why not.
+/// Signs in the member of a linked identity, or creates the account of an invited person.
 ///
 /// # Errors
 /// When the database fails.
@@ -125,82 +130,124 @@ pub async fn unlink(ctx: &Ctx, actor: &Actor, id: IdentityId) -> Result<(), Erro
         .await
 }
 
-/// The member that an identity is; made, or linked, when it may be.
+/// Links an identity to the account of the caller, who has signed in by other means.
+///
+/// # Errors
+/// `forbidden` for a caller who uses an API key.
+pub async fn link(ctx: &Ctx, actor: &Actor, who: &Identity) -> Result<Result<(), Refusal>, Error> {
+    policy::check(actor, Operation::ManageIdentities, Place::Server)?;
+    // A linked identity needs no verified e-mail, unless the domains of e-mails are limited.
+    if !domains(ctx, who).is_empty()
+        && let Err(refusal) = believed_email(ctx, who)
+    {
+        return Ok(Err(refusal));
+    }
+    ctx.db
+        .write("link identity", async |tx| {
+            if let Some(known) = find_identity(tx, who).await? {
+                let is_own = known.member_id == actor.id().0;
+                return Ok(if is_own { Ok(()) } else { Err(Refusal::Taken) });
+            }
+            let other = identity::Entity::find()
+                .filter(identity::Column::MemberId.eq(actor.id().0))
+                .filter(identity::Column::Issuer.eq(&who.issuer));
+            if other.one(tx).await?.is_some() {
+                return Ok(Err(Refusal::Taken));
+            }
+            insert_identity(ctx, tx, actor.id(), who).await?;
+            let vouches = |email| members::normal_email(email) == actor.member.email;
+            if believed_email(ctx, who).is_ok_and(vouches) {
+                members::mark_address_confirmed(ctx, tx, actor.id()).await?;
+            }
+            audit_log::record(ctx, tx, act(actor.into(), What::IdentityLinked, actor.id())).await?;
+            credential::announce(ctx, tx, actor.id(), CredentialChange::ProviderLinked { issuer: &who.issuer }).await?;
+            Ok(Ok(()))
+        })
+        .await
+}
+
+/// Returns the member of a linked identity; creates the account of a new one where that is allowed.
 async fn recognize(
     ctx: &Ctx,
     tx: &Tx,
     who: &Identity,
     invitation: Option<&str>,
 ) -> Result<Result<member::Model, Refusal>, Error> {
-    let known = identity::Entity::find()
-        .filter(identity::Column::Issuer.eq(&who.issuer))
-        .filter(identity::Column::Subject.eq(&who.subject))
-        .one(tx)
-        .await?;
-    if let Some(known) = known {
+    if let Some(known) = find_identity(tx, who).await? {
         let row = member::Entity::find_by_id(known.member_id).one(tx).await?;
         return row.map(Ok).ok_or_else(|| Error::internal("reading an identity", "its member is not there"));
     }
-    let Some(email) = &who.email else { return Ok(Err(Refusal::Unverified)) };
-    let found = members::by_email(tx, email).await?;
-    let was_here = found.is_some();
-    let row = if let Some(row) = found {
-        let other = identity::Entity::find()
-            .filter(identity::Column::MemberId.eq(row.id))
-            .filter(identity::Column::Issuer.eq(&who.issuer));
-        if other.one(tx).await?.is_some() {
-            return Ok(Err(Refusal::Taken));
-        }
-        row
-    } else {
-        let invited = match invitation {
-            Some(secret) => invitation::open(ctx, tx, secret).await.is_ok(),
-            None => false,
-        };
-        if !invited && !ctx.provider.as_ref().is_some_and(crate::auth::provider::Provider::allows_signup) {
-            return Ok(Err(Refusal::Unknown));
-        }
-        let row = member::Model {
-            id: ctx.id::<MemberId>().0,
-            name: name(who, email),
-            email: members::normal_email(email),
-            // Who comes so has no password: none is right.
-            password_hash: String::new(),
-            operator: false,
-            created_at: ctx.now(),
-        };
-        row.into_active_model().insert(tx).await?
+    let email = match believed_email(ctx, who) {
+        Ok(email) => email,
+        Err(refusal) => return Ok(Err(refusal)),
     };
-    let linked = identity::Model {
+    if members::by_email(tx, email).await?.is_some() {
+        return Ok(Err(Refusal::Account));
+    }
+    let invited = match invitation {
+        Some(secret) => invitation::open(ctx, tx, secret).await.is_ok(),
+        None => false,
+    };
+    if !invited && !provider(ctx, who).is_some_and(Provider::allows_signup) {
+        return Ok(Err(Refusal::Unknown));
+    }
+    let row = member::Model {
+        id: ctx.id::<MemberId>().0,
+        name: name(who, email),
+        email: members::normal_email(email),
+        // An account without a password: none is right.
+        password_hash: String::new(),
+        operator: false,
+        created_at: ctx.now(),
+        retired_at: None,
+        address_confirmed_at: Some(ctx.now()),
+    };
+    let row = row.into_active_model().insert(tx).await?;
+    let member = MemberId(row.id);
+    insert_identity(ctx, tx, member, who).await?;
+    audit_log::record(ctx, tx, act(By::Member(member), What::IdentityLinked, member)).await?;
+    Ok(Ok(row))
+}
+
+/// Returns the provider that an identity is of.
+fn provider<'a>(ctx: &'a Ctx, who: &Identity) -> Option<&'a Provider> {
+    ctx.providers.iter().find(|provider| provider.issuer() == who.issuer)
+}
+
+/// Returns the domains for which the provider of an identity is believed; empty for all.
+fn domains<'a>(ctx: &'a Ctx, who: &Identity) -> &'a str {
+    provider(ctx, who).map_or(ctx.config.oidc.domains.as_str(), Provider::domains)
+}
+
+/// Returns the e-mail address for which the provider is believed.
+fn believed_email<'a>(ctx: &Ctx, who: &'a Identity) -> Result<&'a str, Refusal> {
+    let email = who.email.as_deref().ok_or(Refusal::Unverified)?;
+    let domains = domains(ctx, who);
+    let domain = email.rsplit_once('@').map_or("", |(_, domain)| domain);
+    if domains.is_empty() || domains.split_whitespace().any(|allowed| allowed.eq_ignore_ascii_case(domain)) {
+        Ok(email)
+    } else {
+        Err(Refusal::Domain)
+    }
+}
+
+async fn find_identity(tx: &Tx, who: &Identity) -> Result<Option<identity::Model>, Error> {
+    let found = identity::Entity::find()
+        .filter(identity::Column::Issuer.eq(&who.issuer))
+        .filter(identity::Column::Subject.eq(&who.subject));
+    Ok(found.one(tx).await?)
+}
+
+async fn insert_identity(ctx: &Ctx, tx: &Tx, member: MemberId, who: &Identity) -> Result<(), Error> {
+    let row = identity::Model {
         id: ctx.id::<IdentityId>().0,
-        member_id: row.id,
+        member_id: member.0,
         issuer: who.issuer.clone(),
         subject: who.subject.clone(),
         linked_at: ctx.now(),
     };
-    let (member, identity) = (MemberId(row.id), linked.id);
-    linked.into_active_model().insert(tx).await?;
-    let mut done = act(By::Member(member), What::IdentityLinked, member);
-    let mut row = row;
-    if was_here {
-        let had_password = !row.password_hash.is_empty();
-        password::set(tx, member, "").await?;
-        row.password_hash = String::new();
-        let sessions = sessions::end_all(ctx, tx, member, None).await?;
-        let keys = api_key::revoke_all(ctx, tx, member).await?;
-        // As a password, an authenticator may be that of whoever typed the e-mail before; its owner could not even come in.
-        let had_factor = factor::in_force(tx, member).await?;
-        factor::clear(tx, member).await?;
-        done.detail = json!({
-            "password_cleared": had_password, "sessions_ended": sessions, "keys_revoked": keys,
-            "second_factor_cleared": had_factor,
-        });
-        let notice = Notice::IdentityLinked { identity, member: member.0, sessions, keys };
-        notification::tell(ctx, tx, notice).await?;
-        credential::announce(ctx, tx, member, CredentialChange::ProviderLinked).await?;
-    }
-    audit_log::record(ctx, tx, done).await?;
-    Ok(Ok(row))
+    row.into_active_model().insert(tx).await?;
+    Ok(())
 }
 
 /// What a new member is called: as the provider says, or as their address begins.

@@ -16,6 +16,7 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::entity::{dataset, membership, organization, role};
+use crate::service::retirement::{self, SubjectKind};
 use crate::service::worker;
 
 /// Every organization that the caller may see, by name; all of them for the operator.
@@ -47,7 +48,28 @@ pub async fn in_consortium(ctx: &Ctx, actor: &Actor, id: ConsortiumId) -> Result
         .order_by_asc(organization::Column::Name)
         .all(ctx.db.read())
         .await?;
-    shown(ctx, rows).await
+    let mut all = shown(ctx, rows).await?;
+    let ids: Vec<Uuid> = all.iter().map(|organization| organization.id.0).collect();
+    let kind = SubjectKind::Organization;
+    let mut retired = retirement::all_in_force(ctx.db.read(), kind, &ids, Some(id.0)).await?;
+    for organization in &mut all {
+        organization.retirement = retired.remove(&organization.id.0).map(Into::into);
+    }
+    Ok(all)
+}
+
+/// Returns an organization as it stands in a consortium, for rules that have asked the policy already.
+///
+/// # Errors
+/// 404 when there is none.
+pub(super) async fn get_in(ctx: &Ctx, consortium: ConsortiumId, id: OrganizationId) -> Result<Organization, Error> {
+    let row = organization::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
+    let row = row.ok_or_else(|| Error::not_found("organization"))?;
+    let mut found = shown(ctx, vec![row]).await?.pop().ok_or_else(|| Error::not_found("organization"))?;
+    let kind = SubjectKind::Organization;
+    let retired = retirement::all_in_force(ctx.db.read(), kind, &[id.0], Some(consortium.0)).await?;
+    found.retirement = retired.into_values().next().map(Into::into);
+    Ok(found)
 }
 
 /// One organization.
@@ -113,6 +135,7 @@ async fn shown(ctx: &Ctx, rows: Vec<organization::Model>) -> Result<Vec<Organiza
                 workers: workers.remove(&row.id).unwrap_or_default(),
                 name: row.name,
                 created_at: row.created_at,
+                retirement: None,
             }
         })
         .collect())

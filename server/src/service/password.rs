@@ -1,7 +1,5 @@
 //! Passwords: proving one, and choosing another. How they are hashed is `auth::password`'s.
 
-use std::net::IpAddr;
-
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 use serde_json::json;
 use undertone_api::account::ChangePassword;
@@ -9,18 +7,21 @@ use undertone_api::id::MemberId;
 use undertone_api::member::check_password;
 use undertone_api::problem::{Code, Violation};
 
-use crate::auth::{Actor, Door, Operation, Place, guessed_early, policy};
+use crate::auth::{Actor, Door, Operation, Origin, Place, guessed_early, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::metrics::Limit;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::member;
-use crate::service::{attempt, member as members, sessions};
+use crate::service::notification::credential::{self, CredentialChange};
+use crate::service::{api_key, attempt, member as members, sessions};
 
 /// Most bytes of a password that is hashed: 200 characters have no more.
 const LONGEST: usize = 800;
 
-/// Changes the caller's password. Every other session of theirs ends; this one goes on.
+/// Changes the caller's password. Every other session of theirs ends, and their API keys are revoked unless they keep them; this
+/// session goes on.
 ///
 /// # Errors
 /// `wrong_credentials` for the old one, `rate_limited` after too many of those, `validation_failed` for the new one.
@@ -40,16 +41,20 @@ pub async fn change(ctx: &Ctx, actor: &Actor, change: &ChangePassword) -> Result
             still(tx, &proven).await?;
             set(tx, actor.id(), &hash).await?;
             let ended = sessions::end_all(ctx, tx, actor.id(), actor.session()).await?;
+            let revoked = if change.keep_keys { 0 } else { api_key::revoke_all(ctx, tx, actor.id()).await? };
             let act = Act {
                 by: By::from(actor),
                 what: What::PasswordChanged,
                 place: Place::Server,
                 subject: Some(("member", actor.id().to_string())),
-                detail: json!({ "sessions_ended": ended }),
+                detail: json!({ "sessions_ended": ended, "keys_revoked": revoked }),
             };
-            audit_log::record(ctx, tx, act).await
+            audit_log::record(ctx, tx, act).await?;
+            let change = CredentialChange::PasswordChanged { keys_revoked: revoked };
+            credential::announce(ctx, tx, actor.id(), change).await
         })
         .await?;
+    ctx.wake().ring_standings();
     tracing::info!(member.id = %actor.id(), "a password was changed");
     Ok(())
 }
@@ -69,15 +74,20 @@ pub(super) fn chosen(field: &str, password: &str, known: &[&str]) -> Vec<Violati
 /// the time it takes. The attempt stays counted until the caller forgives these doors in what it does then.
 ///
 /// # Errors
-/// `wrong_credentials`; `rate_limited` after too many of those.
+/// `wrong_credentials`; `rate_limited` after too many of those; `unavailable` where too many passwords wait to be hashed.
 pub(super) async fn prove(
     ctx: &Ctx,
-    from: IpAddr,
+    from: &Origin,
     email: &str,
     password: &str,
     row: Option<&member::Model>,
-) -> Result<[Door; 2], Error> {
-    let doors = [Door::Address(from), Door::Email(members::normal_email(email))];
+) -> Result<Vec<Door>, Error> {
+    // Where no password can be hashed soon, no attempt is made, and so none is counted.
+    expect_room(ctx)?;
+    // Where a member signed in before, guesses from elsewhere do not keep them out.
+    let known = row.map(|row| MemberId(row.id)).filter(|id| from.is_device_of(*id));
+    let mut doors = Door::of_address(from.address);
+    doors.push(known.map_or_else(|| Door::Email(members::normal_email(email)), Door::Device));
     attempt::enter(ctx, &doors).await?;
     if verified(ctx, password, row).await? { Ok(doors) } else { Err(wrong()) }
 }
@@ -87,7 +97,8 @@ pub(super) async fn prove(
 /// # Errors
 /// As [`prove`].
 pub(super) async fn prove_own(ctx: &Ctx, actor: &Actor, password: &str) -> Result<member::Model, Error> {
-    let doors = [Door::Email(actor.member.email.clone())];
+    expect_room(ctx)?;
+    let doors = [Door::Own(actor.id())];
     attempt::enter(ctx, &doors).await?;
     let row = member::Entity::find_by_id(actor.id().0).one(ctx.db.read()).await?;
     let right = verified(ctx, password, row.as_ref()).await?;
@@ -121,6 +132,11 @@ pub(super) async fn set(tx: &Tx, id: MemberId, hash: &str) -> Result<(), Error> 
     let row = member::Entity::find_by_id(id.0).one(tx).await?.ok_or_else(|| Error::not_found("member"))?;
     member::Model { password_hash: hash.to_owned(), ..row }.into_active_model().reset_all().update(tx).await?;
     Ok(())
+}
+
+/// Refuses an attempt whose password could not be hashed soon.
+fn expect_room(ctx: &Ctx) -> Result<(), Error> {
+    ctx.passwords.expect_room().inspect_err(|_| ctx.metrics.reach(Limit::PasswordQueue))
 }
 
 pub(super) fn wrong() -> Error {

@@ -6,15 +6,18 @@
 mod tests;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use undertone_api::dataset::Dataset;
-use undertone_api::job::{Charge, Spec};
+use undertone_api::job::{Charge, NewJob, Spec};
 use undertone_api::plan::{self, Books, Buys, Key, NewPlan, Plan, PlanParty, Together};
+use undertone_privacy::ledger::Overlap;
 use undertone_privacy::{Delta, pld};
 
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::fairness::WorkOwner;
 use crate::service::code::{from_json, from_word};
 use crate::service::ledger::{self, Ask, account};
 use crate::service::{consortium, dataset, job};
@@ -22,50 +25,81 @@ use crate::service::{consortium, dataset, job};
 /// What a job would come to.
 ///
 /// # Errors
-/// 404 and 403 as usual; what is wrong with the job itself is in the plan.
+/// 404 and 403 as usual; `rate_limited` or `unavailable` when too many computations wait. What is wrong with the job itself is in the
+/// plan.
 pub async fn plan(ctx: &Ctx, actor: &Actor, new: &NewPlan) -> Result<Plan, Error> {
     policy::check(actor, Operation::PlanJob, Place::Consortium(new.consortium))?;
     let datasets = dataset::in_consortium(ctx.db.read(), new.consortium).await?;
     let violations = job::violations(&new.job, &datasets);
     let books = books(ctx, &new.job.spec, &datasets).await?;
-    let priced = plan::outlook(&new.job.spec, &datasets, &books);
-    let mut parties: Vec<PlanParty> = charges(&new.job.spec, &datasets)
-        .into_iter()
-        .map(|(dataset, charge)| PlanParty::of(dataset, charge, &books, priced.as_ref()))
-        .collect();
+    let rule =
+        consortium::in_force(ctx.db.read(), [new.consortium.0]).await?.remove(&new.consortium.0).unwrap_or_default();
+    let input = Arc::new(PlanInput { job: new.job.clone(), datasets, books });
+    let (owner, priced) = (WorkOwner::from(actor), Arc::clone(&input));
+    let PlanFigures { mut parties, buys, together } =
+        ctx.compute().run(owner, "pricing a plan", move || priced.figures(rule.overlap)).await?;
     // Numbers that nobody may propose are not worth a transform.
     if violations.is_empty() {
-        tighten(&mut parties).await?;
+        tighten(ctx, owner, &mut parties).await?;
     }
-    let refusals = ledger::check(ctx.db.read(), &asks(&new.job.spec, &datasets)).await?;
+    let refusals = ledger::check(ctx.db.read(), &asks(&new.job.spec, &input.datasets)).await?;
     let mut offers = Vec::new();
     if !refusals.is_empty() {
-        for offer in plan::nearest(&new.job, &datasets, &books) {
+        let refused = Arc::clone(&input);
+        let candidates = move || plan::nearest(&refused.job, &refused.datasets, &refused.books);
+        for offer in ctx.compute().run(owner, "looking for a plan that fits", candidates).await? {
             // The books are copies that may be a moment old; the ledger has the last word.
-            if ledger::check(ctx.db.read(), &asks(&offer.job.spec, &datasets)).await?.is_empty() {
+            if ledger::check(ctx.db.read(), &asks(&offer.job.spec, &input.datasets)).await?.is_empty() {
                 offers.push(offer);
             }
         }
     }
-    let buys = priced.as_ref().and_then(Buys::of);
-    let rule =
-        consortium::in_force(ctx.db.read(), [new.consortium.0]).await?.remove(&new.consortium.0).unwrap_or_default();
-    let together = Together::of(rule.overlap, &charges(&new.job.spec, &datasets), &books);
     let admitted = violations.is_empty() && refusals.is_empty();
     Ok(Plan { admitted, violations, parties, refusals, buys, offers, together })
 }
 
-/// What a job would come to for one dataset, as things stand; nothing when it is not charged.
+/// What a job would come to for one dataset, as things stand, computed for `owner`; nothing when it is not charged.
 pub(crate) async fn party(
     ctx: &Ctx,
+    owner: WorkOwner,
     spec: &Spec,
     datasets: &[Dataset],
     dataset: &Dataset,
 ) -> Result<Option<PlanParty>, Error> {
     let Some(charge) = spec.cost(dataset) else { return Ok(None) };
     let books = books(ctx, spec, datasets).await?;
-    let priced = plan::outlook(spec, datasets, &books);
-    Ok(Some(PlanParty::of(dataset, charge, &books, priced.as_ref())))
+    let (spec, datasets, dataset) = (spec.clone(), datasets.to_vec(), dataset.clone());
+    let price = move || {
+        let priced = plan::outlook(&spec, &datasets, &books);
+        PlanParty::of(&dataset, charge, &books, priced.as_ref())
+    };
+    Ok(Some(ctx.compute().run(owner, "pricing a job for a dataset", price).await?))
+}
+
+/// What a plan is computed from.
+struct PlanInput {
+    job: NewJob,
+    datasets: Vec<Dataset>,
+    books: Books,
+}
+
+/// What is computed of a plan without asking the database.
+struct PlanFigures {
+    parties: Vec<PlanParty>,
+    buys: Option<Buys>,
+    together: Option<Together>,
+}
+
+impl PlanInput {
+    fn figures(&self, overlap: Overlap) -> PlanFigures {
+        let Self { job, datasets, books } = self;
+        let priced = plan::outlook(&job.spec, datasets, books);
+        let charges = charges(&job.spec, datasets);
+        let together = Together::of(overlap, &charges, books);
+        let parties = charges.into_iter();
+        let parties = parties.map(|(dataset, charge)| PlanParty::of(dataset, charge, books, priced.as_ref())).collect();
+        PlanFigures { parties, buys: priced.as_ref().and_then(Buys::of), together }
+    }
 }
 
 /// Every dataset of a job that is charged, with its charge.
@@ -101,23 +135,14 @@ async fn books(ctx: &Ctx, spec: &Spec, datasets: &[Dataset]) -> Result<Books, Er
     Ok(books)
 }
 
-/// Gives every party the ε of its charge by itself from the privacy-loss distribution. The transforms take a while: they are
-/// done beside the runtime, once for all that pay alike.
-async fn tighten(parties: &mut [PlanParty]) -> Result<(), Error> {
-    let mut known: Vec<(Charge, f64, Option<f64>)> = Vec::new();
+/// Gives every party the ε of its charge by itself from the privacy-loss distribution: once for all that pay alike, and not again for
+/// a charge that was asked for before.
+async fn tighten(ctx: &Ctx, owner: WorkOwner, parties: &mut [PlanParty]) -> Result<(), Error> {
     for party in parties {
         let Some(delta) = party.delta else { continue };
-        let alike = known.iter().find(|(charge, at, _)| *charge == party.charge && at.total_cmp(&delta).is_eq());
-        party.tight_epsilon = if let Some((_, _, epsilon)) = alike {
-            *epsilon
-        } else {
-            let charge = party.charge.clone();
-            let epsilon = tokio::task::spawn_blocking(move || tight(charge, delta))
-                .await
-                .map_err(|error| Error::internal("computing a tight epsilon", error))?;
-            known.push((party.charge.clone(), delta, epsilon));
-            epsilon
-        };
+        let charge = party.charge.clone();
+        let compute = ctx.compute().run(owner, "computing a tight epsilon", move || tight(charge, delta));
+        party.tight_epsilon = ctx.compute().tight_epsilons.get_or_compute(&(&party.charge, delta), compute).await?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use undertone_api::signed::{Presence, Signed, public_key};
 
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::fairness::{WorkOwner, recognize_caller};
 use crate::service::challenge;
 use crate::service::code::to_json;
 use crate::service::entity::{organization, worker};
@@ -31,8 +32,10 @@ pub async fn sign_in(
         let violation = Violation::new("kinds", "at most 100 kinds, names and version of at most 100 characters");
         return Err(Error::validation(vec![violation]));
     }
-    let (_, answered) = proven(ctx.db.read(), worker, presence).await?;
+    let (row, answered) = proven(ctx.db.read(), worker, presence).await?;
     challenge::check(ctx, worker, &answered)?;
+    // The key is proven: its organization's turns, and not those of strangers.
+    recognize_caller(WorkOwner::Organization(row.organization_id.into()));
     let key = ctx
         .db
         .write("worker signs in", async |tx| {
@@ -55,13 +58,23 @@ pub async fn sign_in(
     Ok(key)
 }
 
-/// The public key (hex) that a worker's site has now; `None` for one that is not known.
+/// The key of a worker's site, and whose worker it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteKey {
+    /// The public key, hex.
+    pub public_key: String,
+    /// The organization.
+    pub organization: OrganizationId,
+}
+
+/// Returns the key that a worker's site has now; `None` for a worker that is unknown or retired.
 ///
 /// # Errors
 /// Of the database.
-pub async fn key(ctx: &Ctx, worker: WorkerId) -> Result<Option<String>, Error> {
+pub async fn key(ctx: &Ctx, worker: WorkerId) -> Result<Option<SiteKey>, Error> {
     let row = worker::Entity::find_by_id(worker.0).one(ctx.db.read()).await?;
-    Ok(row.map(|row| row.public_key))
+    let key = |row: worker::Model| SiteKey { public_key: row.public_key, organization: row.organization_id.into() };
+    Ok(row.filter(|row| row.retired_at.is_none()).map(key))
 }
 
 /// The worker whose key has signed this answer, and the challenge that it answers.
@@ -77,7 +90,17 @@ async fn proven(
     if answer.worker != worker {
         return Err(refused());
     }
+    // Only the holder of the key learns of it.
+    if row.retired_at.is_some() {
+        return Err(retired());
+    }
     Ok((row, answer.challenge))
+}
+
+/// Returns the failure of a call by a retired worker.
+pub(crate) fn retired() -> Error {
+    let remedy = "this worker is retired: an admin of its organization restores it, or makes a token for a replacement";
+    Error::problem(Code::Unauthenticated, remedy)
 }
 
 /// The name of an organization, for a worker that has just enrolled in it.

@@ -97,7 +97,7 @@ pub(crate) async fn can_go_on(
 ) -> Result<bool, Error> {
     let Some(questions) = of(row)? else { return Ok(true) };
     let may_ask =
-        |part: &participant::Model| part.state != "failed" && questions.asking.contains(&part.dataset_id.into());
+        |part: &participant::Model| !state::is_out(part) && questions.asking.contains(&part.dataset_id.into());
     Ok(parts.iter().any(may_ask) || !pools(connection, row.id.into(), &questions).await?.is_empty())
 }
 

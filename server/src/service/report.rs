@@ -21,12 +21,25 @@ use undertone_privacy::mechanism::EVALUATOR_VERSION;
 use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::fairness::WorkOwner;
+use crate::service::audit_log::{self, What};
 use crate::service::code::from_json;
 use crate::service::entity::{artifact, consortium, job, measurement};
 use crate::service::{audit, certificate, dataset, job as jobs};
 
 /// The class of a dataset that nobody knows any more: so large that nothing is promised for its size.
 const UNKNOWN: SizeClass = SizeClass(1_000_000_000);
+
+/// A job's report as a file that leaves the server, which the audit log notes.
+///
+/// # Errors
+/// As [`get`].
+pub async fn take(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Error> {
+    let row = jobs::readable(ctx, actor, id).await?;
+    let file = get(ctx, actor, id).await?;
+    audit_log::note_taken(ctx, actor, What::ReportTaken, &row).await?;
+    Ok(file)
+}
 
 /// A job's report.
 ///
@@ -64,7 +77,7 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Erro
         comparison: Compared::all(&tests, outcome.as_ref(), &measurements),
         outcome,
         measurements,
-        privacy: costs(&parties, &known).await?,
+        privacy: costs(ctx, actor, &parties, &known).await?,
         audits,
         artifacts: files
             .into_iter()
@@ -131,7 +144,7 @@ fn used(party: &Party, known: &[Dataset], outcome: Option<&Report>) -> DatasetUs
 }
 
 /// What the job cost the people in each dataset that it charged.
-async fn costs(parties: &[Party], known: &[Dataset]) -> Result<Vec<PartyCost>, Error> {
+async fn costs(ctx: &Ctx, actor: &Actor, parties: &[Party], known: &[Dataset]) -> Result<Vec<PartyCost>, Error> {
     let mut costs = Vec::new();
     for party in parties {
         let Some(charged) = &party.charged else { continue };
@@ -146,7 +159,7 @@ async fn costs(parties: &[Party], known: &[Dataset]) -> Result<Vec<PartyCost>, E
             in_the_clear: charged.releases.in_the_clear,
             clip: charged.mechanism.clip,
             delta: charged.account.delta,
-            levels: levels::of(charged, facts).await?,
+            levels: levels::of(ctx, WorkOwner::from(actor), charged, facts).await?,
         });
     }
     Ok(costs)

@@ -11,7 +11,7 @@ use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
 };
 use serde_json::json;
-use time::Duration;
+use time::{Duration, OffsetDateTime};
 use undertone_api::account::{NewPassword, NewReset, Reset, ResetPreview};
 use undertone_api::id::MemberId;
 use undertone_api::problem::Code;
@@ -19,6 +19,7 @@ use uuid::Uuid;
 
 use crate::auth::{Actor, Door, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
+use crate::db::Tx;
 use crate::error::Error;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{member, reset};
@@ -34,40 +35,62 @@ pub const LIFETIME: Duration = Duration::hours(24);
 /// 403 for all but operators, 404 when nobody has the e-mail.
 pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewReset) -> Result<Reset, Error> {
     policy::check(actor, Operation::ResetPassword, Place::Server)?;
-    let (secret, expires_at) = (ctx.random.secret(), ctx.now() + LIFETIME);
-    ctx.db
+    policy::check_fresh(actor)?;
+    let secret = ctx.random.secret();
+    let expires_at = ctx
+        .db
         .write("make a link that resets a password", async |tx| {
             let known = members::by_email(tx, &new.email).await?;
             let member = known.ok_or_else(|| Error::not_found("member"))?;
-            reset::Entity::delete_many()
-                .filter(reset::Column::MemberId.eq(member.id))
-                .filter(reset::Column::UsedAt.is_null())
-                .exec(tx)
-                .await?;
-            let row = reset::Model {
-                id: ctx.id::<Uuid>(),
-                member_id: member.id,
-                secret_hash: fingerprint(&secret),
-                clears_factor: new.clear_second_factor,
-                created_by: actor.id().0,
-                created_at: ctx.now(),
-                expires_at,
-                used_at: None,
-            };
-            row.into_active_model().insert(tx).await?;
-            let act = Act {
-                by: By::from(actor),
-                what: What::ResetLinkMade,
-                place: Place::Server,
-                subject: Some(("member", member.id.to_string())),
-                detail: json!({ "clears_second_factor": new.clear_second_factor }),
-            };
-            audit_log::record(ctx, tx, act).await?;
-            let change = CredentialChange::ResetLinkMade { clears_second_factor: new.clear_second_factor };
-            credential::announce(ctx, tx, MemberId(member.id), change).await
+            let id = MemberId(member.id);
+            make(ctx, tx, By::from(actor), actor.id(), id, new.clear_second_factor, &secret).await
         })
         .await?;
-    Ok(Reset { link: format!("{}/reset/{secret}", ctx.addresses.http), expires_at })
+    Ok(Reset { link: link(ctx, &secret), expires_at })
+}
+
+/// Stores a link for a member, for rules that have asked the policy already; one that was made before is withdrawn. Returns when it
+/// expires.
+pub(super) async fn make(
+    ctx: &Ctx,
+    tx: &Tx,
+    by: By,
+    created_by: MemberId,
+    member: MemberId,
+    clears_second_factor: bool,
+    secret: &str,
+) -> Result<OffsetDateTime, Error> {
+    reset::Entity::delete_many()
+        .filter(reset::Column::MemberId.eq(member.0))
+        .filter(reset::Column::UsedAt.is_null())
+        .exec(tx)
+        .await?;
+    let row = reset::Model {
+        id: ctx.id::<Uuid>(),
+        member_id: member.0,
+        secret_hash: fingerprint(secret),
+        clears_factor: clears_second_factor,
+        created_by: created_by.0,
+        created_at: ctx.now(),
+        expires_at: ctx.now() + LIFETIME,
+        used_at: None,
+    };
+    let row = row.into_active_model().insert(tx).await?;
+    let act = Act {
+        by,
+        what: What::ResetLinkMade,
+        place: Place::Server,
+        subject: Some(("member", member.to_string())),
+        detail: json!({ "clears_second_factor": clears_second_factor }),
+    };
+    audit_log::record(ctx, tx, act).await?;
+    credential::announce(ctx, tx, member, CredentialChange::ResetLinkMade { clears_second_factor }).await?;
+    Ok(row.expires_at)
+}
+
+/// Returns the address of a link, as the dashboard answers it.
+pub(super) fn link(ctx: &Ctx, secret: &str) -> String {
+    format!("{}/reset/{secret}", ctx.addresses.http)
 }
 
 /// What a link does, for whoever bears it.
@@ -105,7 +128,8 @@ pub async fn redeem(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewPassword) ->
             if row.clears_factor {
                 factor::clear(tx, id).await?;
             }
-            attempt::forgive(tx, &[Door::Email(member.email.clone()), Door::Code(id)]).await?;
+            attempt::forgive(tx, &[Door::Email(member.email.clone())]).await?;
+            attempt::reopen(tx, &Door::of_codes(id)).await?;
             let by = row.created_by;
             reset::Model { used_at: Some(ctx.now()), ..row }.into_active_model().reset_all().update(tx).await?;
             let act = Act {
@@ -128,13 +152,14 @@ pub async fn redeem(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewPassword) ->
             credential::announce(ctx, tx, id, change).await
         })
         .await?;
+    ctx.wake().ring_standings();
     tracing::info!(member.id = %id, "a password was reset by a link");
     Ok(())
 }
 
 /// The row of a link; one that is none counts against the address.
 async fn tried(ctx: &Ctx, from: IpAddr, secret: &str) -> Result<reset::Model, Error> {
-    let door = [Door::Address(from)];
+    let door = Door::of_address(from);
     attempt::enter(ctx, &door).await?;
     let row = open(ctx, ctx.db.read(), secret).await?;
     ctx.db.write("forgive an attempt", async |tx| attempt::forgive(tx, &door).await).await?;

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::code::{from_word, word};
 use crate::service::entity::{member, membership, role};
-use crate::service::member as members;
+use crate::service::{member as members, retirement};
 
 /// What an organization gives.
 const OF_ORGANIZATION: [Role; 5] =
@@ -50,7 +50,36 @@ pub async fn assign(
 /// 404 when they are no member, `wrong_state` for the last admin.
 pub async fn remove(ctx: &Ctx, actor: &Actor, organization: OrganizationId, member: MemberId) -> Result<(), Error> {
     policy::check(actor, Operation::RemoveMember, Place::Organization(organization))?;
+    policy::check_fresh(actor)?;
     change(ctx, actor, Scope::Organization(organization), member, &[]).await.map(|_| ())
+}
+
+/// Confirms, as an admin who knows the person, that the e-mail address which a member typed is theirs. Roles over a consortium are
+/// given by address, so an address that nobody has confirmed does not count there.
+///
+/// # Errors
+/// 404 when they are no member, `proof_stale`, `wrong_state` for the caller's own address.
+pub async fn confirm_address(
+    ctx: &Ctx,
+    actor: &Actor,
+    organization: OrganizationId,
+    member: MemberId,
+) -> Result<(), Error> {
+    policy::check(actor, Operation::ConfirmAddress, Place::Organization(organization))?;
+    policy::check_fresh(actor)?;
+    if member == actor.id() {
+        return Err(Error::wrong_state("this is your own address: another admin, or an operator, confirms it"));
+    }
+    let scope = Scope::Organization(organization);
+    ctx.db
+        .write("confirm address", async |tx| {
+            if at(scope).filter(role::Column::MemberId.eq(member.0)).count(tx).await? == 0 {
+                return Err(Error::not_found("member"));
+            }
+            members::mark_address_confirmed(ctx, tx, member).await?;
+            record(ctx, tx, actor, scope, member, What::AddressConfirmed, json!({})).await
+        })
+        .await
 }
 
 /// Who has a role over a consortium itself, by name, with those roles.
@@ -74,7 +103,7 @@ pub async fn over(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<
 /// Gives somebody who stands in a consortium a role over it, by their e-mail.
 ///
 /// # Errors
-/// 404 when nobody in the consortium has the e-mail, `validation_failed` for roles that a consortium does not give.
+/// 404 when nobody in the consortium has the e-mail, `wrong_state` for an address that is not confirmed, `validation_failed` for roles that a consortium does not give.
 pub async fn add_over(
     ctx: &Ctx,
     actor: &Actor,
@@ -86,9 +115,15 @@ pub async fn add_over(
     let mut wanted = checked(&roles, &OF_CONSORTIUM, "a consortium")?;
     let row = members::by_email(ctx.db.read(), &new.email).await?;
     let row = row.ok_or_else(|| Error::not_found("member of the consortium"))?;
+    let is_confirmed = row.address_confirmed_at.is_some();
     let known = members::with_grants(ctx.db.read(), row).await?;
-    if !members::consortia_of(ctx.db.read(), &known.grants).await?.contains_key(&consortium) {
+    if !members::standing_of(ctx.db.read(), &known.grants).await?.consortia.contains_key(&consortium) {
         return Err(Error::not_found("member of the consortium"));
+    }
+    if !is_confirmed {
+        return Err(Error::wrong_state(
+            "this member's e-mail address is as they typed it: have an admin of their organization, or an operator, confirm it first",
+        ));
     }
     let scope = Scope::Consortium(consortium);
     wanted.extend(known.grants.iter().filter(|grant| grant.scope == scope).map(|grant| grant.role));
@@ -161,11 +196,15 @@ async fn change(ctx: &Ctx, actor: &Actor, scope: Scope, member: MemberId, wanted
                 record(ctx, tx, actor, scope, member, What::RoleGranted, json!({ "role": role })).await?;
             }
             if wanted.is_empty() {
+                if let Scope::Organization(organization) = scope {
+                    retirement::withdraw_links(ctx, tx, member, Some(organization)).await?;
+                }
                 record(ctx, tx, actor, scope, member, What::MemberRemoved, json!({})).await?;
             }
             Ok(row)
         })
         .await?;
+    ctx.wake().ring_standings();
     tracing::info!(member.id = %member, "roles were changed");
     Ok(there(members::with_grants(ctx.db.read(), row).await?, scope))
 }
@@ -180,6 +219,7 @@ async fn stands(tx: &Tx, scope: Scope, member: MemberId) -> Result<bool, Error> 
         .await?;
     let joined = membership::Entity::find()
         .filter(membership::Column::ConsortiumId.eq(consortium.0))
+        .filter(membership::Column::RetiredAt.is_null())
         .filter(membership::Column::OrganizationId.is_in(own.into_iter().map(|row| row.scope_id)))
         .count(tx)
         .await?;
@@ -187,7 +227,7 @@ async fn stands(tx: &Tx, scope: Scope, member: MemberId) -> Result<bool, Error> 
 }
 
 /// Refuses to take the last admin's role.
-async fn keep_an_admin(tx: &Tx, scope: Scope, role: Role) -> Result<(), Error> {
+pub(super) async fn keep_an_admin(tx: &Tx, scope: Scope, role: Role) -> Result<(), Error> {
     let admin = match scope {
         Scope::Consortium(_) => Role::ConsortiumAdmin,
         Scope::Organization(_) => Role::OrganizationAdmin,

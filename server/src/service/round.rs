@@ -141,6 +141,7 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incomi
             "the server has less of this vector than that: ask again how much it received",
         )
     })?;
+    let upload = upload.with_most_norm(planned.most_norm_of(held.dataset));
     Ok(Incoming { header, worker, held, row, planned, form, object, place, upload })
 }
 
@@ -225,7 +226,7 @@ impl Incoming {
     pub async fn accept(self, ctx: &Ctx) -> Result<Taken, Error> {
         let Self { header, worker, held, row, planned, form, object, place, upload } = self;
         if !upload.is_over() {
-            upload.finish(form, &object).await.map_err(object_error)?;
+            upload.finish(ctx.uploads().turns(), form, &object).await.map_err(object_error)?;
         }
         // Signatures and manifests are looked at before its turn comes; what does not hold now is looked at again then, and refused.
         let proven = receipt::prove(ctx.db.read(), worker, &header.receipts).await.ok();
@@ -251,7 +252,7 @@ impl Incoming {
             Accepted::New => {
                 // Who waits for the round hears of its end, and not of every vector.
                 close::if_due(ctx, held.job, &header.series, header.round).await?;
-                ctx.wake().ring_watched();
+                ctx.wake().ring_watched_in(held.job);
                 Ok(Taken { repeated: false, countersignatures })
             }
             Accepted::Repeated => {
@@ -425,6 +426,7 @@ fn contributes(row: &job::Model, held: &Held, series: &str) -> Result<Option<Pla
 /// What the sender of bytes is told.
 pub(crate) fn object_error(error: ObjectError) -> Error {
     match error {
+        ObjectError::Turn(refusal) => *refusal,
         ObjectError::Size { .. } | ObjectError::Digest => Error::problem(Code::BadSignature, error.to_string()),
         // The sender asks and goes on; nothing is wrong with what it sent.
         ObjectError::Lost => Error::problem(Code::Unavailable, error.to_string()),
@@ -432,7 +434,7 @@ pub(crate) fn object_error(error: ObjectError) -> Error {
         | ObjectError::Questions(QuestionError::TooMany | QuestionError::TooLong(_) | QuestionError::Unpacked) => {
             Error::problem(Code::TooLarge, error.to_string())
         }
-        ObjectError::Vector(_) | ObjectError::Questions(_) => {
+        ObjectError::Vector(_) | ObjectError::Norm { .. } | ObjectError::Questions(_) => {
             Error::validation(vec![Violation::new("data", error.to_string())])
         }
         ObjectError::Store(_) => Error::internal("keeping an object", error),

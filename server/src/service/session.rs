@@ -3,33 +3,48 @@
 //! A session has one refresh token that works. Using it makes the next one; using an old one again means that somebody
 //! has a copy, and ends the session for everybody. The bearer of the token *just* replaced gets half a minute in which a
 //! request that was already under way is still answered, without new tokens ([`Renewed::Late`]).
+//!
+//! A session ends `session_most_days` after its sign-in, however often it is renewed: a copied refresh token does not last.
 
 mod enter;
+mod passkey;
+mod place;
+mod proof;
 #[cfg(test)]
 mod tests;
 
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 use serde_json::json;
+use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
-use time::Duration;
+use time::{Duration, OffsetDateTime};
 use undertone_api::id::{MemberId, SessionId};
 use undertone_api::problem::Code;
 use undertone_api::session::Tokens;
 use uuid::Uuid;
 
-use crate::auth::{Access, Actor, Means, Operation, Origin, Place, policy};
+use crate::auth::{Access, Actor, FRESH, Means, Operation, Origin, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
+use crate::fairness::{WorkOwner, recognize_caller};
+use crate::keys::ring::RingKey;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{member, session};
 use crate::service::{api_key, factor, member as members, sessions};
 
 pub(super) use enter::admit;
 pub use enter::{Entered, HALF, finish, sign_in};
+pub use passkey::{passkey_sign_in, second_factors, sign_in_challenge};
+pub use proof::prove_identity;
 
 /// How long a request with the token just replaced is still answered.
 const LATE: Duration = Duration::seconds(30);
+/// Hex digits of the random part of a refresh token's secret.
+const NONCE_DIGITS: usize = 64;
+/// Bytes of the tag of a refresh token's secret.
+const TAG_BYTES: usize = 16;
 
 /// What using a refresh token gives.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,8 +58,12 @@ pub enum Renewed {
 /// A new session of a member whose identity was proven, as far as this server asks for proof: where a second factor is in
 /// force, only [`finish`] or a provider's word may lead here.
 pub(super) async fn begin(ctx: &Ctx, tx: &Tx, member: MemberId, from: &Origin) -> Result<Tokens, Error> {
+    refuse_retired(tx, member).await?;
     sessions::make_room(ctx, tx, member).await?;
-    let (id, secret, now) = (ctx.id::<SessionId>(), ctx.random.secret(), ctx.now());
+    let id = ctx.id::<SessionId>();
+    let secret = new_secret(ctx, id);
+    let now = ctx.now();
+    place::announce_new(ctx, tx, member, id, from).await?;
     let row = session::Model {
         id: id.0,
         member_id: member.0,
@@ -52,56 +71,131 @@ pub(super) async fn begin(ctx: &Ctx, tx: &Tx, member: MemberId, from: &Origin) -
         previous: None,
         created_at: now,
         rotated_at: now,
-        expires_at: now + lifetime(ctx),
+        expires_at: end_of(ctx, now),
         ended_at: None,
         network: from.network(),
         agent: from.agent(),
+        proven_at: Some(now),
     };
     row.into_active_model().insert(tx).await?;
     tokens(ctx, member, id, &secret)
 }
 
-/// Uses a refresh token.
+/// Refuses a member whose account is retired.
+async fn refuse_retired(tx: &Tx, member: MemberId) -> Result<(), Error> {
+    let row = member::Entity::find_by_id(member.0).one(tx).await?;
+    if row.is_some_and(|row| row.retired_at.is_none()) {
+        return Ok(());
+    }
+    Err(Error::problem(Code::Unauthenticated, "this account is retired: ask the server's operator to restore it"))
+}
+
+/// How a refresh token stands to its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TokenStanding {
+    /// It is the one that works.
+    Current,
+    /// It was replaced a moment ago.
+    JustReplaced,
+    /// It worked once.
+    Replaced,
+    /// This server never gave it out for this session.
+    Foreign,
+}
+
+/// Uses a refresh token. A token that was never given out changes nothing and takes no transaction.
 ///
 /// # Errors
 /// `unauthenticated` when it does not hold. When it once held, the whole session ends.
 pub async fn refresh(ctx: &Ctx, token: &str) -> Result<Renewed, Error> {
     let (id, secret) = token.split_once('.').ok_or_else(over)?;
     let id = SessionId(Uuid::parse_str(id).map_err(|_| over())?);
-    let used = fingerprint(secret);
-    let next = ctx.random.secret();
+    let row = session::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
+    let row = row.filter(|row| is_open(ctx, row)).ok_or_else(over)?;
+    match standing_of(ctx, &row, secret) {
+        TokenStanding::Foreign => return Err(over()),
+        TokenStanding::JustReplaced => return Ok(Renewed::Late(id)),
+        TokenStanding::Current | TokenStanding::Replaced => {}
+    }
+    // The token was given out to this member.
+    recognize_caller(WorkOwner::Member(MemberId(row.member_id)));
+    let next = new_secret(ctx, id);
     let renewed = ctx
         .db
         .write("refresh session", async |tx| {
-            let row = session::Entity::find_by_id(id.0).one(tx).await?.ok_or_else(over)?;
+            // Asked again: another request may have been first.
+            let row = session::Entity::find_by_id(id.0).one(tx).await?;
+            let row = row.filter(|row| is_open(ctx, row)).ok_or_else(over)?;
             let now = ctx.now();
-            if row.ended_at.is_some() || row.expires_at <= now {
-                return Err(over());
+            match standing_of(ctx, &row, secret) {
+                TokenStanding::Current => {
+                    let member = MemberId(row.member_id);
+                    let row = session::Model {
+                        previous: Some(fingerprint(secret)),
+                        current: fingerprint(&next),
+                        rotated_at: now,
+                        expires_at: end_of(ctx, row.created_at),
+                        ..row
+                    };
+                    row.into_active_model().reset_all().update(tx).await?;
+                    Ok(Some(Renewed::Pair(id, tokens(ctx, member, id, &next)?)))
+                }
+                TokenStanding::JustReplaced => Ok(Some(Renewed::Late(id))),
+                TokenStanding::Replaced => {
+                    let row = session::Model { ended_at: Some(now), ..row };
+                    row.into_active_model().reset_all().update(tx).await?;
+                    Ok(None)
+                }
+                TokenStanding::Foreign => Err(over()),
             }
-            if same(&row.current, &used) {
-                let member = MemberId(row.member_id);
-                let row = session::Model {
-                    previous: Some(used.clone()),
-                    current: fingerprint(&next),
-                    rotated_at: now,
-                    expires_at: now + lifetime(ctx),
-                    ..row
-                };
-                row.into_active_model().reset_all().update(tx).await?;
-                return Ok(Some(Renewed::Pair(id, tokens(ctx, member, id, &next)?)));
-            }
-            if row.previous.as_deref().is_some_and(|previous| same(previous, &used)) && now - row.rotated_at < LATE {
-                return Ok(Some(Renewed::Late(id)));
-            }
-            let row = session::Model { ended_at: Some(now), ..row };
-            row.into_active_model().reset_all().update(tx).await?;
-            Ok(None)
         })
         .await?;
     renewed.ok_or_else(|| {
         tracing::warn!(session.id = %id, "an old refresh token was used again; the session was ended");
         over()
     })
+}
+
+fn is_open(ctx: &Ctx, row: &session::Model) -> bool {
+    row.ended_at.is_none() && row.expires_at > ctx.now()
+}
+
+fn standing_of(ctx: &Ctx, row: &session::Model, secret: &str) -> TokenStanding {
+    let used = fingerprint(secret);
+    let is_previous = row.previous.as_deref().is_some_and(|previous| same(previous, &used));
+    if same(&row.current, &used) {
+        TokenStanding::Current
+    } else if is_previous && ctx.now() - row.rotated_at < LATE {
+        TokenStanding::JustReplaced
+    } else if is_previous || is_issued(ctx, SessionId(row.id), secret) {
+        TokenStanding::Replaced
+    } else {
+        TokenStanding::Foreign
+    }
+}
+
+/// Makes the secret of a refresh token: 32 random bytes, and a tag by which this server knows all those of a session that it ever gave
+/// out, without keeping them.
+fn new_secret(ctx: &Ctx, session: SessionId) -> String {
+    let nonce = ctx.random.secret();
+    let tag = tag_of(ctx.keys.token().current(ctx.now()), session, &nonce);
+    nonce + &tag
+}
+
+/// Returns whether this server gave a secret out for this session.
+fn is_issued(ctx: &Ctx, session: SessionId, secret: &str) -> bool {
+    let Some((nonce, tag)) = secret.split_at_checked(NONCE_DIGITS) else { return false };
+    let longest = Duration::days(i64::from(ctx.config.session_most_days));
+    ctx.keys.token().usable(ctx.now(), longest).any(|key| same(&tag_of(key, session, nonce), tag))
+}
+
+/// Returns the first 16 bytes of HMAC-SHA-256 over session and nonce, in hex.
+fn tag_of(key: &RingKey, session: SessionId, nonce: &str) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key.secret()).expect("HMAC takes a key of any length");
+    mac.update(b"undertone/refresh/1");
+    mac.update(session.0.as_bytes());
+    mac.update(nonce.as_bytes());
+    hex::encode(&mac.finalize().into_bytes()[..TAG_BYTES])
 }
 
 /// Ends the caller's session: its tokens hold no longer, from this moment on.
@@ -123,7 +217,9 @@ pub async fn sign_out(ctx: &Ctx, actor: &Actor) -> Result<(), Error> {
             }
             Ok(())
         })
-        .await
+        .await?;
+    ctx.wake().ring_standings();
+    Ok(())
 }
 
 /// Who is calling, by an access token or by an API key.
@@ -156,7 +252,7 @@ pub(super) async fn proven_enough(ctx: &Ctx, member: MemberId) -> Result<(), Err
 /// # Errors
 /// As [`authenticate`].
 pub async fn signed_in(ctx: &Ctx, access_token: &str) -> Result<Actor, Error> {
-    let access = Access::open(access_token, &ctx.token_key, ctx.now())
+    let access = Access::open(access_token, &ctx.keys.token(), ctx.now())
         .map_err(|error| Error::problem(Code::Unauthenticated, error.to_string()))?;
     actor_of(ctx, access.session).await
 }
@@ -170,12 +266,14 @@ pub async fn actor_of(ctx: &Ctx, id: SessionId) -> Result<Actor, Error> {
     if row.ended_at.is_some() || row.expires_at <= ctx.now() {
         return Err(over());
     }
-    let member = member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?.ok_or_else(over)?;
+    let member = member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?;
+    let member = member.filter(|member| member.retired_at.is_none()).ok_or_else(over)?;
     let member = members::with_grants(ctx.db.read(), member).await?;
-    let consortia = members::consortia_of(ctx.db.read(), &member.grants).await?;
+    let standing = members::standing_of(ctx.db.read(), &member.grants).await?;
+    let is_fresh = row.proven_at.is_some_and(|at| ctx.now() - at <= FRESH);
     let confined = ctx.config.require_two_factor && !factor::in_force(ctx.db.read(), member.id).await?;
     let means = if confined { Means::Confined(id) } else { Means::Session(id) };
-    Ok(Actor { member, means, consortia })
+    Ok(Actor::new(member, means, standing, is_fresh))
 }
 
 fn tokens(ctx: &Ctx, member: MemberId, session: SessionId, secret: &str) -> Result<Tokens, Error> {
@@ -184,14 +282,16 @@ fn tokens(ctx: &Ctx, member: MemberId, session: SessionId, secret: &str) -> Resu
     let expires_at = until.replace_nanosecond(0).unwrap_or(until);
     let access = Access { member, session, expires_at };
     Ok(Tokens {
-        access_token: access.sign(&ctx.token_key, now)?,
+        access_token: access.sign(&ctx.keys.token(), now)?,
         access_expires_at: expires_at,
         refresh_token: format!("{session}.{secret}"),
     })
 }
 
-fn lifetime(ctx: &Ctx) -> Duration {
-    Duration::days(i64::from(ctx.config.session_days))
+/// Returns the end of a session that is used now and began at `began`: after its days without use, and at most its days in all.
+fn end_of(ctx: &Ctx, began: OffsetDateTime) -> OffsetDateTime {
+    let unused = ctx.now() + Duration::days(i64::from(ctx.config.session_days));
+    unused.min(began + Duration::days(i64::from(ctx.config.session_most_days)))
 }
 
 fn same(stored: &str, used: &str) -> bool {

@@ -60,7 +60,9 @@ pub async fn end(ctx: &Ctx, actor: &Actor, id: SessionId) -> Result<(), Error> {
             let (by, what, place) = (By::from(actor), What::SessionEnded, Place::Server);
             audit_log::record(ctx, tx, Act { by, what, place, subject, detail: json!({}) }).await
         })
-        .await
+        .await?;
+    ctx.wake().ring_standings();
+    Ok(())
 }
 
 /// Ends every session of the caller's but the present one; gives how many.
@@ -69,7 +71,8 @@ pub async fn end(ctx: &Ctx, actor: &Actor, id: SessionId) -> Result<(), Error> {
 /// Never for a signed-in member, unless the database fails.
 pub async fn end_others(ctx: &Ctx, actor: &Actor) -> Result<u64, Error> {
     policy::check(actor, Operation::EndSession, Place::Server)?;
-    ctx.db
+    let ended = ctx
+        .db
         .write("end other sessions", async |tx| {
             let ended = end_all(ctx, tx, actor.id(), actor.session()).await?;
             let subject = Some(("member", actor.id().to_string()));
@@ -78,7 +81,9 @@ pub async fn end_others(ctx: &Ctx, actor: &Actor) -> Result<u64, Error> {
             audit_log::record(ctx, tx, Act { by, what, place, subject, detail }).await?;
             Ok(ended)
         })
-        .await
+        .await?;
+    ctx.wake().ring_standings();
+    Ok(ended)
 }
 
 /// Ends every session of a member, and every sign-in of theirs that is half done, but `keep`; gives how many sessions.

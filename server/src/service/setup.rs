@@ -1,7 +1,7 @@
 //! The first start: while nobody runs the server, each start makes a one-time link for its operator and withdraws the one
 //! before. Only its hash is kept, so it can be read off the terminal and nowhere else.
 
-use sea_orm::{ColumnTrait as _, EntityTrait as _, PaginatorTrait as _, QueryFilter as _};
+use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use serde_json::json;
 use undertone_api::organization::Purpose;
 
@@ -9,8 +9,8 @@ use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::audit_log::{self, Act, By, What};
-use crate::service::entity::{invitation, member};
-use crate::service::invitation as invitations;
+use crate::service::entity::invitation;
+use crate::service::{invitation as invitations, operator};
 
 /// The link by which the operator comes in; `None` when there is an operator.
 ///
@@ -21,7 +21,7 @@ pub async fn operator_link(ctx: &Ctx) -> Result<Option<String>, Error> {
     let made = ctx
         .db
         .write("operator link", async |tx| {
-            if member::Entity::find().filter(member::Column::Operator.eq(true)).count(tx).await? > 0 {
+            if operator::count(tx).await? > 0 {
                 return Ok(false);
             }
             invitation::Entity::delete_many()
@@ -32,7 +32,7 @@ pub async fn operator_link(ctx: &Ctx) -> Result<Option<String>, Error> {
             let row = invitations::insert(ctx, tx, &Purpose::Operator, "operator", None, &secret).await?;
             let act = Act {
                 by: By::Operator,
-                what: What::MemberInvited,
+                what: What::OperatorInvited,
                 place: Place::Server,
                 subject: Some(("invitation", row.id.to_string())),
                 detail: json!({ "purpose": "operator" }),

@@ -1,6 +1,7 @@
 //! The keys of sites, one after another: each change is signed by the key before it, so that nobody, and not this server
 //! either, can put another key in the place of a site's.
 
+mod logged;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +13,7 @@ use sea_orm::{
 };
 use serde_json::json;
 use undertone_api::id::{OrganizationId, WorkerId};
+use undertone_api::log::leaf::KeyEvent;
 use undertone_api::problem::Code;
 use undertone_api::signed::{Rotation, Signed, SiteKeys, public_key};
 use undertone_api::worker::KeyChanged;
@@ -22,11 +24,17 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{receipt, worker, worker_key};
+use crate::service::notification::{Notice, tell};
+use crate::service::presence;
+
+#[cfg(test)]
+pub(crate) use logged::AT_ONCE;
+pub(crate) use logged::{adopt_keys, log_key_event, newest_key};
 
 /// Records that a site's key is followed by another. A site that lost the answer may say the same again.
 ///
 /// # Errors
-/// `bad_signature` when not both keys have signed it, or it does not follow what is known of the site; `already_exists` when
+/// `unauthenticated` for a retired worker; `bad_signature` when not both keys have signed it, or it does not follow what is known of the site; `already_exists` when
 /// the new key is another worker's.
 pub async fn rotate(ctx: &Ctx, rotation: &Rotation) -> Result<(), Error> {
     let change = rotation.open().map_err(|error| bad(error.to_string()))?;
@@ -39,6 +47,9 @@ pub async fn rotate(ctx: &Ctx, rotation: &Rotation) -> Result<(), Error> {
         .write("rotate a site's key", async |tx| {
             let row = worker::Entity::find_by_id(change.worker.0).one(tx).await?;
             let row = row.ok_or_else(unknown)?;
+            if row.retired_at.is_some() {
+                return Err(presence::retired());
+            }
             let known = rotations(tx, row.id).await?;
             if known.last().is_some_and(|last| last.by_old.payload == rotation.by_old.payload) {
                 return Ok(false);
@@ -79,7 +90,8 @@ pub async fn rotate(ctx: &Ctx, rotation: &Rotation) -> Result<(), Error> {
             change_row.into_active_model().insert(tx).await?;
             let (worker, organization): (WorkerId, OrganizationId) = (row.id.into(), row.organization_id.into());
             let row = worker::Model { public_key: change.new.clone(), ..row };
-            row.into_active_model().reset_all().update(tx).await?;
+            let row = row.into_active_model().reset_all().update(tx).await?;
+            log_key_event(ctx, tx, &row, KeyEvent::Rotated).await?;
             let act = Act {
                 by: By::Worker(worker),
                 what: What::WorkerKeyRotated,
@@ -88,6 +100,8 @@ pub async fn rotate(ctx: &Ctx, rotation: &Rotation) -> Result<(), Error> {
                 detail: json!({ "number": change.number, "old": change.old, "new": change.new }),
             };
             audit_log::record(ctx, tx, act).await?;
+            // Whoever stole the old key can make this change as well: the organization's admins hear of it.
+            tell(ctx, tx, Notice::SiteKeyRotated { worker: &row, number: change.number }).await?;
             Ok(true)
         })
         .await?;

@@ -176,7 +176,7 @@ fn part(
         reason,
         remedy,
     };
-    if part.state == "failed" {
+    if state::is_out(part) {
         return Ok(vec![gave_up(&about, said)]);
     }
     if part.state == "done" {
@@ -307,7 +307,7 @@ fn rounds(ctx: &Ctx, parts: &[participant::Model], open: &Open) -> Option<Diagno
     if !open.is_late(ctx) || !short {
         return None;
     }
-    let missing = parts.iter().filter(|part| lacks(open, part) && part.state != "failed");
+    let missing = parts.iter().filter(|part| lacks(open, part) && !state::is_out(part));
     let missing: Vec<&str> = missing.map(|part| part.organization_name.as_str()).collect();
     Some(Diagnosis {
         dataset: None,

@@ -15,18 +15,24 @@ use undertone_api::signed::{Head, Signed};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::entity::{countersignature, ledger_entry, log_head, log_leaf, receipt};
-use crate::service::log;
+use crate::service::{log, restoration, site_key};
 
 /// Most receipts that a site is given at once.
 const MOST_GIVEN: u64 = 500;
 
 /// The newest head, the proof that it continues the head that the site keeps (`known`), and the proofs of those of the
 /// worker's receipts asked for that the server has. Everything is computed from the database as it is: one that was
-/// tampered with cannot answer to a site's satisfaction.
+/// tampered with cannot answer to a site's satisfaction. `restored` is the digest of the last restoration that the site has accepted.
 ///
 /// # Errors
 /// `validation_failed` for more than [`MOST_RECEIPTS`], `bad_signature` when `known` is no head of this server.
-pub async fn witness(ctx: &Ctx, worker: WorkerId, known: Option<&Signed>, receipts: &[u64]) -> Result<Answer, Error> {
+pub async fn witness(
+    ctx: &Ctx,
+    worker: WorkerId,
+    known: Option<&Signed>,
+    receipts: &[u64],
+    restored: Option<&str>,
+) -> Result<Answer, Error> {
     if receipts.len() > MOST_RECEIPTS {
         let violation = Violation::new("receipts", format!("ask for at most {MOST_RECEIPTS} at once"));
         return Err(Error::validation(vec![violation]));
@@ -59,7 +65,12 @@ pub async fn witness(ctx: &Ctx, worker: WorkerId, known: Option<&Signed>, receip
             inclusion: proof(path)?,
         })
     });
+    let waiting = restoration::waiting(ctx.db.read(), [worker.0]).await?;
+    let must_reconcile = waiting.contains(&worker.0);
     Ok(Answer {
+        must_reconcile,
+        restorations: restoration::proofs(ctx, restored, size).await?,
+        key: site_key::newest_key(ctx, worker, size).await?,
         receipts: proofs.collect::<Result<_, Error>>()?,
         consistency: proof(&consistency)?,
         head: newest.map(|head| Signed { payload: head.payload, signature: head.signature }),

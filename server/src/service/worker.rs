@@ -1,7 +1,8 @@
 //! Workers: how they enrol, and how each organization's stand. What they do is decided elsewhere.
 
+mod replacement;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::collections::HashMap;
 
@@ -14,6 +15,7 @@ use sea_orm::{
 use serde_json::json;
 use time::Duration;
 use undertone_api::id::{OrganizationId, WorkerId};
+use undertone_api::log::leaf::KeyEvent;
 use undertone_api::member::check_name;
 use undertone_api::problem::{Code, Violation};
 use undertone_api::signed::public_key;
@@ -25,8 +27,9 @@ use crate::ctx::{Ctx, fingerprint};
 use crate::error::Error;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::code::{from_json, to_json};
-use crate::service::entity::{enrolment, worker};
-use crate::service::{site_key, stuck};
+use crate::service::entity::{enrolment, retirement as retirement_row, worker};
+use crate::service::retirement::{self, SubjectKind};
+use crate::service::{presence, restoration, site_key, stuck};
 use crate::tls::Shown;
 
 /// How long an enrolment token holds.
@@ -47,11 +50,42 @@ pub async fn invite(
     new: &NewEnrolment,
 ) -> Result<Enrolment, Error> {
     policy::check(actor, Operation::EnrolWorker, Place::Organization(organization))?;
+    policy::check_fresh(actor)?;
     let mut violations = Vec::new();
     check_name("name", &new.name, &mut violations);
     if !violations.is_empty() {
         return Err(Error::validation(violations));
     }
+    make_token(ctx, actor, organization, new.name.trim(), None).await
+}
+
+/// Makes a one-time token by which a new site takes over the datasets of a retired worker, with their lineages and accounts, under
+/// a key of its own.
+///
+/// # Errors
+/// 404 and 403 as usual, `proof_stale`, `wrong_state` unless the worker is retired and not replaced.
+pub async fn invite_replacement(
+    ctx: &Ctx,
+    actor: &Actor,
+    organization: OrganizationId,
+    retired: WorkerId,
+) -> Result<Enrolment, Error> {
+    policy::check(actor, Operation::EnrolWorker, Place::Organization(organization))?;
+    policy::check_fresh(actor)?;
+    let row = worker::Entity::find_by_id(retired.0).one(ctx.db.read()).await?;
+    let row = row.filter(|row| row.organization_id == organization.0).ok_or_else(|| Error::not_found("worker"))?;
+    replacement::check(ctx.db.read(), &row).await?;
+    make_token(ctx, actor, organization, &row.name, Some(row.id)).await
+}
+
+/// Makes a token, for rules that have asked the policy already.
+async fn make_token(
+    ctx: &Ctx,
+    actor: &Actor,
+    organization: OrganizationId,
+    name: &str,
+    replaces: Option<Uuid>,
+) -> Result<Enrolment, Error> {
     let secret = ctx.random.secret();
     let expires_at = ctx.now() + TOKEN_LIFETIME;
     ctx.db
@@ -59,19 +93,20 @@ pub async fn invite(
             let row = enrolment::Model {
                 id: ctx.id(),
                 organization_id: organization.0,
-                name: new.name.trim().to_owned(),
+                name: name.to_owned(),
                 secret_hash: fingerprint(&secret),
                 created_by: actor.id().0,
                 created_at: ctx.now(),
                 expires_at,
                 used_at: None,
+                replaces,
             };
             let act = Act {
                 by: By::from(actor),
                 what: What::EnrolmentMade,
                 place: Place::Organization(organization),
                 subject: Some(("enrolment", row.id.to_string())),
-                detail: json!({ "name": row.name }),
+                detail: json!({ "name": row.name, "replaces": row.replaces }),
             };
             audit_log::record(ctx, tx, act).await?;
             Ok(row.into_active_model().insert(tx).await?)
@@ -81,6 +116,7 @@ pub async fn invite(
         server: ctx.addresses.grpc.clone(),
         certificate: ctx.tls.as_ref().map(Shown::fingerprint),
         server_key: hex::encode(ctx.signer.verifying_key().to_bytes()),
+        server_root: ctx.signer.root_in_force(ctx.now()),
         secret,
     };
     Ok(Enrolment { token: format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(to_json(&token)?)), expires_at })
@@ -105,6 +141,9 @@ pub async fn enrol(ctx: &Ctx, secret: &str, public: &str, version: &str, kinds: 
             let known = worker::Entity::find().filter(worker::Column::PublicKey.eq(&public)).one(tx).await?;
             match (known, token.used_at) {
                 (Some(row), Some(_)) if row.organization_id == token.organization_id && row.name == token.name => {
+                    if row.retired_at.is_some() {
+                        return Err(presence::retired());
+                    }
                     return Ok((row, false));
                 }
                 (Some(_), None) => {
@@ -112,6 +151,10 @@ pub async fn enrol(ctx: &Ctx, secret: &str, public: &str, version: &str, kinds: 
                 }
                 (_, Some(_)) => return Err(spent()),
                 (None, None) => {}
+            }
+            replacement::refuse_known_key(tx, &public).await?;
+            if let Some(retired) = token.replaces {
+                replacement::check_again(tx, retired).await?;
             }
             let row = worker::Model {
                 id: ctx.id::<WorkerId>().0,
@@ -122,8 +165,14 @@ pub async fn enrol(ctx: &Ctx, secret: &str, public: &str, version: &str, kinds: 
                 kinds: to_json(&kinds)?,
                 created_at: ctx.now(),
                 last_seen_at: None,
+                retired_at: None,
+                replaces: token.replaces,
             };
             let row = row.into_active_model().insert(tx).await?;
+            site_key::log_key_event(ctx, tx, &row, KeyEvent::Enrolled).await?;
+            if let Some(retired) = row.replaces {
+                replacement::take_over(ctx, tx, retired, &row).await?;
+            }
             let used = enrolment::Model { used_at: Some(ctx.now()), ..token };
             used.into_active_model().reset_all().update(tx).await?;
             let act = Act {
@@ -140,7 +189,7 @@ pub async fn enrol(ctx: &Ctx, secret: &str, public: &str, version: &str, kinds: 
     if new {
         tracing::info!(worker.id = %row.id, organization.id = %row.organization_id, "a worker enrolled");
     }
-    shown(ctx, row, Vec::new())
+    shown(ctx, row, Vec::new(), None)
 }
 
 /// The token with this secret that is not over, used or not.
@@ -158,6 +207,21 @@ pub async fn list(ctx: &Ctx, actor: &Actor, organization: OrganizationId) -> Res
     Ok(of_organizations(ctx, &[organization.0]).await?.remove(&organization.0).unwrap_or_default())
 }
 
+/// Returns a worker, for rules that have asked the policy already.
+///
+/// # Errors
+/// 404 when there is none.
+pub(super) async fn get(ctx: &Ctx, id: WorkerId) -> Result<Worker, Error> {
+    let row = worker::Entity::find_by_id(id.0).one(ctx.db.read()).await?.ok_or_else(|| Error::not_found("worker"))?;
+    let changes = site_key::changes(ctx.db.read(), vec![row.id]).await?.remove(&row.id).unwrap_or_default();
+    let retirement =
+        retirement::all_in_force(ctx.db.read(), SubjectKind::Worker, &[row.id], None).await?.remove(&row.id);
+    let mut states = restoration::WorkerStates::load(ctx.db.read(), std::slice::from_ref(&row)).await?;
+    let mut view = shown(ctx, row, changes, retirement)?;
+    states.apply(&mut view);
+    Ok(view)
+}
+
 /// The workers of some organizations, by name.
 pub(super) async fn of_organizations(ctx: &Ctx, ids: &[Uuid]) -> Result<HashMap<Uuid, Vec<Worker>>, Error> {
     let rows = worker::Entity::find()
@@ -167,25 +231,42 @@ pub(super) async fn of_organizations(ctx: &Ctx, ids: &[Uuid]) -> Result<HashMap<
         .all(ctx.db.read())
         .await?;
     let mut changes = site_key::changes(ctx.db.read(), rows.iter().map(|row| row.id).collect()).await?;
+    let retired: Vec<Uuid> = rows.iter().filter(|row| row.retired_at.is_some()).map(|row| row.id).collect();
+    let mut retired = retirement::all_in_force(ctx.db.read(), SubjectKind::Worker, &retired, None).await?;
+    let mut states = restoration::WorkerStates::load(ctx.db.read(), &rows).await?;
     let mut found: HashMap<Uuid, Vec<Worker>> = HashMap::new();
     for row in rows {
         let changes = changes.remove(&row.id).unwrap_or_default();
-        found.entry(row.organization_id).or_default().push(shown(ctx, row, changes)?);
+        let retirement = retired.remove(&row.id);
+        let organization = row.organization_id;
+        let mut view = shown(ctx, row, changes, retirement)?;
+        states.apply(&mut view);
+        found.entry(organization).or_default().push(view);
     }
     Ok(found)
 }
 
-fn shown(ctx: &Ctx, row: worker::Model, key_changes: Vec<KeyChanged>) -> Result<Worker, Error> {
+fn shown(
+    ctx: &Ctx,
+    row: worker::Model,
+    key_changes: Vec<KeyChanged>,
+    retirement: Option<retirement_row::Model>,
+) -> Result<Worker, Error> {
     Ok(Worker {
         key_changes,
-        diagnoses: stuck::of_worker(ctx, &row),
+        // A retired worker is silent on purpose.
+        diagnoses: if row.retired_at.is_some() { Vec::new() } else { stuck::of_worker(ctx, &row) },
+        retirement: retirement.map(Into::into),
+        replaces: row.replaces.map(Into::into),
+        reconciliation: None,
+        write_off: None,
         id: row.id.into(),
         organization: row.organization_id.into(),
         name: row.name,
         public_key: row.public_key,
         version: row.version,
         kinds: from_json(&row.kinds)?,
-        online: row.last_seen_at.is_some_and(|at| ctx.now() - at <= ONLINE),
+        online: row.retired_at.is_none() && row.last_seen_at.is_some_and(|at| ctx.now() - at <= ONLINE),
         last_seen_at: row.last_seen_at,
     })
 }

@@ -5,7 +5,7 @@
 
 pub(crate) mod people;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ed25519_dalek::SigningKey;
 use object_store::ObjectStoreExt as _;
@@ -29,6 +29,9 @@ use crate::service::entity::{consortium, job, membership, organization, particip
 use crate::service::offer::{Asking, Offer};
 use crate::service::round::{Header, begin};
 use crate::service::{approval, budget, dataset, job as jobs, offer};
+
+/// The clip of its jobs.
+pub(crate) const CLIP: f64 = 1e6;
 
 /// A site: its worker, its dataset, its key and its chain of receipts.
 pub(crate) struct Site {
@@ -94,9 +97,10 @@ impl World {
         budget::set(&self.ctx, &site.steward, site.dataset, new).await
     }
 
-    /// A job of `rounds` private rounds over all sites; quorum 2, a minute for each round, no spare releases.
+    /// A job of `rounds` private rounds over all sites; quorum 2, a minute for each round, no spare releases. The clip is so great that
+    /// no vector of a test is too long.
     pub(crate) fn spec(&self, rounds: u32) -> dp_sgd::Spec {
-        let noise = Noise::flat(NoiseMultiplier::new(1.0).unwrap(), 1.0);
+        let noise = Noise::flat(NoiseMultiplier::new(1.0).unwrap(), CLIP);
         let party = |(number, site): (usize, &Site)| Party {
             dataset: site.dataset,
             sampling_rate: SamplingRate::new(0.125).unwrap(),
@@ -249,7 +253,12 @@ impl Site {
                 name: format!("party {number} {organization}"),
                 created_at: ctx.now(),
             },
-            membership::Model { consortium_id: consortium.0, organization_id: organization.0, joined_at: ctx.now() },
+            membership::Model {
+                consortium_id: consortium.0,
+                organization_id: organization.0,
+                joined_at: ctx.now(),
+                retired_at: None,
+            },
             worker::Model {
                 id: worker.0,
                 organization_id: organization.0,
@@ -259,6 +268,8 @@ impl Site {
                 kinds: r#"["dp_sgd","active_learning"]"#.to_owned(),
                 created_at: ctx.now(),
                 last_seen_at: None,
+                retired_at: None,
+                replaces: None,
             },
         );
         ctx.db
@@ -339,6 +350,8 @@ fn person(ctx: &Ctx, consortium: ConsortiumId, organization: OrganizationId, nam
         },
         means: Means::Session(ctx.id::<SessionId>()),
         consortia: BTreeMap::from([(consortium, vec![organization])]),
+        retired: BTreeSet::new(),
+        is_fresh: true,
     }
 }
 

@@ -1,5 +1,3 @@
-mod limits;
-
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject as _;
@@ -7,12 +5,15 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use time::macros::datetime;
 use time::{Duration, OffsetDateTime};
-use tokio::net::{TcpListener, TcpStream};
-use tokio_stream::StreamExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Shown, TlsIdentity, incoming, next_identity};
+use super::{Shown, TlsIdentity, next_identity};
 use crate::config::{Config, TlsMode};
+use crate::connections::{ConnectionLimits, ServedListener};
+use crate::metrics::{Limit, Metrics, Transactions};
 
 const START: OffsetDateTime = datetime!(2026-11-20 12:00 UTC);
 
@@ -96,13 +97,30 @@ fn the_operator_names_the_certificate_that_will_follow_theirs() {
     assert_eq!((next.fingerprint, next.from), (follows, None));
 }
 
-/// Whether a handshake succeeds for somebody who trusts this certificate and no other.
-async fn gets(address: std::net::SocketAddr, trusted: &str) -> bool {
-    shakes(TcpStream::connect(address).await.expect("connected"), trusted).await
+/// A listener that speaks TLS, by these limits.
+struct TlsListener {
+    address: std::net::SocketAddr,
+    metrics: Metrics,
+    stop: CancellationToken,
 }
 
-/// The same over a connection that is there.
-async fn shakes(connection: TcpStream, trusted: &str) -> bool {
+impl TlsListener {
+    fn new(shown: &Shown, limits: ConnectionLimits) -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.set_nonblocking(true).expect("set");
+        let address = listener.local_addr().expect("an address");
+        let stop = CancellationToken::new();
+        let tls = Some(shown.handshake(&[b"h2"]).expect("TLS"));
+        let served = ServedListener { name: "test", listener, tls, router: axum::Router::new(), limits };
+        let metrics = Metrics::new(Transactions::default());
+        tokio::spawn(served.serve(metrics.clone(), stop.clone(), std::time::Duration::ZERO));
+        Self { address, metrics, stop }
+    }
+}
+
+/// Whether a handshake succeeds for somebody who trusts this certificate and no other.
+async fn gets(address: std::net::SocketAddr, trusted: &str) -> bool {
+    let connection = TcpStream::connect(address).await.expect("connected");
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(trusted.as_bytes()).expect("a certificate")).expect("added");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -123,11 +141,8 @@ async fn a_certificate_that_was_replaced_is_shown_without_a_restart_and_a_broken
     config.tls.certificate = Some(dir.path().join("certificate.pem"));
     config.tls.key = Some(dir.path().join("certificate.key"));
     let shown = Shown::begin(&config, now).expect("usable").expect("there is one");
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("an address");
-    let stop = CancellationToken::new();
-    let mut connections = Box::pin(incoming(listener, shown.handshake(&[b"h2"]).expect("TLS"), stop.clone()));
-    tokio::spawn(async move { while connections.next().await.is_some() {} });
+    let limits = ConnectionLimits::new(config.connections, false, true);
+    let TlsListener { address, stop, .. } = TlsListener::new(&shown, limits);
 
     assert!(gets(address, &first).await);
     std::fs::copy(other.path().join("certificate.pem"), dir.path().join("certificate.pem")).expect("copied");
@@ -138,4 +153,55 @@ async fn a_certificate_that_was_replaced_is_shown_without_a_restart_and_a_broken
     assert!(gets(address, &second).await && !gets(address, &first).await);
     assert!(!shown.look_again(&config, now).expect("usable"), "nothing has changed since");
     stop.cancel();
+}
+
+/// The beginning of a ClientHello whose record has 512 bytes.
+const HELLO: [u8; 11] = [22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3];
+
+/// Sends the beginning of a handshake, then a byte again and again where it is to be slow, until the other end closes. Returns the time
+/// until then.
+async fn time_to_close(address: std::net::SocketAddr, begun: &[u8], is_slow: bool) -> std::time::Duration {
+    let (mut reader, mut writer) = TcpStream::connect(address).await.expect("connected").into_split();
+    let connected = Instant::now();
+    writer.write_all(begun).await.expect("sent");
+    let trickle = async {
+        while is_slow && writer.write_all(&[0]).await.is_ok() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    let mut rest = Vec::new();
+    tokio::select! {
+        // A reset is an end, too.
+        _ = reader.read_to_end(&mut rest) => connected.elapsed(),
+        () = trickle => unreachable!("it is pending"),
+    }
+}
+
+#[tokio::test]
+async fn handshake_that_does_not_end_is_closed_in_time() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let now = crate::ctx::Clock::system().now();
+    let config = speaking(dir.path());
+    let shown = Shown::begin(&config, now).expect("usable").expect("there is one");
+    let trusted = TlsIdentity::of(&config, now).expect("read").expect("there is one").certificate;
+    let (handshake, long) = (std::time::Duration::from_millis(500), std::time::Duration::from_secs(30));
+    let limits = ConnectionLimits {
+        handshake,
+        first_request: long,
+        idle: long,
+        ..ConnectionLimits::new(config.connections, false, true)
+    };
+    let server = TlsListener::new(&shown, limits);
+    for (count, (begun, is_slow)) in
+        [(&b""[..], false), (&HELLO[..3], false), (&HELLO[..], false), (&HELLO[..], true)].into_iter().enumerate()
+    {
+        let closed = tokio::time::timeout(long, time_to_close(server.address, begun, is_slow)).await;
+        let closed = closed.expect("it is closed");
+        assert!(closed >= handshake / 2 && closed < long / 2, "{begun:?}: {closed:?}");
+        assert_eq!(server.metrics.reached(Limit::Handshake), count as u64 + 1);
+    }
+    assert!(gets(server.address, &trusted).await, "others are served");
+    assert_eq!(server.metrics.reached(Limit::Handshake), 4);
+    server.stop.cancel();
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use ed25519_dalek::VerifyingKey;
 use undertone_api::id::WorkerId;
 use undertone_api::log::Leaf;
+use undertone_api::log::leaf::{KeyEvent, WorkerKeyRecord};
 use undertone_api::log::witness::{charges, countersigned};
 use undertone_api::signed::{Receipt, Rotation, Signed, SiteKeys, public_key};
 
@@ -15,7 +16,10 @@ use super::report::Finding;
 
 /// Each site's keys and how far its chain was followed.
 #[derive(Debug, Default)]
-pub(super) struct Sites(BTreeMap<WorkerId, Site>);
+pub(super) struct Sites {
+    known: BTreeMap<WorkerId, Site>,
+    logged: BTreeMap<WorkerId, Vec<WorkerKeyRecord>>,
+}
 
 #[derive(Debug)]
 struct Site {
@@ -29,8 +33,44 @@ impl Sites {
     pub(super) fn enrol(&mut self, worker: WorkerId, key: &str, rotations: &[Rotation]) -> Result<(), String> {
         let key = public_key(key).map_err(|error| error.to_string())?;
         let keys = SiteKeys::leading_to(key, rotations).map_err(|error| error.to_string())?;
-        self.0.insert(worker, Site { keys, sequence: 0, head: NOTHING.to_owned() });
+        self.known.insert(worker, Site { keys, sequence: 0, head: NOTHING.to_owned() });
         Ok(())
+    }
+
+    /// Takes an event of a worker's key from the log.
+    pub(super) fn log_key(&mut self, record: &WorkerKeyRecord) -> Result<(), String> {
+        let events = self.logged.entry(WorkerId(record.worker)).or_default();
+        let expected = events.len() as i64 + 1;
+        events.push(record.clone());
+        public_key(&record.public_key).map_err(|error| error.to_string())?;
+        if record.number == expected {
+            Ok(())
+        } else {
+            Err(format!("it is event {} where number {expected} follows", record.number))
+        }
+    }
+
+    /// Returns the workers whose keys are not those that the log has of them.
+    pub(super) fn unlike_logged(&self) -> Vec<(WorkerId, String)> {
+        let mut unlike = Vec::new();
+        for (worker, events) in &self.logged {
+            let (Some(site), Some(last)) = (self.known.get(worker), events.last()) else { continue };
+            let newest = hex::encode(site.keys.newest().as_bytes());
+            let foreign =
+                events.iter().find(|record| public_key(&record.public_key).is_ok_and(|key| !site.keys.includes(&key)));
+            if last.public_key != newest {
+                unlike.push((
+                    *worker,
+                    format!("its key is {newest}, and the last one in the log is {}", last.public_key),
+                ));
+            } else if let Some(record) = foreign {
+                unlike.push((
+                    *worker,
+                    format!("the log has the key {}, which no signed change names", record.public_key),
+                ));
+            }
+        }
+        unlike
     }
 
     /// Judges a receipt that should pay for `leaf` at `position`.
@@ -50,10 +90,16 @@ impl Sites {
             .map_err(|error| wrong(format!("it is no receipt that this version can read: {error}")))?;
         let named = format!("receipt {} of worker {} (position {position})", claimed.sequence, claimed.worker);
         let wrong = |what: &str| Finding { place: named.clone(), what: what.to_owned() };
-        let site = self.0.get_mut(&claimed.worker).ok_or_else(|| wrong("the worker's key is not known"))?;
-        let receipt: Receipt = signed
-            .open(site.keys.at(claimed.sequence))
-            .map_err(|error| wrong(&format!("the site's signature: {error}")))?;
+        let logged = self.logged.get(&claimed.worker);
+        let site = self.known.get_mut(&claimed.worker).ok_or_else(|| wrong("the worker's key is not known"))?;
+        let key = site.keys.at(claimed.sequence);
+        // Workers that enrolled before keys were logged have no such event before their first receipts.
+        let enrolled = logged.filter(|events| events.iter().any(|record| record.event == KeyEvent::Enrolled));
+        let hex_key = hex::encode(key.as_bytes());
+        if enrolled.is_some_and(|events| events.iter().all(|record| record.public_key != hex_key)) {
+            return Err(wrong("it is signed by a key that the log does not have of this worker"));
+        }
+        let receipt: Receipt = signed.open(key).map_err(|error| wrong(&format!("the site's signature: {error}")))?;
         let follows = receipt.sequence == site.sequence + 1 && receipt.previous == site.head;
         (site.sequence, site.head) = (receipt.sequence, digest.clone());
         if !follows {

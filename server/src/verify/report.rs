@@ -31,6 +31,12 @@ pub struct Report {
     pub heads: u64,
     /// Receipts whose signatures, chain and countersignatures hold.
     pub receipts: u64,
+    /// Events of workers' keys.
+    pub keys: u64,
+    /// Audit entries that are what their leaves say.
+    pub audit_entries: u64,
+    /// Restorations whose statement holds.
+    pub restorations: u64,
     /// Manifests whose signature holds.
     pub manifests: u64,
     /// Accounts replayed.
@@ -57,6 +63,11 @@ impl fmt::Display for Report {
         writeln!(f, "ledger entries      {} in {} accounts, each priced again", self.entries, self.accounts)?;
         writeln!(f, "receipts            {}, each signed by its site and countersigned", self.receipts)?;
         writeln!(f, "manifests           {}", self.manifests)?;
+        writeln!(f, "workers' keys       {} events", self.keys)?;
+        writeln!(f, "audit entries       {}, each as it was written", self.audit_entries)?;
+        if self.restorations > 0 {
+            writeln!(f, "restorations        {}, each stated by the server", self.restorations)?;
+        }
         if let Some(size) = self.kept {
             writeln!(f, "the site's head     of {size} leaves: this log continues it")?;
         }

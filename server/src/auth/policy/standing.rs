@@ -98,7 +98,7 @@ fn in_consortium(actor: &Actor, id: ConsortiumId, found: &mut Vec<Standing>) {
     found.extend(actor.roles_over(id).map(by));
     for organization in actor.consortia.get(&id).into_iter().flatten() {
         // A consortium admin is one by a role in the consortium only.
-        found.extend(actor.roles_in(*organization).filter(|role| *role != Role::ConsortiumAdmin).map(by));
+        found.extend(actor.roles_within(id, *organization).filter(|role| *role != Role::ConsortiumAdmin).map(by));
     }
 }
 
@@ -107,7 +107,7 @@ fn in_organization(actor: &Actor, id: OrganizationId, found: &mut Vec<Standing>)
     for (consortium, organizations) in &actor.consortia {
         if organizations.contains(&id) {
             // Who only answers questions is nobody's peer: organizations and their data are none of their business.
-            let within = organizations.iter().flat_map(|organization| actor.roles_in(*organization));
+            let within = organizations.iter().flat_map(|organization| actor.roles_within(*consortium, *organization));
             if within.chain(actor.roles_over(*consortium)).any(|role| role != Role::Annotator) {
                 found.push(Standing::Peer);
             }

@@ -1,12 +1,14 @@
 mod asked;
 
+use std::collections::BTreeSet;
+
 use undertone_api::api_key::KeyScope;
 use undertone_api::id::{ApiKeyId, ConsortiumId, MemberId, OrganizationId, SessionId};
 use undertone_api::member::{Grant, Member, Role, Scope};
 use undertone_api::problem::Code;
 use uuid::Uuid;
 
-use super::{Operation, Place, Standing, check};
+use super::{Operation, Place, Standing, check, check_fresh};
 use crate::auth::{Actor, Means};
 
 /// The whole policy, as a table that a person can read.
@@ -72,6 +74,8 @@ fn what_a_place_hides_is_a_404_and_what_a_role_lacks_a_403() {
         },
         means: Means::Session(SessionId(Uuid::nil())),
         consortia: [(here, vec![organization])].into(),
+        retired: BTreeSet::new(),
+        is_fresh: true,
     };
     let code = |operation, place| check(&actor, operation, place).err().map(|error| error.code());
     assert_eq!(code(Operation::ProposeJob, Place::Consortium(here)), None);
@@ -94,6 +98,8 @@ fn a_key_reaches_reading_and_its_own_scopes_and_nothing_else() {
         },
         means: Means::Key(ApiKeyId(Uuid::nil()), scopes.to_vec()),
         consortia: std::collections::BTreeMap::new(),
+        retired: BTreeSet::new(),
+        is_fresh: true,
     };
     for held in KeyScope::ALL {
         let actor = key(&[*held]);
@@ -113,9 +119,64 @@ fn a_key_reaches_reading_and_its_own_scopes_and_nothing_else() {
 fn no_key_reaches_accounts() {
     for operation in Operation::ALL {
         let name = format!("{operation:?}");
-        let accounts = ["Invite", "Manage", "Assign", "Remove", "Password", "Session", "Join", "Mark"];
+        let accounts = [
+            "Invite", "Manage", "Assign", "Remove", "Password", "Session", "Join", "Mark", "Enrol", "Retire", "Prove",
+            "Confirm",
+        ];
         if accounts.iter().any(|word| name.contains(word)) {
             assert_eq!(operation.scope(), None, "{name}");
         }
     }
+}
+
+fn member_with(operator: bool, grants: Vec<Grant>) -> Member {
+    Member {
+        id: MemberId(Uuid::nil()),
+        name: String::new(),
+        email: String::new(),
+        operator,
+        grants,
+        created_at: time::OffsetDateTime::UNIX_EPOCH,
+    }
+}
+
+#[test]
+fn retired_organization_gives_no_standing() {
+    let consortium = ConsortiumId(Uuid::from_u128(1));
+    let organization = OrganizationId(Uuid::from_u128(3));
+    let other = OrganizationId(Uuid::from_u128(4));
+    let grants = vec![
+        Grant { scope: Scope::Organization(organization), role: Role::Researcher },
+        Grant { scope: Scope::Consortium(consortium), role: Role::Annotator },
+    ];
+    let mut actor = Actor {
+        member: member_with(false, grants),
+        means: Means::Session(SessionId(Uuid::nil())),
+        consortia: [(consortium, vec![organization, other])].into(),
+        retired: BTreeSet::new(),
+        is_fresh: true,
+    };
+    let here = Place::Consortium(consortium);
+    check(&actor, Operation::TakeModel, here).expect("a researcher may");
+    check(&actor, Operation::ReadDataset, Place::Organization(other)).expect("a peer may");
+    actor.retired.insert((consortium, organization));
+    for operation in [Operation::TakeModel, Operation::ReadJob] {
+        assert_eq!(check(&actor, operation, here).expect_err("retired").code(), Code::Forbidden);
+    }
+    let peer = check(&actor, Operation::ReadDataset, Place::Organization(other));
+    assert_eq!(peer.expect_err("no peer").code(), Code::NotFound);
+    check(&actor, Operation::ReadOrganization, Place::Organization(organization)).expect("it stays their own");
+}
+
+#[test]
+fn stale_session_is_asked_for_a_proof() {
+    let actor = |is_fresh| Actor {
+        member: member_with(true, Vec::new()),
+        means: Means::Session(SessionId(Uuid::nil())),
+        consortia: std::collections::BTreeMap::new(),
+        retired: BTreeSet::new(),
+        is_fresh,
+    };
+    check_fresh(&actor(true)).expect("a proof of a moment ago");
+    assert_eq!(check_fresh(&actor(false)).expect_err("stale").code(), Code::ProofStale);
 }

@@ -1,6 +1,8 @@
 //! What pages may ask about accounts.
 
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use undertone_api::account::{
     ChangePassword, Factor, FactorCode, FactorOffer, FactorProof, NewPassword, NewReset, OpenSession, RecoveryCodes,
     Reset, ResetPreview, SecondStep,
@@ -9,11 +11,10 @@ use undertone_api::approval_key::{NewApprovalKey, OwnApprovalKey};
 use undertone_api::id::{ApprovalKeyId, ConsortiumId, InvitationId, MemberId, OrganizationId, SessionId};
 use undertone_api::member::{Join, Member, NewConsortiumMember, Roles, Scope};
 use undertone_api::organization::{Invitation, Purpose};
-use undertone_api::problem::{Code, Problem};
 use undertone_app::{Accounts, Answer, Cookies, Entered};
 
 use super::Desk;
-use crate::auth::Place;
+use crate::auth::{Actor, Place, page_seal};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::rest::cookie;
@@ -30,11 +31,22 @@ pub(super) fn entered(ctx: &Ctx, proven: &Proven) -> Entered {
 
 #[async_trait]
 impl Accounts for Desk {
+    fn seal_page_text(&self, text: &str, is_secret: bool) -> Option<String> {
+        let session = self.actor.as_ref().and_then(Actor::session).filter(|_| is_secret);
+        let nonce = self.ctx.random.bytes();
+        let sealed = page_seal::seal_page_text(&self.ctx.keys.token(), session, text, self.ctx.now(), nonce)?;
+        Some(URL_SAFE_NO_PAD.encode(sealed))
+    }
+
+    fn open_page_text(&self, sealed: &str) -> Option<String> {
+        let sealed = URL_SAFE_NO_PAD.decode(sealed).ok()?;
+        let own = self.actor.as_ref().and_then(Actor::session);
+        let open = |session| page_seal::open_page_text(&self.ctx.keys.token(), session, &sealed, self.ctx.now());
+        open(None).or_else(|| open(Some(own?)))
+    }
+
     async fn finish_sign_in(&self, code: String) -> Answer<Cookies> {
-        let over = || {
-            Problem::new(Code::Unauthenticated, "this took longer than five minutes: sign in again from the beginning")
-        };
-        let half_token = self.half.clone().ok_or_else(over)?;
+        let half_token = self.half_token()?.to_owned();
         let step = SecondStep { half_token, code };
         let session = session::finish(&self.ctx, self.from, &step).await.map_err(Error::into_problem)?;
         let mut cookies = cookie::set(&self.ctx, &session.tokens);

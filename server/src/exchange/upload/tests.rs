@@ -9,11 +9,14 @@ use object_store::path::Path;
 use time::{Duration, OffsetDateTime};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use undertone_api::id::OrganizationId;
 use undertone_api::job::dp_sgd::Precision;
 use undertone_proto::vector::{Form, VectorError, write};
+use uuid::Uuid;
 
-use super::{EXPIRY, LONGEST_HELD, MOST_HELD, Place, SEGMENT, SPARE_SEGMENTS, Upload};
+use super::{EXPIRY, LONGEST_HELD, MOST_HELD, Place, ROOM_OF_ORGANIZATION, SEGMENT, SPARE_SEGMENTS, UNPACKING, Upload};
 use crate::exchange::object::{ObjectError, Store, digest};
+use crate::fairness::{FairQueue, QueueLimits, QueueTimings, WorkOwner};
 
 /// No room in memory: what these tests tell of is what is stored.
 static NONE: Semaphore = Semaphore::const_new(0);
@@ -22,6 +25,11 @@ const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 
 fn store() -> Store {
     Arc::new(InMemory::new())
+}
+
+/// So many turns at unpacking.
+fn turns(at_a_time: usize) -> FairQueue {
+    FairQueue::new(QueueLimits { at_a_time, ..UNPACKING }, QueueTimings::default())
 }
 
 fn folder() -> Path {
@@ -88,7 +96,7 @@ async fn an_upload_goes_on_where_it_broke_off_and_comes_out_whole() {
     }
     let mut last = attempt(&store, &bytes, at as u64, NOW).await.unwrap();
     last.write(&bytes[at..]).await.unwrap();
-    last.finish(form, &Path::from("to")).await.unwrap();
+    last.finish(&turns(8), form, &Path::from("to")).await.unwrap();
     assert!(numbers(&store).await == expected);
 }
 
@@ -97,8 +105,8 @@ async fn what_comes_in_one_attempt_is_stored_once_where_there_is_room() {
     static SOME: Semaphore = Semaphore::const_new(1 << 10);
     let (store, (expected, bytes, form)) = (store(), vector());
     let mut upload = attempt_in(&SOME, &store, &bytes, 0, NOW).await.unwrap();
-    assert_eq!(SOME.available_permits(), (1 << 10) - bytes.len().div_ceil(1 << 10), "KiB, and no more than it needs");
     upload.write(&bytes).await.unwrap();
+    assert_eq!(SOME.available_permits(), (1 << 10) - bytes.len().div_ceil(1 << 10), "KiB, and no more than it needs");
     assert_eq!(objects(&store).await, 0);
 
     // Nothing is left for as much again.
@@ -108,9 +116,22 @@ async fn what_comes_in_one_attempt_is_stored_once_where_there_is_room() {
     drop(other);
     Place::new(folder(), &digest(&bytes)).forget(&store).await.unwrap();
 
-    upload.finish(form, &Path::from("to")).await.unwrap();
+    upload.finish(&turns(8), form, &Path::from("to")).await.unwrap();
     assert_eq!((objects(&store).await, SOME.available_permits()), (1, 1 << 10), "the vector");
     assert!(numbers(&store).await == expected);
+}
+
+#[tokio::test]
+async fn stalled_upload_holds_no_room() {
+    static MUCH: Semaphore = Semaphore::const_new(1 << 20);
+    let (store, bytes) = (store(), vec![7; MOST_HELD]);
+    let mut upload = attempt_in(&MUCH, &store, &bytes, 0, NOW).await.unwrap();
+    upload.write(&bytes[..SEGMENT - 1]).await.unwrap();
+    assert_eq!(MUCH.available_permits(), 1 << 20, "less than a segment has come");
+    upload.write(&bytes[SEGMENT - 1..SEGMENT]).await.unwrap();
+    assert_eq!(MUCH.available_permits(), (1 << 20) - (MOST_HELD >> 10));
+    upload.keep().await.unwrap();
+    assert_eq!(MUCH.available_permits(), 1 << 20, "what is stored needs none");
 }
 
 #[tokio::test]
@@ -118,8 +139,8 @@ async fn no_more_of_a_vector_than_its_share_is_in_memory() {
     static MUCH: Semaphore = Semaphore::const_new(1 << 20);
     let (store, bytes) = (store(), vec![7; MOST_HELD + 9]);
     let mut upload = attempt_in(&MUCH, &store, &bytes, 0, NOW).await.unwrap();
-    assert_eq!(MUCH.available_permits(), (1 << 20) - (MOST_HELD >> 10));
     upload.write(&bytes[..MOST_HELD - 1]).await.unwrap();
+    assert_eq!(MUCH.available_permits(), (1 << 20) - (MOST_HELD >> 10));
     assert_eq!(received(&store, &bytes, NOW).await, 0);
     upload.write(&bytes[MOST_HELD - 1..]).await.unwrap();
     assert_eq!(received(&store, &bytes, NOW).await, MOST_HELD as u64);
@@ -145,7 +166,7 @@ async fn what_broke_off_in_memory_is_gone_on_from_to_the_byte() {
     let mut beside = attempt_in(&MUCH, &store, &bytes, SEGMENT as u64 + 5, NOW).await.unwrap();
     beside.write(&bytes[SEGMENT + 5..][..100]).await.unwrap();
     beside.keep().await.unwrap();
-    last.finish(form, &Path::from("to")).await.unwrap();
+    last.finish(&turns(8), form, &Path::from("to")).await.unwrap();
     assert!(numbers(&store).await == expected);
 }
 
@@ -162,7 +183,7 @@ async fn attempts_may_overlap_in_any_way() {
     assert_eq!(at, SEGMENT + 9, "the longest way");
     let mut last = attempt(&store, &bytes, at as u64, NOW).await.unwrap();
     last.write(&bytes[at..]).await.unwrap();
-    last.finish(form, &Path::from("to")).await.unwrap();
+    last.finish(&turns(8), form, &Path::from("to")).await.unwrap();
     assert!(numbers(&store).await == expected);
 }
 
@@ -184,7 +205,7 @@ async fn pieces_of_unequal_lengths_that_two_attempts_made_of_one_stretch_come_ou
     first.keep().await.unwrap();
     assert_eq!((objects(&store).await, received(&store, &bytes, NOW).await), (4, upto as u64));
     last.write(&bytes[upto..]).await.unwrap();
-    last.finish(form, &Path::from("to")).await.unwrap();
+    last.finish(&turns(8), form, &Path::from("to")).await.unwrap();
     assert!(numbers(&store).await == expected);
 }
 
@@ -196,13 +217,13 @@ async fn what_went_with_another_attempt_is_to_be_asked_for_again() {
     let mut last = attempt(&store, &bytes, SEGMENT as u64, NOW).await.unwrap();
     Place::new(folder(), &digest(&bytes)).forget(&store).await.unwrap();
     last.write(&bytes[SEGMENT..]).await.unwrap();
-    assert!(matches!(last.finish(form, &Path::from("to")).await, Err(ObjectError::Lost)));
+    assert!(matches!(last.finish(&turns(8), form, &Path::from("to")).await, Err(ObjectError::Lost)));
     assert!(store.head(&Path::from("to")).await.is_err());
 
     assert_eq!(received(&store, &bytes, NOW).await, 0);
     let mut again = attempt(&store, &bytes, 0, NOW).await.unwrap();
     again.write(&bytes).await.unwrap();
-    again.finish(form, &Path::from("to")).await.unwrap();
+    again.finish(&turns(8), form, &Path::from("to")).await.unwrap();
     assert!(numbers(&store).await == expected);
 }
 
@@ -220,24 +241,64 @@ async fn a_slow_sender_makes_no_smaller_pieces_than_a_fast_one() {
     }
     let pieces = objects(&store).await;
     assert!((1..=bytes.len() / SEGMENT).contains(&pieces), "{pieces} of {} bytes", bytes.len());
-    upload.finish(form, &Path::from("to")).await.unwrap();
+    upload.finish(&turns(8), form, &Path::from("to")).await.unwrap();
     assert!(numbers(&store).await == expected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_vector_is_unpacked_when_its_turn_comes() {
-    static TURNS: Semaphore = Semaphore::const_new(0);
+    let turns = turns(1);
     let (store, (expected, bytes, form)) = (store(), vector());
     let mut upload = attempt(&store, &bytes, 0, NOW).await.unwrap();
     upload.write(&bytes).await.unwrap();
     let to = Path::from("to");
-    let mut finishing = std::pin::pin!(upload.finish_in(&TURNS, form, &to));
+    let taken = turns.acquire(WorkOwner::System).await.unwrap();
+    let mut finishing = std::pin::pin!(upload.finish(&turns, form, &to));
     // This clock goes on only while nothing else is done.
     assert!(tokio::time::timeout(LONGEST_HELD, finishing.as_mut()).await.is_err(), "all turns are taken");
-    TURNS.add_permits(1);
+    drop(taken);
     finishing.await.unwrap();
-    assert_eq!(TURNS.available_permits(), 1, "the next one's");
+    drop(turns.acquire(WorkOwner::System).await.unwrap());
     assert!(numbers(&store).await == expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn vector_without_a_turn_is_kept() {
+    let turns = turns(1);
+    let (store, (expected, bytes, form)) = (store(), vector());
+    let mut upload = attempt(&store, &bytes, 0, NOW).await.unwrap();
+    upload.write(&bytes).await.unwrap();
+    let taken = turns.acquire(WorkOwner::System).await.unwrap();
+    let late = upload.finish(&turns, form, &Path::from("to")).await;
+    assert!(matches!(late, Err(ObjectError::Turn(_))), "{late:?}");
+    assert_eq!(received(&store, &bytes, NOW).await, bytes.len() as u64);
+    drop(taken);
+    let again = attempt(&store, &bytes, bytes.len() as u64, NOW).await.unwrap();
+    again.finish(&turns, form, &Path::from("to")).await.unwrap();
+    assert!(numbers(&store).await == expected);
+}
+
+#[tokio::test]
+async fn organization_has_its_share_of_the_room() {
+    static MUCH: Semaphore = Semaphore::const_new(1 << 20);
+    let (store, bytes) = (store(), vec![7; MOST_HELD]);
+    let begin = async || {
+        let mut upload = attempt_in(&MUCH, &store, &bytes, 0, NOW).await.unwrap();
+        upload.write(&bytes[..SEGMENT]).await.unwrap();
+        upload
+    };
+    let of = |number| WorkOwner::Organization(OrganizationId(Uuid::from_u128(number)));
+    let mut greedy = Vec::new();
+    for _ in 0..ROOM_OF_ORGANIZATION / MOST_HELD {
+        greedy.push(of(1).scope(begin()).await);
+    }
+    assert!(greedy.iter().all(|upload| upload.room.is_some()));
+    let mut beyond = of(1).scope(begin()).await;
+    assert!(beyond.room.is_none(), "it is stored in pieces");
+    assert!(of(2).scope(begin()).await.room.is_some(), "another organization has its own");
+    greedy.pop();
+    beyond.write(&bytes[SEGMENT..2 * SEGMENT]).await.unwrap();
+    assert!(beyond.room.is_some(), "what ends makes room");
 }
 
 #[tokio::test]
@@ -284,12 +345,15 @@ async fn what_is_not_as_announced_leaves_no_vector_and_is_not_gone_on_from() {
     let place = Place::new(folder(), &announced);
     let mut upload = Upload::go_on(&store, place, bytes.len() as u64, 0, NOW).await.unwrap().unwrap();
     upload.write(&bytes).await.unwrap();
-    assert!(matches!(upload.finish(form, &Path::from("to")).await, Err(ObjectError::Digest)));
+    assert!(matches!(upload.finish(&turns(8), form, &Path::from("to")).await, Err(ObjectError::Digest)));
     assert_eq!(objects(&store).await, 0, "neither the vector nor its segments");
 
     let mut short = attempt(&store, &bytes, 0, NOW).await.unwrap();
     short.write(&bytes[..100]).await.unwrap();
-    assert!(matches!(short.finish(form, &Path::from("to")).await, Err(ObjectError::Size { received: 100, .. })));
+    assert!(matches!(
+        short.finish(&turns(8), form, &Path::from("to")).await,
+        Err(ObjectError::Size { received: 100, .. })
+    ));
     assert_eq!(received(&store, &bytes, NOW).await, 100, "a cut connection may look like an end");
 
     let mut long = attempt(&store, &bytes[..50], 0, NOW).await.unwrap();
@@ -303,7 +367,7 @@ async fn a_bomb_is_refused_and_forgotten() {
     let form = Form::new(Precision::F32, bytes.len() as u64 / 4 + 1).unwrap();
     let mut upload = attempt(&store, &bytes, 0, NOW).await.unwrap();
     upload.write(&bytes).await.unwrap();
-    let refused = upload.finish(form, &Path::from("to")).await;
+    let refused = upload.finish(&turns(8), form, &Path::from("to")).await;
     assert!(matches!(refused, Err(ObjectError::Vector(VectorError::TooLong { .. }))), "{refused:?}");
     assert_eq!(objects(&store).await, 0);
 }
@@ -314,7 +378,7 @@ async fn a_number_that_is_not_finite_is_named_and_nothing_is_stored() {
     let bytes: Vec<u8> = [1.0, 2.0, f32::NAN].iter().flat_map(|number: &f32| number.to_le_bytes()).collect();
     let mut upload = attempt(&store, &bytes, 0, NOW).await.unwrap();
     upload.write(&bytes).await.unwrap();
-    let refused = upload.finish(Form::new(Precision::F32, 3).unwrap(), &Path::from("to")).await;
+    let refused = upload.finish(&turns(8), Form::new(Precision::F32, 3).unwrap(), &Path::from("to")).await;
     assert!(matches!(refused, Err(ObjectError::Vector(VectorError::NotFinite { index: 2 }))));
     assert_eq!(objects(&store).await, 0);
 }

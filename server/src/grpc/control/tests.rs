@@ -12,8 +12,8 @@ use undertone_api::problem::{Code, Problem};
 use undertone_proto::v1::control_client::ControlClient;
 use undertone_proto::{document, problem_of, v1};
 
-use super::watch::MOST;
 use crate::ctx::Ctx;
+use crate::ctx::MOST_STREAMS;
 use crate::rest::member_of;
 use crate::service::world::World;
 use crate::testing::{Person, TestApp, on_both};
@@ -185,7 +185,7 @@ on_both! {
         let (world, researcher, mut client) = scene(app).await;
         let job = client.propose_job(by(&researcher, proposal(&world, 1))).await.unwrap().into_inner().id;
         let mut watches = Vec::new();
-        for _ in 0..MOST {
+        for _ in 0..MOST_STREAMS {
             let mut watch = client.watch_job(by(&researcher, v1::WatchJobRequest { job: job.clone() })).await.unwrap().into_inner();
             watch.next().await.unwrap().unwrap();
             watches.push(watch);

@@ -1,16 +1,20 @@
-//! How long a connection may be silent, by a clock that moves by itself when nobody has anything to do.
+//! How long a connection may be silent while a call is under way, by a clock that moves by itself when no task has anything to do.
 
 use std::time::Duration;
 
+use axum::Router;
+use axum::routing::any;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::time::Instant;
-use tokio_stream::StreamExt as _;
 
-use crate::grpc::{KEEPALIVE, attentive};
+use crate::config::ConnectionConfig;
+use crate::connections::{ConnectionLimits, KEEPALIVE, serve_stream};
 
-/// The kind of a frame that asks whether one lives (RFC 9113, 6.7), and the flag of its answer.
+/// The kind of a frame that asks whether the other end lives (RFC 9113, 6.7), and the flag of its answer.
 const PING: u8 = 6;
 const ACK: u8 = 1;
+/// A request of stream 1 without a body: `POST http:/`, from the static table of HPACK (RFC 7541, appendix A).
+const REQUEST: [u8; 12] = [0, 0, 3, 1, 0x5, 0, 0, 0, 1, 0x83, 0x86, 0x84];
 
 /// The next frame's kind and payload; none when the connection was closed.
 async fn frame(connection: &mut DuplexStream) -> Option<(u8, Vec<u8>)> {
@@ -24,12 +28,13 @@ async fn frame(connection: &mut DuplexStream) -> Option<(u8, Vec<u8>)> {
 /// When a connection is first asked, and when it is closed, if it answers once after `answers`, or never.
 async fn life(answers: Option<Duration>) -> (Duration, Duration) {
     let (mut connection, served) = tokio::io::duplex(1 << 16);
-    let (_, health) = tonic_health::server::health_reporter();
-    let only = tokio_stream::once(Ok::<_, std::io::Error>(served)).chain(tokio_stream::pending());
-    let server = tokio::spawn(attentive().add_service(health).serve_with_incoming(only));
+    let limits = ConnectionLimits::new(ConnectionConfig::default(), false, true);
+    let router = Router::new().fallback(any(std::future::pending::<()>));
+    let server = tokio::spawn(serve_stream(router, limits, served));
     let began = Instant::now();
     // The preface of a client, and settings that change none (RFC 9113, 3.4).
     connection.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    connection.write_all(&REQUEST).await.unwrap();
     let mut asked = None;
     while let Some((kind, payload)) = frame(&mut connection).await {
         if kind != PING || asked.is_some() {

@@ -43,7 +43,7 @@ async fn knock(client: &mut Client, name: &str) -> Option<Status> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_calls_too_often_is_told_when_to_come_again_and_others_are_answered() {
-    let rates = RateConfig { by_caller: 2 * HOLDS, by_address: 2 * HOLDS, by_worker: HOLDS };
+    let rates = RateConfig { by_caller: 2 * HOLDS, by_address: 2 * HOLDS, by_worker: HOLDS, ..RateConfig::default() };
     let app = TestApp::sqlite_with(|config| config.rates = rates).await;
     let world = World::new(&app.ctx, 2, 50.0).await;
     let channel = connect(&app.ctx).await;

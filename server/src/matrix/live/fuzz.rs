@@ -79,9 +79,10 @@ fn no_body_makes_the_server_fail() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let (app, requests) = runtime.block_on(async {
-        let app =
-            TestApp::sqlite_with(|config| config.rates = RateConfig { by_caller: 0, by_address: 0, by_worker: 0 })
-                .await;
+        let app = TestApp::sqlite_with(|config| {
+            config.rates = RateConfig { by_caller: 0, by_address: 0, by_worker: 0, by_organization: 0 }
+        })
+        .await;
         (app, Requests::new())
     });
     let (seeds, callers, scene) = runtime.block_on(async {

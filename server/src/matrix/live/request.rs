@@ -115,6 +115,10 @@ fn by_hand(row: &Row, scene: &Scene) -> Option<Value> {
         ("POST /invitations", Some("member")) => {
             json!({ "purpose": "member", "organization": scene.organization, "roles": ["researcher"], "label": "x" })
         }
+        ("POST /invitations", Some("operator")) => json!({ "purpose": "operator", "label": "x" }),
+        ("POST /me/passkeys/challenge", word) => json!({ "purpose": word }),
+        // Without a reason it is refused after the policy was asked: the others still need the organization.
+        ("POST /consortia/{id}/organizations/{organization}/retirement", _) => json!({ "reason": "" }),
         ("PUT /datasets/{id}/budgets", _) => json!({ "unit": "speaker", "epsilon": 8.0, "delta": 1e-6 }),
         ("POST /plans", _) => value(&NewPlan { consortium: scene.consortium, job: scene.new_job.clone() }),
         ("POST /consortia/{id}/jobs", _) => value(&scene.new_job),
@@ -140,7 +144,11 @@ fn filled(path: &str, scene: &Scene) -> String {
                 "drafts" => scene.draft.to_string(),
                 // Not `{token}`: who bears a link is asked nothing.
                 "invitations" if part == "{invitation}" => {
-                    let link = if path.starts_with("/consortia/") { scene.link_over } else { scene.link_into };
+                    let link = match path.split('/').nth(1) {
+                        Some("consortia") => scene.link_over,
+                        Some("operators") => scene.link_operator,
+                        _ => scene.link_into,
+                    };
                     link.to_string()
                 }
                 _ => Uuid::nil().to_string(),

@@ -34,6 +34,8 @@ pub(super) struct Scene {
     pub(super) link_over: InvitationId,
     /// A link into the organization.
     pub(super) link_into: InvitationId,
+    /// A link for an operator.
+    pub(super) link_operator: InvitationId,
     pub(super) new_job: NewJob,
     pub(super) report: ReportFile,
     pub(super) callers: Vec<Caller>,
@@ -68,6 +70,7 @@ impl Scene {
         };
         let link_over = link(Purpose::Organization { consortium }).await;
         let link_into = link(Purpose::Member { organization, roles: vec![Role::Researcher] }).await;
+        let link_operator = link(Purpose::Operator).await;
         Self {
             consortium,
             organization,
@@ -79,6 +82,7 @@ impl Scene {
             draft,
             link_over,
             link_into,
+            link_operator,
             new_job,
             report: report::get(ctx, &own.steward, id).await.expect("every job has one"),
             callers,

@@ -5,6 +5,7 @@ use undertone_api::organization::Purpose;
 use url::Url;
 
 use super::own_address;
+use crate::config::ProviderConfig;
 use crate::ctx::Clock;
 use crate::testing::provider::{HOME, RealProvider};
 use crate::testing::{PASSWORD, TestApp};
@@ -46,6 +47,19 @@ async fn begin(app: &TestApp, query: &str) -> (String, String) {
     (location(&started), jar(&started))
 }
 
+/// Links the provider's identity `login` to the account of a member who is signed in with `session`'s cookies.
+async fn link(app: &TestApp, real: &RealProvider, session: &str, login: &str) -> TestResponse {
+    let started = app.server.get("/oidc/start?link=true").add_header(header::COOKIE, session).await;
+    let back = real.sign_in(&location(&started), login).await;
+    come_back(app, &back, &format!("{session}; {}", jar(&started))).await
+}
+
+/// Signs in with e-mail and password, as the sign-in page does, and returns the session's cookies.
+async fn sign_in(app: &TestApp) -> String {
+    let form = [("email", "operator@example.org"), ("password", PASSWORD)];
+    jar(&app.server.post("/ui/sign-in").form(&form).await)
+}
+
 async fn come_back(app: &TestApp, back: &Url, cookie: &str) -> TestResponse {
     let address = format!("{}?{}", back.path(), back.query().unwrap_or_default());
     app.server.get(&address).add_header(header::COOKIE, cookie).await
@@ -55,6 +69,8 @@ async fn come_back(app: &TestApp, back: &Url, cookie: &str) -> TestResponse {
 async fn a_member_signs_in_at_the_provider_and_goes_on() {
     let Some((app, real)) = beside().await else { return };
     app.operator().await;
+    let session = sign_in(&app).await;
+    assert_eq!(location(&link(&app, &real, &session, "operator").await), "/settings/keys");
     let (address, cookie) = begin(&app, "to=%2Fc%2F1%3Fx%3D2").await;
     assert!(!cookie.contains("state") && !address.contains(&cookie), "what was begun is sealed");
     let back = real.sign_in(&address, "operator").await;
@@ -72,6 +88,7 @@ async fn a_member_signs_in_at_the_provider_and_goes_on() {
 async fn what_was_begun_can_be_finished_by_its_browser_once() {
     let Some((app, real)) = beside().await else { return };
     app.operator().await;
+    link(&app, &real, &sign_in(&app).await, "operator").await;
     let (address, cookie) = begin(&app, "").await;
     let back = real.sign_in(&address, "operator").await;
     // Another browser, which began nothing, something else, or long ago.
@@ -102,16 +119,43 @@ async fn who_is_not_known_or_not_verified_is_led_back_with_a_word() {
         let came = come_back(&app, &back, &cookie).await;
         assert_eq!((location(&came), jar(&came)), (format!("/sign-in?provider={word}"), String::new()));
     }
-    // Two identities with one e-mail.
-    for (login, leads) in [("operator+one", "/"), ("operator+two", "/sign-in?provider=taken")] {
+    // The e-mail of an account opens it only to an identity that its member has linked.
+    for login in ["operator+one", "operator+two"] {
         let (address, cookie) = begin(&app, "").await;
         let back = real.sign_in(&address, login).await;
-        assert_eq!(location(&come_back(&app, &back, &cookie).await), leads);
+        assert_eq!(location(&come_back(&app, &back, &cookie).await), "/sign-in?provider=account");
     }
     // Who says no there brings no code.
     let (_, cookie) = begin(&app, "").await;
     let declined = Url::parse(&format!("{HOME}/oidc/callback?error=access_denied&state=x")).expect("an address");
     assert_eq!(location(&come_back(&app, &declined, &cookie).await), "/sign-in?provider=declined");
+    app.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn identity_is_linked_by_the_session_that_began() {
+    let Some((app, real)) = beside().await else { return };
+    app.operator().await;
+    // A visitor, and a page of another site.
+    let visitor = app.server.get("/oidc/start?link=true").await;
+    assert_eq!(location(&visitor), "/sign-in?provider=signed-out");
+    let session = sign_in(&app).await;
+    let forged = app.server.get("/oidc/start?link=true").add_header(header::COOKIE, &session);
+    let forged = forged.add_header("sec-fetch-site", "cross-site").await;
+    assert_eq!(location(&forged), "/sign-in?provider=signed-out");
+    // Another session of the same member finishes nothing.
+    let started = app.server.get("/oidc/start?link=true").add_header(header::COOKIE, &session).await;
+    let back = real.sign_in(&location(&started), "operator").await;
+    let other = format!("{}; {}", sign_in(&app).await, jar(&started));
+    assert_eq!(location(&come_back(&app, &back, &other).await), "/sign-in?provider=signed-out");
+    // The same session does; a second identity is refused on the page from which the member began.
+    assert_eq!(location(&link(&app, &real, &session, "operator").await), "/settings/keys");
+    assert_eq!(location(&link(&app, &real, &session, "ada").await), "/settings/keys?provider=taken");
+    // An answer that sets a cookie of its own still brings the renewed session.
+    app.clock.advance(time::Duration::minutes(16));
+    let late = app.server.get("/oidc/start?link=true").add_header(header::COOKIE, &session).await;
+    let cookies = jar(&late);
+    assert!(cookies.contains("undertone-provider=") && cookies.contains("undertone-access="), "{cookies}");
     app.close().await;
 }
 
@@ -153,4 +197,38 @@ fn nobody_is_led_to_another_site() {
     {
         assert_eq!(own_address(elsewhere), "/", "{elsewhere}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_provider_has_its_own_way_there_and_back() {
+    // Nothing listens there once the listener is gone.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    drop(listener);
+    let app = TestApp::sqlite_with(|config| {
+        config.providers = vec![ProviderConfig {
+            id: "university".to_owned(),
+            issuer: format!("http://{address}"),
+            client_id: "undertone".to_owned(),
+            client_secret_file: None,
+            name: "University".to_owned(),
+            scopes: "openid email".to_owned(),
+            allow_signup: false,
+            domains: String::new(),
+        }];
+    })
+    .await;
+    for query in ["", "?provider=university"] {
+        let started = app.server.get(&format!("/oidc/start{query}")).await;
+        assert_eq!(location(&started), "/sign-in?provider=unavailable", "{query}: it is asked, and does not answer");
+    }
+    app.server.get("/oidc/start?provider=other").await.assert_status(StatusCode::NOT_FOUND);
+    let back = app.server.get("/oidc/callback/university?code=c&state=s").await;
+    assert_eq!(location(&back), "/sign-in?provider=attempt", "nothing was begun");
+    for other in ["/oidc/callback/other?code=c&state=s", "/oidc/callback?code=c&state=s"] {
+        app.server.get(other).await.assert_status(StatusCode::NOT_FOUND);
+    }
+    let page = app.server.get("/sign-in").await.text();
+    assert!(page.contains("Sign in with University") && page.contains("provider=university"), "{page}");
+    app.close().await;
 }

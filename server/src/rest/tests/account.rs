@@ -108,8 +108,11 @@ on_both! {
         problem(&with(app.server.get(&over)).await, Code::Forbidden);
         let operator = founded.operator.bearer();
         let add = json!({ "email": "northadmin@example.org", "roles": ["auditor"] });
-        let added = app.server.post(&over).add_header(header::AUTHORIZATION, &operator).json(&add).await;
-        added.assert_status(StatusCode::CREATED);
+        let post = |address: &str| app.server.post(address).add_header(header::AUTHORIZATION, &operator);
+        problem(&post(&over).json(&add).await, Code::WrongState);
+        let confirmed = post(&format!("/api/v1/organizations/{north}/members/{own}/address-confirmation")).await;
+        confirmed.assert_status(StatusCode::NO_CONTENT);
+        post(&over).json(&add).await.assert_status(StatusCode::CREATED);
         let listed: Value = app.server.get(&over).add_header(header::AUTHORIZATION, &operator).await.json();
         assert_eq!(listed["items"].as_array().map(Vec::len), Some(2));
         let taken = app.server.put(&format!("{over}/{own}")).add_header(header::AUTHORIZATION, &operator);

@@ -193,4 +193,27 @@ on_both! {
         }
         assert!(list(&app.ctx, &actor).await.expect("listed").is_empty());
     }
+
+    /// A leaked key must not become an identity that outlives it.
+    async fn key_of_any_scope_makes_no_lasting_identity(app: &TestApp) {
+        let founded = app.founded().await;
+        let (organization, admin) = &founded.north;
+        for scope in KeyScope::ALL {
+            let new = NewApiKey { name: scope.word().to_owned(), scopes: vec![*scope], days: 1 };
+            let made = create(&app.ctx, &admin.actor(app).await, &new).await.expect("made");
+            let by = authenticate(&app.ctx, &made.secret.expect("shown once")).await.expect("holds");
+            let worker = undertone_api::worker::NewEnrolment { name: "x".to_owned() };
+            let enrolled = crate::service::worker::invite(&app.ctx, &by, *organization, &worker).await.map(drop);
+            assert_eq!(enrolled.expect_err("no key enrols").code(), Code::Forbidden, "{scope:?}");
+            let key = create(&app.ctx, &by, &new).await.map(drop);
+            assert_eq!(key.expect_err("no key makes keys").code(), Code::Forbidden, "{scope:?}");
+            let purpose = undertone_api::organization::Purpose::Member {
+                organization: *organization,
+                roles: vec![undertone_api::member::Role::OrganizationAdmin],
+            };
+            let link = undertone_api::organization::NewInvitation { purpose, label: "x".to_owned() };
+            let invited = crate::service::invitation::create(&app.ctx, &by, &link).await.map(drop);
+            assert_eq!(invited.expect_err("no key invites").code(), Code::Forbidden, "{scope:?}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ use super::consent;
 use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::fairness::WorkOwner;
 use crate::service::code::from_json;
 use crate::service::job::{readable, state};
 use crate::service::{dataset, plan};
@@ -37,7 +38,7 @@ pub async fn review(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId) ->
     let (state, spec): (State, &Spec) = (state::of(&row)?, &manifest.spec);
     let cost = match &said.charge {
         // Later it is reserved, and what is left has the reservation in it already.
-        Some(_) if state == State::Proposed => plan::party(ctx, spec, &known, own).await?,
+        Some(_) if state == State::Proposed => plan::party(ctx, WorkOwner::from(actor), spec, &known, own).await?,
         _ => None,
     };
     let epsilon = cost.as_ref().and_then(|cost| cost.epsilon);

@@ -46,6 +46,8 @@ async fn appointed(app: &TestApp, site: &Site) {
         password_hash: String::new(),
         operator: false,
         created_at: app.ctx.now(),
+        retired_at: None,
+        address_confirmed_at: None,
     };
     let row = role::Model {
         member_id: id.0,

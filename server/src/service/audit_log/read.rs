@@ -270,6 +270,14 @@ async fn shown(connection: &impl ConnectionTrait, rows: Vec<audit_log::Model>) -
     rows.into_iter().map(|row| entry(row, &names)).collect()
 }
 
+/// Returns the text of an entry that is hashed.
+///
+/// # Errors
+/// When the row is none that this version knows.
+pub(crate) fn content_of(row: audit_log::Model) -> Result<String, Error> {
+    Ok(entry(row, &HashMap::new())?.content())
+}
+
 fn entry(row: audit_log::Model, names: &HashMap<Uuid, String>) -> Result<AuditEntry, Error> {
     let place = Where::of(&row.place, row.place_id)
         .ok_or_else(|| Error::internal("reading the audit log", "a place that is none"))?;

@@ -1,3 +1,6 @@
+mod leaving;
+mod sealed;
+
 use std::collections::BTreeSet;
 
 use futures::TryStreamExt as _;

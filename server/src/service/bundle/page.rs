@@ -8,10 +8,13 @@ use undertone_api::log::{Frontier, Leaf, from_hex, leaf_hash};
 use undertone_api::signed::{Countersignature, Head, Receipt, Signed};
 use uuid::Uuid;
 
+use super::audit::AuditPage;
 use super::{Reach, Sink};
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::{account, budget, countersignature, ledger_entry, log_head, log_leaf, receipt};
+use crate::service::entity::{
+    account, budget, countersignature, key_event, ledger_entry, log_head, log_leaf, receipt, restoration,
+};
 use crate::service::log::leaf;
 
 /// The records behind some rows of the log.
@@ -22,6 +25,9 @@ pub(super) struct Page {
     receipts: HashMap<String, receipt::Model>,
     countersignatures: HashMap<i64, countersignature::Model>,
     heads: HashMap<i64, log_head::Model>,
+    restorations: HashMap<i64, restoration::Model>,
+    audit: AuditPage,
+    keys: HashMap<i64, key_event::Model>,
 }
 
 impl Page {
@@ -48,12 +54,19 @@ impl Page {
         let positions = countersignature::Column::Position.between(first, last);
         let countersignatures = countersignature::Entity::find().filter(positions);
         let heads = log_head::Entity::find().filter(log_head::Column::Size.between(first + 1, last + 1));
+        let restorations = restoration::Column::Position.between(first, last);
+        let restorations = restoration::Entity::find().filter(restorations);
+        let audit = AuditPage::read(tx, first, last).await?;
+        let keys = key_event::Entity::find().filter(key_event::Column::Position.between(first, last));
         Ok(Self {
+            keys: keys.all(tx).await?.into_iter().map(|row| (row.position, row)).collect(),
+            audit,
             accounts: accounts.all(tx).await?.into_iter().map(|row| (row.id, row)).collect(),
             limits: limits.all(tx).await?.into_iter().map(|row| (row.id, row)).collect(),
             receipts: receipts.all(tx).await?.into_iter().map(|row| (row.digest.clone(), row)).collect(),
             countersignatures: countersignatures.all(tx).await?.into_iter().map(|row| (row.position, row)).collect(),
             heads: heads.all(tx).await?.into_iter().map(|row| (row.size, row)).collect(),
+            restorations: restorations.all(tx).await?.into_iter().map(|row| (row.position, row)).collect(),
             entries: entries.into_iter().map(|row| ((row.account_id, row.sequence), row)).collect(),
         })
     }
@@ -94,12 +107,18 @@ impl Page {
         }
         let content = content.filter(|content| leaf_hash(content.as_bytes()) == hash);
         let organization = self.accounts.get(&row.account_id).map(|account| account.organization_id);
-        let disclosed =
-            organization.map_or(reach.organizations.is_none(), |organization| reach.discloses(organization));
+        let organization = organization.or(self.keys.get(&row.position).map(|event| event.organization_id));
+        // A statement of a restoration concerns everybody.
+        let disclosed = matches!(leaf, Some(Leaf::Restoration(_)))
+            || organization.map_or(reach.organizations.is_none(), |organization| reach.discloses(organization));
         let mut lines = Vec::with_capacity(3);
         match content.filter(|_| disclosed) {
             Some(content) => {
                 lines.push(Line::Leaf { position, content });
+                lines.extend(self.restorations.get(&row.position).map(|row| Line::Restoration {
+                    statement: Signed { payload: row.payload.clone(), signature: row.signature.clone() },
+                }));
+                lines.extend(self.audit.line(row.position));
                 if let Some(Leaf::Entry(entry)) = &leaf {
                     lines.extend(entry.receipt.as_ref().and_then(|digest| self.receipt(row.position, digest, sink)));
                 }
@@ -123,6 +142,15 @@ impl Page {
                 (name, self.limits.get(&budget).map(leaf::of_limit))
             }
             ("account", ..) => (format!("account {account}"), self.accounts.get(&account).map(leaf::of_account)),
+            ("restoration", ..) => {
+                let statement = self.restorations.get(&row.position).map(leaf::of_restoration);
+                ("the statement of a restoration".to_owned(), statement)
+            }
+            ("worker_key", ..) => {
+                let event = self.keys.get(&row.position).and_then(leaf::of_key_event);
+                ("an event of a worker's key".to_owned(), event)
+            }
+            ("audit", ..) => self.audit.leaf(row.position),
             _ => (format!("a record of kind `{}`", row.kind), None),
         }
     }

@@ -20,7 +20,7 @@ struct Question {
     what: &'static str,
 }
 
-const QUESTIONS: [Question; 7] = [
+const QUESTIONS: [Question; 8] = [
     Question {
         sql: "SELECT e.account_id, e.sequence FROM ledger_entry e WHERE NOT EXISTS (SELECT 1 FROM log_leaf l \
               WHERE l.account_id = e.account_id AND l.sequence = e.sequence) ORDER BY e.account_id, e.sequence",
@@ -76,6 +76,16 @@ const QUESTIONS: [Question; 7] = [
         numbers: &[],
         name: "participant: job, dataset",
         what: "its count of releases is not what was paid",
+    },
+    Question {
+        sql: "SELECT a.place_id, a.number FROM audit_log a WHERE NOT EXISTS (SELECT 1 FROM audit_seal s \
+              WHERE s.place = a.place AND s.place_id = a.place_id AND s.number = a.number) AND NOT EXISTS \
+              (SELECT 1 FROM audit_pending p WHERE p.place = a.place AND p.place_id = a.place_id \
+              AND p.number = a.number) ORDER BY a.place_id, a.number",
+        ids: &["place_id"],
+        numbers: &["number"],
+        name: "audit entry: place, number",
+        what: "it is not in the log",
     },
 ];
 

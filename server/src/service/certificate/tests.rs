@@ -21,7 +21,7 @@ use crate::service::finish::{Outcome, finish};
 use crate::service::lease;
 use crate::service::model;
 use crate::service::offer::{self, Asking};
-use crate::service::world::World;
+use crate::service::world::{CLIP, World};
 use crate::testing::on_both;
 
 /// What the model holds.
@@ -124,7 +124,7 @@ on_both! {
         assert_eq!((tight.method, tight.valid_for), (Method::PrivacyLossDistribution, ValidFor::ThisJobAlone));
         assert!(0.0 < tight.epsilon.unwrap() && tight.epsilon < renyi.epsilon, "{tight:?} {renyi:?}");
         assert_eq!(renyi.epsilon, job.participants[1].epsilon_spent, "the job's page says the same");
-        assert_eq!((charged.mechanism.clip, charged.mechanism.sensitivity, charged.mechanism.noise), (Some(1.0), Some(1.0), Some(1.0)));
+        assert_eq!((charged.mechanism.clip, charged.mechanism.sensitivity, charged.mechanism.noise), (Some(CLIP), Some(CLIP), Some(CLIP)));
         assert_eq!((charged.releases.committed, charged.releases.counted, charged.receipts.count), (3, 3, 3));
         let account = world.account(1).await;
         assert_eq!((charged.account.spent.to_bits(), charged.account.limit), (account.spent.to_bits(), Some(50.0)));

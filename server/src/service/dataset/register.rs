@@ -1,14 +1,15 @@
 //! What a site tells of its datasets when its worker connects.
 
 use sea_orm::{
-    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _,
+    PaginatorTrait as _, QueryFilter as _,
 };
 use serde_json::json;
 use undertone_api::dataset::{Content, Dataset, Registration, SizeClass, Visibility};
 use undertone_api::id::{DatasetId, WorkerId};
 use undertone_api::job::State;
 use undertone_api::member::check_name;
-use undertone_api::problem::Violation;
+use undertone_api::problem::{Code, Violation};
 use undertone_api::signed::MOST_APPROVAL_KEYS;
 use undertone_privacy::PrivacyUnit;
 
@@ -24,17 +25,19 @@ use crate::service::entity::{dataset, job, participant, worker};
 /// Most coefficients in a frame, and most classes.
 const WIDEST: u32 = 1_000_000;
 
+/// Most datasets of one worker: none is ever removed.
+pub(crate) const MOST_DATASETS: u64 = 1_000;
+
 /// Registers a dataset that `worker` holds, or takes the new facts of one that is known by its name. The caller is the
 /// worker itself, proven by its key: no member's role is asked. Several datasets of an organization may have one lineage, at one worker or
 /// at several: they share its accounts. Which do is the sites' to find out; the server learns the lineage's id alone.
 ///
 /// # Errors
-/// `validation_failed` with every violation; `wrong_state` when the lineage of a name would change, or while data that was
+/// `validation_failed` with every violation; `too_large` when the worker has `MOST_DATASETS`; `wrong_state` when the lineage of a name would change, or while data that was
 /// not public would become so.
 pub async fn register(ctx: &Ctx, worker: WorkerId, told: &Registration) -> Result<Dataset, Error> {
-    let violations = violations(told);
-    if !violations.is_empty() {
-        return Err(Error::validation(violations));
+    if let Some(known) = registered(ctx, worker, told).await? {
+        return Ok(known);
     }
     let row = ctx
         .db
@@ -47,6 +50,15 @@ pub async fn register(ctx: &Ctx, worker: WorkerId, told: &Registration) -> Resul
                 .one(tx)
                 .await?;
             let Some(known) = known else {
+                let held = dataset::Entity::find().filter(dataset::Column::WorkerId.eq(worker.id)).count(tx).await?;
+                if held >= MOST_DATASETS {
+                    return Err(Error::problem(
+                        Code::TooLarge,
+                        format!(
+                            "a worker has at most {MOST_DATASETS} datasets: prepare these under a name that is known"
+                        ),
+                    ));
+                }
                 let row = row(ctx, &worker, ctx.id(), ctx.now(), told)?;
                 let act = Act {
                     by: By::Worker(worker.id.into()),
@@ -77,6 +89,30 @@ pub async fn register(ctx: &Ctx, worker: WorkerId, told: &Registration) -> Resul
     ctx.wake().ring();
     tracing::info!(dataset.id = %row.id, worker.id = %worker, "a dataset was registered");
     shown(ctx.db.read(), vec![row]).await?.pop().ok_or_else(|| Error::not_found("dataset"))
+}
+
+/// Returns a worker's dataset that is registered with exactly these facts already: there is nothing to write then.
+///
+/// # Errors
+/// `validation_failed` with every violation.
+pub async fn registered(ctx: &Ctx, worker: WorkerId, told: &Registration) -> Result<Option<Dataset>, Error> {
+    let violations = violations(told);
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
+    let connection = ctx.db.read();
+    let Some(worker) = worker::Entity::find_by_id(worker.0).one(connection).await? else { return Ok(None) };
+    let known = dataset::Entity::find()
+        .filter(dataset::Column::WorkerId.eq(worker.id))
+        .filter(dataset::Column::Name.eq(told.name.trim()))
+        .one(connection)
+        .await?;
+    let Some(known) = known else { return Ok(None) };
+    let row = row(ctx, &worker, known.id.into(), known.created_at, told)?;
+    if (dataset::Model { updated_at: known.updated_at, ..row }) != known {
+        return Ok(None);
+    }
+    Ok(shown(connection, vec![known]).await?.pop())
 }
 
 /// Whether the new facts may stand for the old ones.

@@ -5,7 +5,7 @@ use undertone_api::problem::Code;
 use undertone_privacy::PrivacyUnit;
 use uuid::Uuid;
 
-use super::{get, list, register};
+use super::{MOST_DATASETS, get, list, register};
 use crate::service::worker;
 use crate::testing::{Person, TestApp, on_both};
 
@@ -40,6 +40,8 @@ async fn worker_of(app: &TestApp, organization: OrganizationId, admin: &Person, 
         kinds: "[]".to_owned(),
         created_at: app.ctx.now(),
         last_seen_at: None,
+        retired_at: None,
+        replaces: None,
     };
     use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
     let row = app.ctx.db.write("worker", async |tx| Ok(row.clone().into_active_model().insert(tx).await?)).await;
@@ -47,6 +49,34 @@ async fn worker_of(app: &TestApp, organization: OrganizationId, admin: &Person, 
 }
 
 on_both! {
+    async fn worker_has_a_thousand_datasets_and_no_more(app: &TestApp) {
+        use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
+
+        use crate::service::entity::dataset;
+
+        let founded = app.founded().await;
+        let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
+        let first = register(&app.ctx, site, &registration()).await.expect("registered");
+        let row = dataset::Entity::find_by_id(first.id.0).one(app.ctx.db.read()).await.expect("read").expect("one row");
+        let rows = (1..MOST_DATASETS - 1).map(|number| {
+            let id = Uuid::from_u128(u128::from(number));
+            dataset::Model { id, name: format!("calls-{number}"), ..row.clone() }.into_active_model().reset_all()
+        });
+        let rows: Vec<_> = rows.collect();
+        let insert = async |tx: &crate::db::Tx| {
+            for some in rows.chunks(100) {
+                dataset::Entity::insert_many(some.to_vec()).exec_without_returning(tx).await?;
+            }
+            Ok(())
+        };
+        app.ctx.db.write("datasets", insert).await.expect("inserted");
+        let named = |name: &str| Registration { name: name.to_owned(), ..registration() };
+        register(&app.ctx, site, &named("last")).await.expect("the thousandth");
+        let refused = register(&app.ctx, site, &named("one more")).await.expect_err("one more than a thousand");
+        assert_eq!(refused.code(), Code::TooLarge);
+        register(&app.ctx, site, &registration()).await.expect("a known name is told again");
+    }
+
     async fn a_dataset_that_is_told_again_keeps_its_id_and_takes_the_new_facts(app: &TestApp) {
         let founded = app.founded().await;
         let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
@@ -55,6 +85,25 @@ on_both! {
         let second = register(&app.ctx, site, &second).await.expect("registered");
         assert_eq!((second.id, second.records), (first.id, SizeClass(1000)));
         assert_eq!(second.organization_name, "North");
+    }
+
+    async fn register_with_equal_facts_writes_nothing(app: &TestApp) {
+        let founded = app.founded().await;
+        let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
+        let first = register(&app.ctx, site, &registration()).await.expect("registered");
+        let statements = || app.ctx.db.timings().statements("register dataset");
+        let written = statements();
+        assert!(written > 0);
+        for _ in 0..3 {
+            assert_eq!(register(&app.ctx, site, &registration()).await.expect("known"), first);
+        }
+        assert_eq!(statements(), written);
+        let other = Registration { records: SizeClass(1000), ..registration() };
+        register(&app.ctx, site, &other).await.expect("registered");
+        assert!(statements() > written, "other facts are written");
+        let other = worker_of(app, founded.north.0, &founded.north.1, 2).await;
+        let refused = register(&app.ctx, other, &registration()).await.expect_err("of another worker");
+        assert_eq!(refused.code(), Code::WrongState);
     }
 
     async fn what_data_are_of_decides_what_may_be_told_of_them_and_stays(app: &TestApp) {

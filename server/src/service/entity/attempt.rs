@@ -9,6 +9,8 @@ pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub key_hash: String,
     pub began_at: TimeDateTimeWithTimeZone,
+    /// When the window is over.
+    pub ends_at: TimeDateTimeWithTimeZone,
     pub count: i32,
 }
 

@@ -15,6 +15,8 @@ pub struct Model {
     pub created_at: TimeDateTimeWithTimeZone,
     pub expires_at: TimeDateTimeWithTimeZone,
     pub used_at: Option<TimeDateTimeWithTimeZone>,
+    /// The worker that the new one replaces.
+    pub replaces: Option<Uuid>,
 }
 
 /// Rows are joined by hand, by key.

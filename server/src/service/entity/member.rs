@@ -13,6 +13,10 @@ pub struct Model {
     pub password_hash: String,
     pub operator: bool,
     pub created_at: TimeDateTimeWithTimeZone,
+    /// Since when the account is retired; absent while it is not.
+    pub retired_at: Option<TimeDateTimeWithTimeZone>,
+    /// When an admin or a provider confirmed the e-mail address; absent while it is as the member typed it.
+    pub address_confirmed_at: Option<TimeDateTimeWithTimeZone>,
 }
 
 /// Rows are joined by hand, by key.

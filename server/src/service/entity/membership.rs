@@ -11,6 +11,8 @@ pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub organization_id: Uuid,
     pub joined_at: TimeDateTimeWithTimeZone,
+    /// Since when the organization is retired from the consortium; absent while it is not.
+    pub retired_at: Option<TimeDateTimeWithTimeZone>,
 }
 
 /// Rows are joined by hand, by key.

@@ -17,6 +17,8 @@ pub struct Model {
     pub ended_at: Option<TimeDateTimeWithTimeZone>,
     pub network: String,
     pub agent: String,
+    /// When the member last proved their identity; absent in sessions of before this was recorded.
+    pub proven_at: Option<TimeDateTimeWithTimeZone>,
 }
 
 /// Rows are joined by hand, by key.

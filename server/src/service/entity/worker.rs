@@ -16,6 +16,10 @@ pub struct Model {
     pub kinds: String,
     pub created_at: TimeDateTimeWithTimeZone,
     pub last_seen_at: Option<TimeDateTimeWithTimeZone>,
+    /// Since when it is retired; absent while it is not.
+    pub retired_at: Option<TimeDateTimeWithTimeZone>,
+    /// The retired worker whose datasets it took over.
+    pub replaces: Option<Uuid>,
 }
 
 /// Rows are joined by hand, by key.

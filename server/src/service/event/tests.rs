@@ -10,7 +10,7 @@ use undertone_api::job::State;
 use undertone_api::problem::Code;
 use uuid::Uuid;
 
-use super::{Events, watch};
+use super::{Events, listen, watch};
 use crate::auth::{Actor, Operation};
 use crate::config::Config;
 use crate::ctx::{MOST_STREAMS, Seen, Subject};
@@ -37,6 +37,8 @@ async fn signed_in(app: &TestApp, world: &World, site: usize) -> Actor {
                 password_hash: String::new(),
                 operator: false,
                 created_at: app.ctx.now(),
+                retired_at: None,
+                address_confirmed_at: None,
             };
             row.into_active_model().insert(tx).await?;
             let row = role::Model {
@@ -71,7 +73,7 @@ on_both! {
         let actor = signed_in(app, &world, 1).await;
         let proposed = world.propose(world.spec(2)).await.unwrap();
         let subject = Subject::Job(proposed.summary.id);
-        let mut events = watch(&app.ctx, &actor, subject, READ, None).await.unwrap();
+        let mut events = watch(&app.ctx, &actor, HERE, subject, READ, None).await.unwrap();
         let (first, state) = state_of(&mut events).await;
         assert_eq!(state, State::Proposed);
         approval::approve(&app.ctx, &world.sites[1].steward, proposed.summary.id, world.sites[1].dataset).await.unwrap();
@@ -79,11 +81,24 @@ on_both! {
         assert!(first != second && state == State::Queued, "{state:?}");
 
         // Who comes back with an old version is told the present; with the present one, only what is new.
-        let mut back = watch(&app.ctx, &actor, subject, READ, Some(first)).await.unwrap();
+        let mut back = watch(&app.ctx, &actor, HERE, subject, READ, Some(first)).await.unwrap();
         assert_eq!(state_of(&mut back).await, (second.clone(), State::Queued));
-        let mut current = watch(&app.ctx, &actor, subject, READ, Some(second)).await.unwrap();
+        let mut current = watch(&app.ctx, &actor, HERE, subject, READ, Some(second)).await.unwrap();
         job::cancel(&app.ctx, &world.sites[0].steward, proposed.summary.id).await.unwrap();
         assert_eq!(state_of(&mut current).await.1, State::Cancelled);
+    }
+
+    async fn job_is_not_looked_at_for_another_jobs_change(app: &TestApp) {
+        let (one, other) = (JobId(Uuid::from_u128(1)), JobId(Uuid::from_u128(2)));
+        let heard = |change: fn(&crate::ctx::Wake, JobId)| {
+            let waiters = [listen(&app.ctx, Subject::Job(one)), listen(&app.ctx, Subject::Job(other))];
+            change(app.ctx.wake(), one);
+            waiters.map(|waiter| waiter.has_changed())
+        };
+        assert_eq!(heard(crate::ctx::Wake::ring_in), [true, false]);
+        assert_eq!(heard(crate::ctx::Wake::ring_watched_in), [true, false]);
+        assert_eq!(heard(|wake, _| wake.ring()), [true, true]);
+        assert_eq!(heard(|wake, _| wake.ring_standings()), [true, true]);
     }
 
     /// Another server on the same database rings no bell here.
@@ -92,7 +107,7 @@ on_both! {
         let actor = signed_in(app, &world, 1).await;
         let proposed = world.propose(world.spec(2)).await.unwrap();
         let other = app.restarted().await;
-        let mut events = watch(&app.ctx, &actor, Subject::Job(proposed.summary.id), READ, None).await.unwrap();
+        let mut events = watch(&app.ctx, &actor, HERE, Subject::Job(proposed.summary.id), READ, None).await.unwrap();
         assert_eq!(state_of(&mut events).await.1, State::Proposed);
         job::cancel(&other.ctx, &world.sites[0].steward, proposed.summary.id).await.unwrap();
         assert_eq!(state_of(&mut events).await.1, State::Cancelled);
@@ -104,7 +119,7 @@ on_both! {
         let world = World::new(&app.ctx, 1, 50.0).await;
         let actor = signed_in(app, &world, 1).await;
         let subject = Subject::Consortium(world.consortium);
-        let mut events = watch(&app.ctx, &actor, subject, READ, None).await.unwrap();
+        let mut events = watch(&app.ctx, &actor, HERE, subject, READ, None).await.unwrap();
         let jobs = async |events: &mut Events| {
             let seen = next(events).await.expect("the stream goes on");
             serde_json::from_str::<ConsortiumEvent>(&seen.json).unwrap().jobs.len()
@@ -120,8 +135,8 @@ on_both! {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let (one, two) = (signed_in(app, &world, 1).await, signed_in(app, &world, 2).await);
         let id = world.propose(world.spec(2)).await.unwrap().summary.id;
-        let mut first = watch(&app.ctx, &one, Subject::Job(id), READ, None).await.unwrap();
-        let mut second = watch(&app.ctx, &two, Subject::Job(id), READ, None).await.unwrap();
+        let mut first = watch(&app.ctx, &one, HERE, Subject::Job(id), READ, None).await.unwrap();
+        let mut second = watch(&app.ctx, &two, HERE, Subject::Job(id), READ, None).await.unwrap();
         assert!(next(&mut first).await.is_some() && next(&mut second).await.is_some());
         session::sign_out(&app.ctx, &one).await.unwrap();
         app.ctx.db.write("test", async |tx| {
@@ -131,7 +146,7 @@ on_both! {
         assert_eq!(next(&mut first).await, None, "the session is over");
         assert_eq!(next(&mut second).await, None, "the role is gone");
         let three = signed_in(app, &world, 0).await;
-        let mut third = watch(&app.ctx, &three, Subject::Job(id), READ, None).await.unwrap();
+        let mut third = watch(&app.ctx, &three, HERE, Subject::Job(id), READ, None).await.unwrap();
         assert!(next(&mut third).await.is_some());
         app.ctx.shutdown.cancel();
         assert_eq!(next(&mut third).await, None, "the server stops");
@@ -144,10 +159,10 @@ on_both! {
         let secret = api_key::create(&app.ctx, &owner, &new).await.unwrap().secret.unwrap();
         let program = session::authenticate(&app.ctx, &secret).await.unwrap();
         let subject = Subject::Job(world.propose(world.spec(2)).await.unwrap().summary.id);
-        let mut events = watch(&app.ctx, &program, subject, READ, None).await.unwrap();
+        let mut events = watch(&app.ctx, &program, HERE, subject, READ, None).await.unwrap();
         assert!(next(&mut events).await.is_some());
         let strict = app.restarted_with(Config { require_two_factor: true, ..app.ctx.config.clone() }).await;
-        let mut events = watch(&strict.ctx, &program, subject, READ, None).await.unwrap();
+        let mut events = watch(&strict.ctx, &program, HERE, subject, READ, None).await.unwrap();
         assert_eq!(next(&mut events).await, None, "its owner has none");
         strict.ctx.shutdown.cancel();
         strict.ctx.db.clone().close().await.unwrap();
@@ -158,14 +173,14 @@ on_both! {
         let stranger = World::new(&app.ctx, 1, 50.0).await;
         let actor = signed_in(app, &world, 1).await;
         let id = world.propose(world.spec(2)).await.unwrap().summary.id;
-        let code = async |actor: &Actor, subject| watch(&app.ctx, actor, subject, READ, None).await.err().map(|error| error.code());
+        let code = async |actor: &Actor, subject| watch(&app.ctx, actor, HERE, subject, READ, None).await.err().map(|error| error.code());
         let other = signed_in(app, &stranger, 1).await;
         assert_eq!(code(&other, Subject::Job(id)).await, Some(Code::NotFound));
         assert_eq!(code(&other, Subject::Consortium(world.consortium)).await, Some(Code::NotFound));
         assert_eq!(code(&actor, Subject::Job(JobId(Uuid::nil()))).await, Some(Code::NotFound));
         let mut open = Vec::new();
         for _ in 0..MOST_STREAMS {
-            open.push(watch(&app.ctx, &actor, Subject::Job(id), READ, None).await.unwrap());
+            open.push(watch(&app.ctx, &actor, HERE, Subject::Job(id), READ, None).await.unwrap());
         }
         assert_eq!(code(&actor, Subject::Job(id)).await, Some(Code::RateLimited));
         open.pop();

@@ -123,7 +123,13 @@ on_both! {
             }
             assert_eq!(policy::allows(&actor, *operation, north), open.contains(operation), "{operation:?}");
         }
-        let expected = [Operation::ReadSelf, Operation::EndSession, Operation::ManageFactor, Operation::ChangePassword];
+        let expected = [
+            Operation::ReadSelf,
+            Operation::EndSession,
+            Operation::ManageFactor,
+            Operation::ChangePassword,
+            Operation::ProveIdentity,
+        ];
         open.sort_by_key(|operation| format!("{operation:?}"));
         let mut wanted = expected.to_vec();
         wanted.sort_by_key(|operation| format!("{operation:?}"));

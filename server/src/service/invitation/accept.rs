@@ -16,7 +16,9 @@ use crate::error::Error;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{invitation, member};
 use crate::service::notification::{self, Notice};
-use crate::service::{attempt, consortium, factor, member as members, organization, password, session};
+use crate::service::{
+    attempt, consortium, factor, member as members, operator, organization, password, retirement, session,
+};
 
 /// The roles of a new organization's first member.
 const FIRST: [Role; 3] = [Role::OrganizationAdmin, Role::DataSteward, Role::Researcher];
@@ -42,9 +44,9 @@ pub async fn accept(ctx: &Ctx, from: impl Into<Origin>, secret: &str, new: &NewM
     }
     let known = members::by_email(ctx.db.read(), &new.email).await?;
     let (hash, doors) = if let Some(row) = &known {
-        let doors = password::prove(ctx, from.address, &new.email, &new.password, Some(row)).await?;
+        let doors = password::prove(ctx, &from, &new.email, &new.password, Some(row)).await?;
         no_second_factor(ctx.db.read(), MemberId(row.id)).await?;
-        (None, doors.to_vec())
+        (None, doors)
     } else {
         let place = new.organization.as_deref().unwrap_or_default();
         let violations = password::chosen("password", &new.password, &[&new.name, &new.email, place]);
@@ -136,6 +138,8 @@ async fn settle(
                 password_hash: hash.to_owned(),
                 operator,
                 created_at: ctx.now(),
+                retired_at: None,
+                address_confirmed_at: None,
             };
             Ok(row.into_active_model().insert(tx).await?)
         }
@@ -169,7 +173,10 @@ pub(super) async fn admit(
     bring: Bring<'_>,
 ) -> Result<(), Error> {
     let (what, place, subject) = match purpose {
-        Purpose::Operator => (What::MemberJoined, Place::Server, None),
+        Purpose::Operator => {
+            operator::announce_arrival(ctx, tx, member).await?;
+            (What::MemberJoined, Place::Server, None)
+        }
         Purpose::Organization { consortium } => {
             let organization = match bring {
                 Bring::Existing(id) => {
@@ -187,6 +194,7 @@ pub(super) async fn admit(
             (What::MemberJoined, Place::Consortium(*consortium), None)
         }
         Purpose::Member { organization, roles } => {
+            retirement::check_not_retired(tx, *organization, member).await?;
             for role in roles {
                 members::grant(tx, member, Scope::Organization(*organization), *role).await?;
             }

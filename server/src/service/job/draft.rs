@@ -202,7 +202,8 @@ async fn wanted(connection: &impl ConnectionTrait, actor: &Actor, id: DraftId) -
 /// The organizations in a consortium for which the caller does research.
 fn own(actor: &Actor, consortium: ConsortiumId) -> Vec<OrganizationId> {
     let all = actor.consortia.get(&consortium).into_iter().flatten().copied();
-    all.filter(|organization| actor.roles_in(*organization).any(|role| role == Role::Researcher)).collect()
+    all.filter(|organization| actor.roles_within(consortium, *organization).any(|role| role == Role::Researcher))
+        .collect()
 }
 
 fn valid(new: &NewDraft) -> Result<(), Error> {

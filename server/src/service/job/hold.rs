@@ -222,6 +222,26 @@ async fn release(ctx: &Ctx, actor: &Actor, id: JobId, grip: &Grip<'_>) -> Result
     shown(ctx, actor, row).await
 }
 
+/// Lifts the holds for a dataset whose part was withdrawn: they would keep the others waiting.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn lift_dataset(
+    ctx: &Ctx,
+    tx: &Tx,
+    by: By,
+    mut row: job::Model,
+    dataset: DatasetId,
+) -> Result<(), Error> {
+    for held in open(tx, row.id).await? {
+        if held.dataset_id == Some(dataset.0) {
+            let grip = Grip { holder: from_word(&held.holder)?, dataset: Some(dataset), who: "a retirement", by };
+            row = lift(ctx, tx, row, held, &grip).await?;
+        }
+    }
+    Ok(())
+}
+
 /// What a change of a job by others than its workers entails outside the transaction.
 async fn moved(ctx: &Ctx, id: JobId) {
     round::clear(ctx, id).await;

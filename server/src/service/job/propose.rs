@@ -22,7 +22,8 @@ use crate::service::approval::limit;
 use crate::service::audit_log::{Act, What, record};
 use crate::service::code::{to_json, word};
 use crate::service::entity::{draft, job, participant};
-use crate::service::{dataset, ledger, notification};
+use crate::service::retirement::parts as retired_datasets;
+use crate::service::{dataset, ledger, notification, restoration};
 
 /// Proposes a job to the owners of its datasets. One that needs nobody's approval is reserved and queued at once.
 ///
@@ -70,6 +71,15 @@ pub(super) async fn submit(
     let row = ctx
         .db
         .write("propose job", async |tx| {
+            // In the transaction: a retirement may have come in between.
+            let retired = retired_datasets::violations(tx, consortium, row_datasets(&parts)).await?;
+            if !retired.is_empty() {
+                return Err(Error::validation(retired));
+            }
+            let unreconciled = restoration::violations(tx, &row_datasets(&parts)).await?;
+            if !unreconciled.is_empty() {
+                return Err(Error::validation(unreconciled));
+            }
             if let Before::Draft(drafted) = before {
                 super::draft::spend(tx, drafted).await?;
             }
@@ -127,6 +137,10 @@ fn shared_accounts(new: &NewJob, datasets: &[Dataset]) -> Option<Violation> {
         );
         (other.id != dataset.id).then(|| Violation::new("spec", message))
     })
+}
+
+fn row_datasets(parts: &[participant::Model]) -> Vec<uuid::Uuid> {
+    parts.iter().map(|part| part.dataset_id).collect()
 }
 
 fn rows(

@@ -1,6 +1,6 @@
 //! Why budgets refuse a job, in sentences that name what would help.
 
-use undertone_api::budget::Refusal;
+use undertone_api::budget::{ExceededPart, Refusal};
 use undertone_api::dataset::Dataset;
 use undertone_privacy::PrivacyUnit;
 
@@ -22,6 +22,17 @@ fn sentence(refusal: &Refusal, datasets: &[Dataset]) -> String {
     }
     if refusal.limit <= 0.0 {
         return without_budget(refusal, datasets);
+    }
+    if let (Some(ExceededPart::SideDelta), Some(side)) = (refusal.exceeded, &refusal.side_delta) {
+        return format!(
+            "`{name}` has no room in the part of δ for releases with a δ of their own: {}, {} such releases still fit; ask for \
+             a smaller δ",
+            side.phrase(),
+            refusal.releases_that_fit
+        );
+    }
+    if refusal.exceeded == Some(ExceededPart::InfiniteLoss) {
+        return format!("`{name}` would release something without noise, which no ε admits: add noise");
     }
     let would_be = refusal.would_be.map_or_else(|| "infinity".to_owned(), |epsilon| format!("{epsilon:.4}"));
     format!(

@@ -18,6 +18,9 @@ pub(crate) struct Planned {
     /// The audits promised of these, by dataset; none in jobs of before there were audits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     audited: Vec<(DatasetId, Audited)>,
+    /// The greatest norms of vectors, by dataset; none in jobs of before they were looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    most_norms: Vec<(DatasetId, f64)>,
 }
 
 impl Planned {
@@ -33,6 +36,10 @@ impl Planned {
                 .filter_map(|dataset| Some((dataset.id, spec.audited(dataset)?)))
                 .filter(|(_, audited)| audited.series == series.name)
                 .collect(),
+            most_norms: datasets
+                .iter()
+                .filter_map(|dataset| Some((dataset.id, spec.most_norm(dataset, &series)?)))
+                .collect(),
             series,
         };
         spec.series(datasets).into_iter().map(plan).collect()
@@ -41,6 +48,11 @@ impl Planned {
     /// What one vector of a dataset releases; `None` for public data.
     pub(crate) fn release_of(&self, dataset: DatasetId) -> Option<&Event> {
         self.releases.iter().find(|(id, _)| *id == dataset).map(|(_, event)| event)
+    }
+
+    /// Returns the greatest norm of a dataset's vectors; `None` where none is known.
+    pub(crate) fn most_norm_of(&self, dataset: DatasetId) -> Option<f64> {
+        self.most_norms.iter().find(|(id, _)| *id == dataset).map(|(_, norm)| *norm)
     }
 
     /// The audit promised of a dataset's releases in this series.

@@ -21,7 +21,7 @@ use crate::service::audit_log::{self, Act, By, What};
 use crate::service::code::{from_json, from_word, to_json, word};
 use crate::service::entity::{asking, job, lease, participant, round};
 use crate::service::ledger::{self, Ask};
-use crate::service::{audit, dataset, job_log, notification};
+use crate::service::{audit, dataset, job_log, notification, restoration};
 
 /// The job's row.
 pub(crate) async fn row(connection: &impl ConnectionTrait, id: JobId) -> Result<job::Model, Error> {
@@ -166,6 +166,10 @@ pub(crate) async fn admit(ctx: &Ctx, tx: &Tx, by: By, row: job::Model) -> Result
     if of(&row)? != State::Proposed || participants.iter().any(|part| part.approval == "pending") {
         return Ok(row);
     }
+    // What a worker spent that the restored server lacks is not known: the job waits for it.
+    if !restoration::waiting(tx, participants.iter().map(|part| part.worker_id)).await?.is_empty() {
+        return Ok(row);
+    }
     let refusals = ledger::reserve(ctx, tx, row.id, &asks(&participants)?).await?;
     if refusals.is_empty() {
         return step(ctx, tx, by, row, Step::Reserve, None).await;
@@ -249,6 +253,11 @@ async fn is_done(ctx: &Ctx, connection: &impl ConnectionTrait, row: &job::Model)
     Ok(true)
 }
 
+/// Returns whether a participant contributes nothing more: it gave up, or its worker or organization was retired.
+pub(crate) fn is_out(part: &participant::Model) -> bool {
+    matches!(&*part.state, "failed" | "withdrawn")
+}
+
 /// Ends the parts of participants that never had a lease and gives back their reservations: provably nothing of theirs ever
 /// left. The others settle when they hand in their last receipts.
 async fn settle_untouched(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
@@ -259,6 +268,10 @@ async fn settle_untouched(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Er
             let part = participant::Model { state: end.to_owned(), ..part };
             part.into_active_model().reset_all().update(tx).await?;
             ledger::settle(ctx, tx, row.id, dataset).await?;
+        } else if part.state == "withdrawn" {
+            // Releases may have left before the retirement. The part is offered until its worker has accounted for them.
+            let part = participant::Model { state: "running".to_owned(), ..part };
+            part.into_active_model().reset_all().update(tx).await?;
         }
     }
     Ok(())

@@ -133,7 +133,7 @@ fn approval(part: &participant::Model) -> Result<Approval, Error> {
 fn standing(ctx: &Ctx, part: &participant::Model, lease: Option<&lease::Model>) -> ParticipantState {
     match (&*part.state, lease) {
         ("done", _) => ParticipantState::Done,
-        ("failed", _) => ParticipantState::Failed,
+        ("failed" | "withdrawn", _) => ParticipantState::Failed,
         ("running", Some(lease)) if lease.expires_at > ctx.now() => ParticipantState::Running,
         ("running", _) => ParticipantState::Silent,
         _ => ParticipantState::Waiting,

@@ -226,6 +226,8 @@ impl Client {
             kinds: "[]".to_owned(),
             created_at: ctx.now(),
             last_seen_at: None,
+            retired_at: None,
+            replaces: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The figures behind an answer: what a charge costs, and what a refusal tells. Every epsilon is rounded up.
 
-use undertone_api::budget::Refusal;
+use undertone_api::budget::{ExceededPart, Refusal, SideDelta};
 use undertone_api::job::Charge;
 use undertone_privacy::curve::{Curve, OrderGrid};
 use undertone_privacy::ledger::{self, Balance, Cost};
@@ -29,6 +29,24 @@ pub(super) fn refusal(balance: &Balance, refused: &ledger::Refusal, ask: &Ask) -
         would_be: shortfall.and_then(|shortfall| shortfall.would_be),
         releases_that_fit: shortfall.map_or(0, |shortfall| shortfall.releases_that_fit),
         reason: None,
+        exceeded: Some(exceeded_part(refused)),
+        side_delta: match refused {
+            ledger::Refusal::OverDelta(shortfall) => Some(SideDelta {
+                limit: shortfall.side_limit,
+                committed: shortfall.side_committed,
+                asked: shortfall.side_asked,
+            }),
+            _ => None,
+        },
+    }
+}
+
+const fn exceeded_part(refused: &ledger::Refusal) -> ExceededPart {
+    match refused {
+        ledger::Refusal::NoBudget => ExceededPart::NoBudget,
+        ledger::Refusal::Infinite => ExceededPart::InfiniteLoss,
+        ledger::Refusal::OverBudget(_) => ExceededPart::Epsilon,
+        ledger::Refusal::OverDelta(_) => ExceededPart::SideDelta,
     }
 }
 
@@ -46,6 +64,8 @@ pub(super) fn unpriced(balance: &Balance, ask: &Ask, unit: PrivacyUnit, reason: 
         would_be: None,
         releases_that_fit: 0,
         reason: Some(reason),
+        exceeded: Some(ExceededPart::NoPrice),
+        side_delta: None,
     }
 }
 
@@ -66,4 +86,73 @@ pub(crate) fn epsilon_together<'a>(
         sum.add(&mechanism::curve(event, adjacency, &grid).ok()?.times(count)).ok()
     })?;
     Some(convert::epsilon(&together, Delta::new(delta).ok()?)?.get())
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+    use undertone_api::budget::ExceededPart;
+    use undertone_api::id::{DatasetId, LineageId, OrganizationId};
+    use undertone_api::job::Charge;
+    use undertone_privacy::ledger::{Balance, Budget, GridKind, LedgerError, ReservationId};
+    use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit};
+    use uuid::Uuid;
+
+    use super::refusal;
+    use crate::service::job::refused::in_words;
+    use crate::service::ledger::Ask;
+
+    fn ask(event: Event, releases: u64) -> Ask {
+        Ask {
+            dataset: DatasetId(Uuid::nil()),
+            dataset_name: "rounds".to_owned(),
+            organization: OrganizationId(Uuid::nil()),
+            lineage: LineageId(Uuid::nil()),
+            charge: Charge { unit: PrivacyUnit::Record, adjacency: Adjacency::ZeroOut, event, releases },
+        }
+    }
+
+    fn refused(balance: &mut Balance, ask: &Ask) -> undertone_api::budget::Refusal {
+        let cost = balance.price(&ask.charge.event, ask.charge.adjacency).unwrap();
+        match balance.reserve(ReservationId(2), &cost, ask.charge.releases) {
+            Err(LedgerError::Refused(refused)) => refusal(balance, &refused, ask),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn balance() -> Balance {
+        let (epsilon, delta) = (Epsilon::new(16.0).unwrap(), Delta::new(1e-2).unwrap());
+        Balance::new(Some(Budget::new(epsilon, delta, GridKind::for_epsilon(epsilon)).unwrap()))
+    }
+
+    #[test]
+    fn refusal_over_the_side_delta_names_it() {
+        let mut balance = balance();
+        let ask = ask(Event::Approximate { epsilon: Epsilon::new(0.5).unwrap(), delta: Delta::new(1e-3).unwrap() }, 2);
+        let cost = balance.price(&ask.charge.event, ask.charge.adjacency).unwrap();
+        balance.reserve(ReservationId(1), &cost, 2).unwrap();
+        let refusal = refused(&mut balance, &ask);
+        assert_eq!(refusal.exceeded, Some(ExceededPart::SideDelta));
+        let side = refusal.side_delta.unwrap();
+        assert!(side.committed + side.asked > side.limit && refusal.would_be.unwrap() < refusal.limit, "{refusal:?}");
+        let sentence = in_words(&[refusal], &[]);
+        assert!(sentence.contains("part of δ for releases with a δ of their own"), "{sentence}");
+        assert!(!sentence.contains("would come to ε"), "{sentence}");
+    }
+
+    #[test]
+    fn refusal_over_epsilon_names_it() {
+        let ask = ask(Event::Gaussian { noise_multiplier: NoiseMultiplier::new(0.1).unwrap() }, 9);
+        let refusal = refused(&mut balance(), &ask);
+        assert_eq!((refusal.exceeded, refusal.side_delta), (Some(ExceededPart::Epsilon), None));
+        let sentence = in_words(&[refusal], &[]);
+        assert!(sentence.contains("would come to ε"), "{sentence}");
+    }
+
+    #[test]
+    fn refusal_without_a_budget_says_so() {
+        let ask = ask(Event::Gaussian { noise_multiplier: NoiseMultiplier::new(1.0).unwrap() }, 1);
+        assert_eq!(refused(&mut Balance::new(None), &ask).exceeded, Some(ExceededPart::NoBudget));
+    }
 }

@@ -71,7 +71,7 @@ async fn whole(ctx: &Ctx, tx: &Tx) -> Result<usize, Error> {
     }
     let paid = |(position, leaf): (u64, &Leaf)| match leaf {
         Leaf::Entry(entry) => Some((entry.receipt.clone()?, position)),
-        Leaf::Account(_) | Leaf::Limit(_) => None,
+        _ => None,
     };
     let paid: BTreeMap<String, u64> = (0..).zip(&leaves).filter_map(paid).collect();
     for row in receipt::Entity::find().all(tx).await? {

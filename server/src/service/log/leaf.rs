@@ -2,9 +2,11 @@
 
 use time::OffsetDateTime;
 use undertone_api::log::Leaf;
-use undertone_api::log::leaf::{Account, Entry, Limit};
+use undertone_api::log::leaf::{Account, Entry, KeyEvent, Limit, RestorationRecord, WorkerKeyRecord};
+use undertone_api::signed::Signed;
 
-use crate::service::entity::{account, budget, ledger_entry};
+use crate::service::code::from_word;
+use crate::service::entity::{account, budget, key_event, ledger_entry, restoration};
 
 /// The leaf of a row of an account's ledger.
 pub(crate) fn of_entry(row: &ledger_entry::Model) -> Entry {
@@ -43,6 +45,20 @@ pub(crate) fn of_limit(row: &budget::Model) -> Leaf {
         &row.limits,
         milliseconds(row.set_at),
     ))
+}
+
+/// Returns the leaf of a statement of a restoration.
+pub(crate) fn of_restoration(row: &restoration::Model) -> Leaf {
+    let signed = Signed { payload: row.payload.clone(), signature: row.signature.clone() };
+    Leaf::Restoration(RestorationRecord::new(signed.digest()))
+}
+
+/// Returns the leaf of an event of a worker's key; `None` when the row says no event that is known.
+pub(crate) fn of_key_event(row: &key_event::Model) -> Option<Leaf> {
+    let event: KeyEvent = from_word(&row.event).ok()?;
+    let ids = [row.worker_id, row.organization_id];
+    let record = WorkerKeyRecord::new(ids, row.number, event, row.public_key.clone(), milliseconds(row.at));
+    Some(Leaf::WorkerKey(record))
 }
 
 fn milliseconds(at: OffsetDateTime) -> i64 {

@@ -49,10 +49,35 @@ pub(crate) enum CredentialChange<'a> {
         /// Whether the second factor was taken away.
         clears_second_factor: bool,
     },
+    /// The member changed the password.
+    PasswordChanged {
+        /// The number of API keys that were revoked with it.
+        keys_revoked: u64,
+    },
+    /// The member signed in, or proved their identity, by a recovery code.
+    RecoveryCodeUsed,
     /// The member switched the second factor off.
     SecondFactorOff,
-    /// The first sign-in by a provider took the account over.
-    ProviderLinked,
+    /// The member linked an identity at a provider.
+    ProviderLinked {
+        /// The provider.
+        issuer: &'a str,
+    },
+    /// The member registered a passkey.
+    PasskeyAdded {
+        /// What the member calls it.
+        label: &'a str,
+    },
+    /// The member removed a passkey.
+    PasskeyRemoved {
+        /// What the member calls it.
+        label: &'a str,
+    },
+    /// A passkey answered with a signature counter that had not grown.
+    PasskeyCopied {
+        /// What the member calls it.
+        label: &'a str,
+    },
     /// The member listed an approval key.
     ApprovalKeyAdded {
         /// Its fingerprint.
@@ -81,9 +106,20 @@ impl CredentialChange<'_> {
             Self::PasswordReset { clears_second_factor: true } => {
                 format!("The password of {name} was reset by an operator's link, and the second factor was taken away.")
             }
+            Self::PasswordChanged { keys_revoked } => {
+                format!("{name} changed the password; API keys revoked: {keys_revoked}.")
+            }
+            Self::RecoveryCodeUsed => format!("A recovery code of {name} was used in place of the second factor."),
             Self::SecondFactorOff => format!("The second factor of {name} was switched off."),
-            Self::ProviderLinked => format!(
-                "The account of {name} was taken over by a first sign-in at the provider; its password and second factor are gone."
+            Self::ProviderLinked { issuer } => {
+                format!("{name} linked an identity at {issuer}. It signs in to the account until {name} unlinks it.")
+            }
+            Self::PasskeyAdded { label } => {
+                format!("{name} registered the passkey “{label}”. It signs in to the account until {name} removes it.")
+            }
+            Self::PasskeyRemoved { label } => format!("{name} removed the passkey “{label}”."),
+            Self::PasskeyCopied { label } => format!(
+                "The passkey “{label}” of {name} was refused: its signature counter did not grow, so a copy of it may be in use. Remove it."
             ),
             Self::ApprovalKeyAdded { fingerprint } => format!(
                 "{name} listed the approval key {fingerprint}. It counts at a site only once the site's operator pins it."

@@ -12,11 +12,13 @@ use undertone_api::notification::NotificationKind;
 use undertone_privacy::PrivacyUnit;
 use uuid::Uuid;
 
+use super::access::AccessNotice;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::code::word;
+use crate::service::code::{from_word, word};
 use crate::service::entity::{job, member, notification, notification_switch, participant, role, worker};
+use crate::service::{delivery, operator};
 
 /// Something worth telling.
 #[derive(Debug, Clone, Copy)]
@@ -46,8 +48,14 @@ pub(crate) enum Notice<'a> {
     KeyMade { key: Uuid, member: Uuid, name: &'a str },
     /// Credentials of a member were reset or changed; `text` says how.
     CredentialsChanged { id: Uuid, member: Uuid, admins: &'a [Uuid], text: &'a str },
-    /// A member who was here before came by a provider for the first time; so many sessions and keys of before ended.
-    IdentityLinked { identity: Uuid, member: Uuid, sessions: u64, keys: u64 },
+    /// Access was retired or restored.
+    Access(&'a AccessNotice<'a>),
+    /// A site's key was followed by another; the admins of the organization see whether they expected it.
+    SiteKeyRotated { worker: &'a worker::Model, number: u32 },
+    /// Codes of a member's second factor were wrong, `at_least` times since `began`.
+    SecondFactorFailed { member: Uuid, at_least: i32, began: OffsetDateTime },
+    /// A member signed in from a network or a browser that they had not used before.
+    SignInNew { session: Uuid, member: Uuid, network: &'a str, agent: &'a str },
 }
 
 /// Who is to be told.
@@ -59,6 +67,8 @@ enum To {
     Organization(Uuid, Role),
     /// Whoever has the role in the consortium.
     Consortium(Uuid, Role),
+    /// All operators.
+    Operators,
 }
 
 /// A notice in words.
@@ -96,10 +106,13 @@ pub(crate) async fn tell(ctx: &Ctx, tx: &Tx, notice: Notice<'_>) -> Result<(), E
             read_at: None,
         };
         let columns = [notification::Column::MemberId, notification::Column::Key];
-        notification::Entity::insert(row.into_active_model())
+        let inserted = notification::Entity::insert(row.into_active_model())
             .on_conflict(OnConflict::columns(columns).do_nothing().to_owned())
             .exec_without_returning(tx)
             .await?;
+        if inserted > 0 {
+            delivery::enqueue(ctx, tx, member, message.kind, &message.text).await?;
+        }
     }
     Ok(())
 }
@@ -111,6 +124,10 @@ async fn recipients(tx: &Tx, to: &[To], kind: &str) -> Result<BTreeSet<Uuid>, Er
         let (scope, place, role) = match one {
             To::Member(id) => {
                 found.insert(*id);
+                continue;
+            }
+            To::Operators => {
+                found.extend(operator::ids(tx).await?);
                 continue;
             }
             To::Organization(id, role) => ("organization", *id, *role),
@@ -129,10 +146,11 @@ async fn recipients(tx: &Tx, to: &[To], kind: &str) -> Result<BTreeSet<Uuid>, Er
         .select_only()
         .column(member::Column::Id)
         .filter(member::Column::Id.is_in(found))
+        .filter(member::Column::RetiredAt.is_null())
         .into_tuple()
         .all(tx)
         .await?;
-    if *kind == word(&NotificationKind::CredentialsChanged)? {
+    if !from_word::<NotificationKind>(kind)?.can_be_switched_off() {
         return Ok(known.into_iter().collect());
     }
     let off: Vec<Uuid> = notification_switch::Entity::find()
@@ -236,14 +254,62 @@ fn message(notice: &Notice<'_>) -> Message {
                 ..of_account(format!("credentials_changed:{id}"), text.to_owned(), member)
             }
         }
-        Notice::IdentityLinked { identity, member, sessions, keys } => of_account(
-            format!("identity_linked:{identity}"),
-            format!(
-                "You came by the provider for the first time. What opened this account before does so no longer: its \
-                 password and any second factor are gone, sessions ended: {sessions}, API keys revoked: {keys}."
+        Notice::Access(notice) => access(notice),
+        Notice::SiteKeyRotated { worker, number } => Message {
+            kind: NotificationKind::SiteKeyRotated,
+            key: format!("site_key_rotated:{}:{number}", worker.id),
+            text: format!(
+                "The site of the worker {} rotated its key (change {number}). If your site did not do this, its key was stolen: retire \
+                 the worker and replace it.",
+                worker.name
             ),
-            member,
-        ),
+            to: vec![To::Organization(worker.organization_id, Role::OrganizationAdmin)],
+            consortium: None,
+            job: None,
+            dataset: None,
+            organization: Some(worker.organization_id),
+        },
+        Notice::SecondFactorFailed { member, at_least, began } => Message {
+            kind: NotificationKind::SecondFactorFailed,
+            ..of_account(
+                format!("second_factor_failed:{member}:{}:{at_least}", began.unix_timestamp()),
+                format!(
+                    "At least {at_least} wrong codes of your second factor were given within a day. If it was not you, your password is \
+                     known to others: change it."
+                ),
+                member,
+            )
+        },
+        Notice::SignInNew { session, member, network, agent } => Message {
+            kind: NotificationKind::SignInNew,
+            ..of_account(
+                format!("sign_in_new:{session}"),
+                format!(
+                    "Your account signed in from a place that it had not used before: {agent}, {network}. If it was not you, change \
+                     your password and end the session."
+                ),
+                member,
+            )
+        },
+    }
+}
+
+/// Returns the message of a retirement or a restoration.
+fn access(notice: &AccessNotice<'_>) -> Message {
+    let member = notice.member.map(To::Member);
+    let admins = notice.organizations.iter().map(|id| To::Organization(*id, Role::OrganizationAdmin));
+    let above = notice.consortium.map(|id| To::Consortium(id, Role::ConsortiumAdmin));
+    let operators = notice.has_operators.then_some(To::Operators);
+    Message {
+        kind: NotificationKind::AccessRetired,
+        key: format!("access:{}", notice.key),
+        text: notice.text.to_owned(),
+        to: member.into_iter().chain(admins).chain(above).chain(operators).collect(),
+        // Whoever loses the consortium reads the notice all the same.
+        consortium: None,
+        job: None,
+        dataset: None,
+        organization: None,
     }
 }
 

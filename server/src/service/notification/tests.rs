@@ -30,6 +30,8 @@ async fn people(app: &TestApp, world: &World) {
                     password_hash: String::new(),
                     operator: false,
                     created_at: app.ctx.now(),
+                    retired_at: None,
+                    address_confirmed_at: None,
                 };
                 row.into_active_model().insert(tx).await?;
                 for role in ["data_steward", "organization_admin"] {
@@ -194,6 +196,8 @@ on_both! {
                     password_hash: String::new(),
                     operator: false,
                     created_at: app.ctx.now(),
+                    retired_at: None,
+                    address_confirmed_at: None,
                 };
                 row.into_active_model().insert(tx).await?;
                 let (scope, role) = ("organization".to_owned(), "organization_admin".to_owned());
@@ -243,5 +247,22 @@ on_both! {
         let notices = notices_after(&app.ctx, site.worker, "").await.unwrap();
         assert_eq!(notices.len(), 2, "added and removed");
         assert!(notices.iter().all(|notice| notice.text.contains(listed.fingerprint.as_str())), "{notices:?}");
+    }
+
+    async fn security_notices_are_not_muted(app: &TestApp) {
+        let founded = app.founded().await;
+        let by = founded.north.1.actor(app).await;
+        let security = [
+            NotificationKind::AccountChanged,
+            NotificationKind::CredentialsChanged,
+            NotificationKind::AccessRetired,
+            NotificationKind::SignInNew,
+            NotificationKind::SecondFactorFailed,
+            NotificationKind::SiteKeyRotated,
+        ];
+        let off = NotificationSwitches { off: NotificationKind::ALL.to_vec() };
+        let set = super::set_switches(&app.ctx, &by, &off).await.unwrap();
+        assert_eq!(set.off.len(), NotificationKind::ALL.len() - security.len());
+        assert!(security.iter().all(|kind| !set.off.contains(kind)), "{set:?}");
     }
 }

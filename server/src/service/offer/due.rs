@@ -15,14 +15,15 @@ use crate::ctx::{Ctx, Due, Posted};
 use crate::error::Error;
 use crate::service::code::word;
 use crate::service::entity::{job, lease, participant, worker};
+use crate::service::presence;
 
 /// The public key that the worker has, and whether there may be something for it: as the board says since `since`.
 ///
 /// # Errors
-/// 404 when the worker is not known.
+/// `unauthenticated` when the worker was retired since its session was checked.
 pub(super) async fn of(ctx: &Ctx, id: WorkerId, asking: &Asking, since: Instant) -> Result<(String, bool), Error> {
     let posted = ctx.board().since(since, look(ctx)).await?;
-    let key = posted.keys.get(&id.0).cloned().ok_or_else(|| Error::not_found("worker"))?;
+    let key = posted.keys.get(&id.0).cloned().ok_or_else(presence::retired)?;
     let may_be = posted.due.get(&id.0).is_some_and(|due| due.iter().any(|due| is_news(due, asking)));
     Ok((key, may_be))
 }
@@ -40,6 +41,7 @@ async fn look(ctx: &Ctx) -> Result<Posted, Error> {
     let keys: Vec<(Uuid, String)> = worker::Entity::find()
         .select_only()
         .columns([worker::Column::Id, worker::Column::PublicKey])
+        .filter(worker::Column::RetiredAt.is_null())
         .into_tuple()
         .all(connection)
         .await?;

@@ -35,6 +35,6 @@ on_both! {
         assert!(!may_be(one, &holds).await && may_be(two, &holds).await, "a lease is of one worker");
         assert!(may_be(one, &nothing).await, "a worker that was restarted holds nothing");
         let unknown = due::of(&app.ctx, WorkerId(Uuid::nil()), &nothing, Instant::now()).await.unwrap_err();
-        assert_eq!(unknown.code(), Code::NotFound);
+        assert_eq!(unknown.code(), Code::Unauthenticated);
     }
 }

@@ -1,5 +1,4 @@
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
-use undertone_api::account::FactorCode;
 use undertone_api::api_key::{KeyScope, NewApiKey};
 use undertone_api::id::IdentityId;
 use undertone_api::notification::{NotificationKind, NotificationQuery};
@@ -8,13 +7,13 @@ use undertone_api::problem::Code;
 use undertone_api::session::SignIn;
 use uuid::Uuid;
 
-use super::{Refusal, enter, list, unlink};
+use super::{Refusal, enter, link, list, unlink};
 use crate::auth::provider::Identity;
 use crate::auth::{Actor, Origin};
 use crate::service::entity::audit_log;
 use crate::service::session::{self, Entered};
 use crate::service::{api_key, factor, notification};
-use crate::testing::{HERE, PASSWORD, TestApp, code, on_both};
+use crate::testing::{HERE, PASSWORD, TestApp, on_both};
 
 fn identity(subject: &str, email: Option<&str>) -> Identity {
     Identity {
@@ -34,67 +33,61 @@ async fn comes(app: &TestApp, who: &Identity, invitation: Option<&str>) -> Resul
     }
 }
 
+/// Links an identity to the account of a caller who has signed in.
+async fn links(app: &TestApp, actor: &Actor, who: &Identity) -> Result<(), Refusal> {
+    link(&app.ctx, actor, who).await.expect("the database answers")
+}
+
 on_both! {
-    async fn a_verified_e_mail_links_an_identity_to_its_member(app: &TestApp) {
-        let member = app.operator().await.session.member;
-        let first = comes(app, &identity("a", Some("Operator@Example.ORG")), None).await.expect("linked");
-        assert_eq!(first.member, member);
-        // From now on the e-mail at the provider does not matter.
-        let later = comes(app, &identity("a", None), None).await.expect("known");
-        assert_eq!(later.member, member);
-    }
-
-    async fn whoever_made_the_account_under_an_e_mail_that_is_not_theirs_loses_it_to_its_owner(app: &TestApp) {
+    async fn verified_email_alone_does_not_open_an_account(app: &TestApp) {
         let before = app.operator().await;
-        let new = NewApiKey { name: "for later".to_owned(), scopes: vec![KeyScope::Read], days: 30 };
-        let key = api_key::create(&app.ctx, &before.actor(app).await, &new).await.expect("made");
-        let secret = key.secret.expect("the answer that made it holds it");
-        session::authenticate(&app.ctx, &secret).await.expect("holds");
-        app.clock.advance(time::Duration::seconds(1));
-
-        let owner = comes(app, &identity("a", Some("operator@example.org")), None).await.expect("linked");
-        let over = session::authenticate(&app.ctx, &before.session.tokens.access_token).await;
-        assert_eq!(over.expect_err("the session is over").code(), Code::Unauthenticated);
-        let revoked = session::authenticate(&app.ctx, &secret).await;
-        assert_eq!(revoked.expect_err("the key is revoked").code(), Code::Unauthenticated);
+        let thief = identity("a", Some("Operator@Example.ORG"));
+        assert_eq!(comes(app, &thief, None).await, Err(Refusal::Account));
+        // Nothing of the account has ended: neither the session, nor the password, nor the second factor.
+        session::authenticate(&app.ctx, &before.session.tokens.access_token).await.expect("goes on");
         let old = SignIn { email: "operator@example.org".to_owned(), password: PASSWORD.to_owned() };
-        let refused = session::sign_in(&app.ctx, HERE, &old).await;
-        assert_eq!(refused.expect_err("the password is gone").code(), Code::WrongCredentials);
-        let told = notification::list(&app.ctx, &owner, &NotificationQuery::default()).await.expect("told");
-        let text_of = |kind| told.items.iter().find(|item| item.kind == kind).map(|item| item.text.clone());
-        let text = text_of(NotificationKind::AccountChanged).expect("what ended");
-        let announced = text_of(NotificationKind::CredentialsChanged).expect("what nobody can switch off");
-        assert!(announced.contains("was taken over by a first sign-in at the provider"), "{announced}");
-        assert!(text.contains("sessions ended: 1, API keys revoked: 1"), "{text}");
-        let log = audit_log::Entity::find().filter(audit_log::Column::What.eq("identity_linked")).one(app.ctx.db.read()).await;
-        let detail = log.expect("read").expect("recorded").detail;
-        assert!(detail.contains("\"keys_revoked\":1") && detail.contains("\"password_cleared\":true"), "{detail}");
-
-        // From now on the account is theirs: nothing of it ends when they come again.
-        comes(app, &identity("a", Some("operator@example.org")), None).await.expect("known");
-        session::actor_of(&app.ctx, owner.session().expect("one")).await.expect("the session goes on");
+        session::sign_in(&app.ctx, HERE, &old).await.expect("the password holds");
+        app.two_factor(&before).await;
+        assert_eq!(comes(app, &thief, None).await, Err(Refusal::Account));
+        let state = factor::state(&app.ctx, &before.actor(app).await).await.expect("read");
+        assert!(state.since.is_some(), "the second factor is still on");
     }
 
-    async fn an_authenticator_of_whoever_had_the_account_before_does_not_stay(app: &TestApp) {
+    async fn member_links_an_identity_and_signs_in_by_it(app: &TestApp) {
         let before = app.operator().await;
-        let theirs = app.two_factor(&before).await;
-        // Linked, and no code is asked for.
-        let owner = comes(app, &identity("a", Some("operator@example.org")), None).await.expect("linked");
-        let state = factor::state(&app.ctx, &owner).await.expect("told");
-        assert_eq!((state.since, state.recovery_codes_left), (None, 0));
-        let log = audit_log::Entity::find().filter(audit_log::Column::What.eq("identity_linked")).one(app.ctx.db.read()).await;
-        let detail = log.expect("read").expect("recorded").detail;
-        assert!(detail.contains("\"second_factor_cleared\":true"), "{detail}");
+        let actor = before.actor(app).await;
+        // The e-mail at the provider does not matter for a linked identity.
+        links(app, &actor, &identity("a", None)).await.expect("linked");
+        links(app, &actor, &identity("a", None)).await.expect("linked already");
+        let later = comes(app, &identity("a", Some("elsewhere@example.net")), None).await.expect("known");
+        assert_eq!(later.member, before.session.member);
+        session::actor_of(&app.ctx, actor.session().expect("one")).await.expect("the session goes on");
+        let query = NotificationQuery::default();
+        let notices = notification::list(&app.ctx, &actor, &query).await.expect("read");
+        let notice = notices.items.iter().find(|item| item.kind == NotificationKind::CredentialsChanged);
+        let text = &notice.expect("a notice that cannot be muted").text;
+        assert!(text.contains("linked an identity at https://login.example"), "{text}");
+        let log = audit_log::Entity::find().filter(audit_log::Column::What.eq("identity_linked"));
+        assert_eq!(log.all(app.ctx.db.read()).await.expect("read").len(), 1);
+    }
 
-        // One that is set up by the owner is asked for when they come again, and the one before opens nothing.
+    async fn linked_identity_asks_for_the_second_factor(app: &TestApp) {
+        let before = app.operator().await;
+        links(app, &before.actor(app).await, &identity("a", None)).await.expect("linked");
+        app.two_factor(&before).await;
         app.clock.advance(time::Duration::minutes(1));
-        let offer = factor::offer(&app.ctx, &owner).await.expect("offered");
-        let wrong = FactorCode { code: theirs.code(app) };
-        factor::confirm(&app.ctx, &owner, &wrong).await.expect_err("a code of the authenticator before");
-        let right = FactorCode { code: code(&offer.secret, app) };
-        factor::confirm(&app.ctx, &owner, &right).await.expect("confirmed");
         let again = enter(&app.ctx, Origin::from(HERE), &identity("a", None), None).await.expect("the database answers");
         assert!(matches!(again, Ok(Entered::Half(_))), "a code is asked for");
+    }
+
+    async fn api_key_links_no_identity(app: &TestApp) {
+        let operator = app.operator().await;
+        let new = NewApiKey { name: "export".to_owned(), scopes: KeyScope::ALL.to_vec(), days: 30 };
+        let key = api_key::create(&app.ctx, &operator.actor(app).await, &new).await.expect("made");
+        let secret = key.secret.expect("the answer that made it holds it");
+        let actor = session::authenticate(&app.ctx, &secret).await.expect("holds");
+        let refused = link(&app.ctx, &actor, &identity("a", None)).await.expect_err("a key");
+        assert_eq!(refused.code(), Code::Forbidden);
     }
 
     async fn an_e_mail_that_nobody_has_verified_links_nothing(app: &TestApp) {
@@ -122,28 +115,48 @@ on_both! {
         assert_eq!(comes(app, &person, None).await.expect("known").member, came.member);
     }
 
-    async fn an_account_is_linked_to_one_identity_of_a_provider(app: &TestApp) {
-        app.operator().await;
-        comes(app, &identity("a", Some("operator@example.org")), None).await.expect("linked");
-        let other = identity("b", Some("operator@example.org"));
-        assert_eq!(comes(app, &other, None).await, Err(Refusal::Taken));
+    async fn identity_and_account_are_linked_once(app: &TestApp) {
+        let founded = app.founded().await;
+        let operator = founded.operator.actor(app).await;
+        links(app, &operator, &identity("a", None)).await.expect("linked");
+        assert_eq!(links(app, &operator, &identity("b", None)).await, Err(Refusal::Taken), "a second identity");
+        let link = app.link(&founded.operator, Purpose::Annotator { consortium: founded.consortium }).await;
+        let secret = link.rsplit('/').next().expect("a link has parts").to_owned();
+        let ada = comes(app, &identity("c", Some("ada@example.org")), Some(&secret)).await.expect("invited");
+        assert_eq!(links(app, &ada, &identity("a", None)).await, Err(Refusal::Taken), "the operator's identity");
     }
 
-    async fn the_same_name_at_another_provider_is_another_person(app: &TestApp) {
-        app.operator().await;
-        comes(app, &identity("a", Some("operator@example.org")), None).await.expect("linked");
+    async fn same_subject_at_another_provider_is_another_identity(app: &TestApp) {
+        let operator = app.operator().await.actor(app).await;
+        links(app, &operator, &identity("a", None)).await.expect("linked");
         let elsewhere = Identity { issuer: "https://other.example".to_owned(), ..identity("a", None) };
         assert_eq!(comes(app, &elsewhere, None).await, Err(Refusal::Unverified));
     }
 
-    async fn an_identity_that_was_taken_away_signs_nobody_in(app: &TestApp) {
-        app.operator().await;
-        let actor = comes(app, &identity("a", Some("operator@example.org")), None).await.expect("linked");
+    async fn unlinked_identity_signs_in_no_more(app: &TestApp) {
+        let actor = app.operator().await.actor(app).await;
+        links(app, &actor, &identity("a", None)).await.expect("linked");
         let linked = list(&app.ctx, &actor).await.expect("listed");
         assert_eq!((linked.len(), linked[0].issuer.as_str()), (1, "https://login.example"));
-        let nobodys = unlink(&app.ctx, &actor, IdentityId(Uuid::nil())).await.expect_err("none");
-        assert_eq!(nobodys.code(), Code::NotFound);
+        let unknown = unlink(&app.ctx, &actor, IdentityId(Uuid::nil())).await.expect_err("none");
+        assert_eq!(unknown.code(), Code::NotFound);
         unlink(&app.ctx, &actor, linked[0].id).await.expect("theirs");
         assert_eq!(comes(app, &identity("a", None), None).await, Err(Refusal::Unverified));
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn provider_is_believed_for_configured_domains_only() {
+    let app = TestApp::sqlite_with(|config| config.oidc.domains = "clinic.example lab.example".to_owned()).await;
+    let founded = app.founded().await;
+    let link = app.link(&founded.operator, Purpose::Annotator { consortium: founded.consortium }).await;
+    let secret = link.rsplit('/').next().expect("a link has parts").to_owned();
+    for email in ["ada@example.org", "ada@clinic.example.org", "ada@notclinic.example", "clinic.example"] {
+        let refused = comes(&app, &identity("a", Some(email)), Some(&secret)).await;
+        assert_eq!(refused, Err(Refusal::Domain), "{email}");
+        let operator = founded.operator.actor(&app).await;
+        assert_eq!(links(&app, &operator, &identity("a", Some(email))).await, Err(Refusal::Domain), "{email}");
+    }
+    comes(&app, &identity("a", Some("ada@Lab.Example")), Some(&secret)).await.expect("invited");
+    app.close().await;
 }

@@ -287,7 +287,7 @@ pub(super) async fn awaited(
     let parts = state::participants(connection, row.id.into()).await?;
     let asks = |part: &participant::Model| questions.asking.contains(&part.dataset_id.into());
     let sent = |part: &participant::Model| here.iter().any(|pool| pool.dataset_id == part.dataset_id);
-    let ended = |part: &participant::Model| matches!(&*part.state, "done" | "failed");
+    let ended = |part: &participant::Model| part.state == "done" || state::is_out(part);
     Ok(parts.into_iter().filter(|part| asks(part) && !sent(part) && !ended(part)).collect())
 }
 

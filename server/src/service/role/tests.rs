@@ -2,7 +2,7 @@ use undertone_api::member::{Join, NewConsortiumMember, Role, Roles, Scope};
 use undertone_api::organization::{NewInvitation, Purpose};
 use undertone_api::problem::Code;
 
-use super::{add_over, assign, assign_over, over, remove};
+use super::{add_over, assign, assign_over, confirm_address, over, remove};
 use crate::auth::Place;
 use crate::service::{consortium, invitation, member, organization};
 use crate::testing::{HERE, newcomer, on_both};
@@ -100,6 +100,8 @@ on_both! {
         let new = |email: &str, roles: &[Role]| NewConsortiumMember { email: email.to_owned(), roles: roles.to_vec() };
         let alone = assign_over(&app.ctx, &by, id, by.id(), &roles(&[])).await;
         assert_eq!(alone.expect_err("the last").code(), Code::WrongState);
+        let (north, admin) = &founded.north;
+        confirm_address(&app.ctx, &by, *north, admin.session.member.id).await.expect("an operator may");
         add_over(&app.ctx, &by, id, &new("NorthAdmin@example.org", &[Role::ConsortiumAdmin])).await.expect("given");
         let names: Vec<_> = over(&app.ctx, &by, id).await.expect("listed").into_iter().map(|one| one.name).collect();
         assert_eq!(names, ["NorthAdmin", "Operator"]);
@@ -110,6 +112,30 @@ on_both! {
         assign_over(&app.ctx, &by, id, by.id(), &roles(&[])).await.expect("there is another");
         let after = over(&app.ctx, &founded.operator.actor(app).await, id).await;
         assert_eq!(after.expect_err("no longer an admin").code(), Code::Forbidden);
+    }
+
+    async fn role_over_a_consortium_needs_a_confirmed_address(app: &TestApp) {
+        let founded = app.founded().await;
+        let by = founded.operator.actor(app).await;
+        let purpose = Purpose::Annotator { consortium: founded.consortium };
+        let link = app.link(&founded.operator, purpose).await;
+        // An annotator who typed the address of somebody else.
+        let mut typed = newcomer("Mallory", None);
+        typed.email = "auditor@south.example.org".to_owned();
+        app.accept(&link, typed).await;
+        let new = NewConsortiumMember { email: "auditor@south.example.org".to_owned(), roles: vec![Role::Auditor] };
+        let refused = add_over(&app.ctx, &by, founded.consortium, &new).await;
+        assert_eq!(refused.expect_err("nobody confirmed it").code(), Code::WrongState);
+        let (south, admin) = &founded.south;
+        let ann = app.joins(admin, *south, "Ann", &[Role::Auditor]).await;
+        let own = confirm_address(&app.ctx, &ann.actor(app).await, *south, ann.session.member.id).await;
+        assert_eq!(own.expect_err("no admin").code(), Code::Forbidden);
+        let admin = admin.actor(app).await;
+        let own = confirm_address(&app.ctx, &admin, *south, admin.id()).await;
+        assert_eq!(own.expect_err("their own").code(), Code::WrongState);
+        confirm_address(&app.ctx, &admin, *south, ann.session.member.id).await.expect("an admin of theirs may");
+        let new = NewConsortiumMember { email: "ann@example.org".to_owned(), roles: vec![Role::Auditor] };
+        add_over(&app.ctx, &by, founded.consortium, &new).await.expect("confirmed");
     }
 
     async fn a_withdrawn_link_lets_nobody_in_and_a_used_one_is_not_withdrawn(app: &TestApp) {

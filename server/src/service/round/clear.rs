@@ -1,5 +1,5 @@
-//! Clearing up after a job: when it is over no worker may fetch an average or a pool any more, so no vector of it is kept, and of
-//! what sites released to be asked only what was asked.
+//! Clearing up after a job: when it is over no worker may fetch an average or a pool any more, so no vector of it is kept, of
+//! what sites released to be asked only what was asked, and of its files only those that a row names.
 
 use object_store::path::Path;
 use undertone_api::id::JobId;
@@ -9,6 +9,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::exchange::object;
 use crate::service::job::state;
+use crate::service::model::storage;
 
 /// Where vectors lie, by job: the means, what they are made of, and what has come in part; and the pools of questions.
 const PLACES: [&str; 4] = ["averages", "submissions", "uploads", "pools"];
@@ -28,7 +29,7 @@ async fn try_clear(ctx: &Ctx, job: JobId) -> Result<(), Error> {
     for place in PLACES {
         object::remove_all(&ctx.store, &Path::from(format!("{place}/{job}"))).await.map_err(object_error)?;
     }
-    Ok(())
+    storage::sweep(ctx, job).await
 }
 
 /// Removes what a server that died left of jobs that are over.
@@ -43,6 +44,9 @@ pub async fn clear_all(ctx: &Ctx) -> Result<(), Error> {
         for job in names.map(JobId) {
             clear(ctx, job).await;
         }
+    }
+    for job in storage::jobs_to_sweep(ctx).await? {
+        clear(ctx, job).await;
     }
     Ok(())
 }

@@ -125,7 +125,7 @@ async fn due(
         .await?;
     let gone: Vec<_> = participant::Entity::find()
         .filter(participant::Column::JobId.eq(row.id))
-        .filter(participant::Column::State.eq("failed"))
+        .filter(participant::Column::State.is_in(["failed", "withdrawn"]))
         .all(connection)
         .await?;
     let awaited = series.weights.iter().any(|(dataset, _)| {

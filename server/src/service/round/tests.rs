@@ -17,6 +17,21 @@ use crate::service::world::World;
 use crate::testing::on_both;
 
 on_both! {
+    async fn vector_beyond_the_norm_of_honest_ones_is_refused(app: &TestApp) {
+        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let job = world.queued(1).await;
+        let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
+        let receipt = world.sites[1].receipt(&job, 1, 1);
+        let refused = world.submit_with(1, &leases[1], 1, &[1e38], vec![receipt.clone()]).await.unwrap_err().into_problem();
+        assert_eq!((refused.code, &*refused.violations[0].field), (Code::ValidationFailed, "data"));
+        assert!(refused.violations[0].message.contains("L2 norm is 1.0000e38"), "{}", refused.violations[0].message);
+        world.submit(&job, 0, &leases[0], 1, &[1.0]).await.unwrap();
+        world.submit(&job, 2, &leases[2], 1, &[2.0]).await.unwrap();
+        assert_eq!(world.average(0, &leases[0], 1).await, None, "it waits for another vector of the refused site");
+        world.submit_with(1, &leases[1], 1, &[3.0], vec![receipt]).await.unwrap();
+        assert_eq!(world.average(0, &leases[0], 1).await, Some(vec![2.0]));
+    }
+
     async fn a_round_closes_when_all_have_submitted_and_gives_the_mean(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(2).await;

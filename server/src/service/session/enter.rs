@@ -15,9 +15,11 @@ use crate::auth::{Door, Origin, Place};
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
+use crate::fairness::{WorkOwner, recognize_caller};
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{half_session, member};
 use crate::service::factor::{self, Proof};
+use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::{attempt, member as members, password};
 
 /// How long a half session waits for its code.
@@ -39,17 +41,19 @@ pub enum Entered {
 pub async fn sign_in(ctx: &Ctx, from: impl Into<Origin>, credentials: &SignIn) -> Result<Entered, Error> {
     let from = from.into();
     let row = members::by_email(ctx.db.read(), &credentials.email).await?;
-    let proven = password::prove(ctx, from.address, &credentials.email, &credentials.password, row.as_ref()).await;
+    let proven = password::prove(ctx, &from, &credentials.email, &credentials.password, row.as_ref()).await;
     let (doors, row) = match (proven, row) {
         (Ok(doors), Some(row)) => (doors, row),
         (Err(error), row) if error.code() == Code::WrongCredentials => {
-            failed(ctx, row.map(|row| MemberId(row.id)), What::SignInFailed).await?;
+            attempt::note_failure(ctx, row.map(|row| MemberId(row.id)), What::SignInFailed);
             return Err(error);
         }
         (Err(error), _) => return Err(error),
         (Ok(_), None) => return Err(password::wrong()),
     };
     let id = MemberId(row.id);
+    // The password is proven: the member's turns, and not those of strangers.
+    recognize_caller(WorkOwner::Member(id));
     let admitted = ctx
         .db
         .write("sign in", async |tx| {
@@ -71,19 +75,23 @@ pub async fn sign_in(ctx: &Ctx, from: impl Into<Origin>, credentials: &SignIn) -
 /// The second step: a code of the authenticator, or a recovery code. Either is used up by being right.
 ///
 /// # Errors
-/// `unauthenticated` when the half session is over; `wrong_code`; `rate_limited` after 5 of those within 15 minutes.
+/// `unauthenticated` when the half session is over; `wrong_code`; `rate_limited` after 5 of those within 15 minutes, or 20 within a day.
 pub async fn finish(ctx: &Ctx, from: impl Into<Origin>, step: &SecondStep) -> Result<Session, Error> {
     let from = from.into();
     let member = open(ctx, ctx.db.read(), &step.half_token).await?.member_id;
     let id = MemberId(member);
-    let doors = [Door::Address(from.address), Door::Code(id)];
+    let mut doors = Door::of_address(from.address);
+    doors.extend(Door::of_codes(id));
     attempt::enter(ctx, &doors).await?;
     let tokens = ctx
         .db
         .write("finish signing in", async |tx| {
             // Asked again: another request may have been first.
             let half = open(ctx, tx, &step.half_token).await?;
-            let Some(proof) = factor::spend(ctx, tx, id, &step.code).await? else { return Ok(None) };
+            let Some(proof) = factor::spend(ctx, tx, id, &step.code).await? else {
+                factor::notify_wrong_codes(ctx, tx, id).await?;
+                return Ok(None);
+            };
             half_session::Entity::delete_by_id(half.id).exec(tx).await?;
             attempt::forgive(tx, &doors).await?;
             signed_in(ctx, tx, id, Some(proof)).await?;
@@ -91,7 +99,7 @@ pub async fn finish(ctx: &Ctx, from: impl Into<Origin>, step: &SecondStep) -> Re
         })
         .await?;
     let Some(tokens) = tokens else {
-        failed(ctx, Some(id), What::SecondFactorFailed).await?;
+        attempt::note_failure(ctx, Some(id), What::SecondFactorFailed);
         return Err(factor::wrong());
     };
     let row = member::Entity::find_by_id(member).one(ctx.db.read()).await?.ok_or_else(over)?;
@@ -129,10 +137,11 @@ async fn half(ctx: &Ctx, tx: &Tx, member: MemberId, secret: &str) -> Result<Half
         expires_at: ctx.now() + HALF,
     };
     let row = row.into_active_model().insert(tx).await?;
-    Ok(HalfSession { half_token: secret.to_owned(), expires_at: row.expires_at })
+    let factors = factor::available(tx, member).await?;
+    Ok(HalfSession { half_token: secret.to_owned(), factors, expires_at: row.expires_at })
 }
 
-async fn open(
+pub(super) async fn open(
     ctx: &Ctx,
     connection: &impl sea_orm::ConnectionTrait,
     token: &str,
@@ -144,27 +153,22 @@ async fn open(
     row.filter(|row| row.expires_at > ctx.now()).ok_or_else(over)
 }
 
-async fn signed_in(ctx: &Ctx, tx: &Tx, member: MemberId, proof: Option<Proof>) -> Result<(), Error> {
+pub(super) async fn signed_in(ctx: &Ctx, tx: &Tx, member: MemberId, proof: Option<Proof>) -> Result<(), Error> {
     let act = Act {
         by: By::Member(member),
         what: What::SignedIn,
         place: Place::Server,
         subject: Some(("member", member.to_string())),
-        detail: json!({ "second_factor": proof.is_some() }),
+        detail: json!({ "second_factor": proof.is_some(), "passkey": proof == Some(Proof::Passkey) }),
     };
     audit_log::record(ctx, tx, act.clone()).await?;
     if proof == Some(Proof::Recovery) {
         audit_log::record(ctx, tx, Act { what: What::RecoveryCodeUsed, detail: json!({}), ..act }).await?;
+        credential::announce(ctx, tx, member, CredentialChange::RecoveryCodeUsed).await?;
     }
     Ok(())
 }
 
-/// Takes as long whether there is such a member or not.
-async fn failed(ctx: &Ctx, member: Option<MemberId>, what: What) -> Result<(), Error> {
-    let subject = member.map(|member| ("member", member.to_string()));
-    audit_log::note(ctx, Act { by: By::Nobody, what, place: Place::Server, subject, detail: json!({}) }).await
-}
-
-fn over() -> Error {
+pub(super) fn over() -> Error {
     Error::problem(Code::Unauthenticated, "this took longer than five minutes: sign in again from the beginning")
 }

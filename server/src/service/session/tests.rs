@@ -1,13 +1,15 @@
+use axum::http::{HeaderValue, header};
 use sea_orm::EntityTrait as _;
 use time::Duration;
-use undertone_api::account::SecondStep;
+use undertone_api::account::{IdentityProof, SecondStep};
+use undertone_api::notification::{NotificationKind, NotificationQuery};
 use undertone_api::problem::Code;
 use undertone_api::session::{Refresh, SignIn};
 
-use super::{Entered, Renewed, authenticate, finish, refresh, sign_in, sign_out};
-use crate::auth::Origin;
+use super::{Entered, Renewed, authenticate, finish, prove_identity, refresh, sign_in, sign_out};
+use crate::auth::{FRESH, Origin};
 use crate::service::entity::attempt;
-use crate::service::{password, sessions};
+use crate::service::{notification, password, sessions};
 use crate::testing::{HERE, PASSWORD, on_both};
 
 fn credentials(email: &str, password: &str) -> SignIn {
@@ -80,6 +82,41 @@ on_both! {
         assert_eq!(refresh(&app.ctx, &first.refresh_token).await.expect_err("old").code(), Code::Unauthenticated);
         assert_eq!(refresh(&app.ctx, &next.refresh_token).await.expect_err("ended").code(), Code::Unauthenticated);
         assert_eq!(authenticate(&app.ctx, &next.access_token).await.expect_err("ended").code(), Code::Unauthenticated);
+    }
+
+    async fn token_of_any_age_ends_the_session(app: &TestApp) {
+        let first = app.operator().await.session.tokens;
+        let mut newest = first.clone();
+        for _ in 0..3 {
+            app.clock.advance(Duration::minutes(1));
+            let Ok(Renewed::Pair(_, next)) = refresh(&app.ctx, &newest.refresh_token).await else { panic!("renewed") };
+            newest = next;
+        }
+        assert_eq!(refresh(&app.ctx, &first.refresh_token).await.expect_err("old").code(), Code::Unauthenticated);
+        assert_eq!(refresh(&app.ctx, &newest.refresh_token).await.expect_err("ended").code(), Code::Unauthenticated);
+    }
+
+    async fn invented_token_ends_no_session_and_takes_no_writer(app: &TestApp) {
+        let first = app.operator().await.session.tokens;
+        let (id, secret) = first.refresh_token.split_once('.').expect("two parts");
+        let other_tag = format!("{}{}", &secret[..64], "0".repeat(32));
+        for invented in ["", "0", &"0".repeat(96), &secret[..64], &other_tag, "é"] {
+            let refused = refresh(&app.ctx, &format!("{id}.{invented}")).await.expect_err(invented);
+            assert_eq!(refused.code(), Code::Unauthenticated);
+        }
+        assert_eq!(app.ctx.db.timings().statements("refresh session"), 0);
+        refresh(&app.ctx, &first.refresh_token).await.expect("the session goes on");
+        assert!(app.ctx.db.timings().statements("refresh session") > 0);
+    }
+
+    async fn page_with_an_invented_cookie_takes_no_writer(app: &TestApp) {
+        let first = app.operator().await.session.tokens;
+        let (id, _) = first.refresh_token.split_once('.').expect("two parts");
+        let cookie = HeaderValue::from_str(&format!("undertone-refresh={id}.{}", "0".repeat(96))).expect("a header");
+        for path in ["/sign-in", "/api/v1/me"] {
+            app.server.get(path).add_header(header::COOKIE, cookie.clone()).await;
+        }
+        assert_eq!(app.ctx.db.timings().statements("refresh session"), 0);
     }
 
     async fn requests_side_by_side_do_not_end_the_session(app: &TestApp) {
@@ -186,5 +223,90 @@ on_both! {
         assert_eq!(shown.len(), 2);
         assert!(shown.contains(&("Firefox on Linux", "192.0.2.0/24", false)), "{shown:?}");
         assert!(shown.contains(&("another program", "127.0.0.0/24", true)), "{shown:?}");
+    }
+
+    async fn session_ends_after_its_most_days_however_it_is_renewed(app: &TestApp) {
+        let mut tokens = app.operator().await.session.tokens;
+        let most = i64::from(app.ctx.config.session_most_days);
+        for _ in 0..(most - 1) / 29 {
+            app.clock.advance(Duration::days(29));
+            let Ok(Renewed::Pair(_, next)) = refresh(&app.ctx, &tokens.refresh_token).await else { panic!("renewed") };
+            tokens = next;
+        }
+        app.clock.advance(Duration::days((most - 1) % 29 + 1) - Duration::SECOND);
+        let Ok(Renewed::Pair(_, last)) = refresh(&app.ctx, &tokens.refresh_token).await else { panic!("one second left") };
+        app.clock.advance(Duration::SECOND);
+        assert_eq!(refresh(&app.ctx, &last.refresh_token).await.expect_err("over").code(), Code::Unauthenticated);
+        assert_eq!(authenticate(&app.ctx, &last.access_token).await.expect_err("over").code(), Code::Unauthenticated);
+    }
+
+    async fn proof_of_identity_makes_a_session_fresh_for_ten_minutes(app: &TestApp) {
+        let person = app.operator().await;
+        let is_fresh = async || person.actor(app).await.is_fresh;
+        assert!(is_fresh().await, "signing in is a proof");
+        app.clock.advance(FRESH);
+        assert!(is_fresh().await);
+        app.clock.advance(Duration::SECOND);
+        assert!(!is_fresh().await);
+        let by = person.actor(app).await;
+        let proof = |password: &str, code: &str| IdentityProof {
+            password: password.to_owned(),
+            code: code.to_owned(),
+            passkey: None,
+        };
+        for (given, wanted) in [
+            (proof("not the password", ""), Code::WrongCredentials),
+            (proof("", "123456"), Code::WrongState),
+            (proof("", ""), Code::ValidationFailed),
+            (proof(PASSWORD, "123456"), Code::ValidationFailed),
+        ] {
+            assert_eq!(prove_identity(&app.ctx, &by, &given).await.expect_err("no proof").code(), wanted);
+        }
+        prove_identity(&app.ctx, &by, &proof(PASSWORD, "")).await.expect("proven");
+        assert!(is_fresh().await);
+    }
+
+    async fn code_of_the_second_factor_proves_identity(app: &TestApp) {
+        let person = app.operator().await;
+        let authenticator = app.two_factor(&person).await;
+        app.clock.advance(FRESH + Duration::SECOND);
+        let by = person.actor(app).await;
+        let proof = |code: String| IdentityProof { password: String::new(), code, passkey: None };
+        let wrong = prove_identity(&app.ctx, &by, &proof("000000".to_owned())).await;
+        assert_eq!(wrong.expect_err("wrong").code(), Code::WrongCode);
+        prove_identity(&app.ctx, &by, &proof(authenticator.code(app))).await.expect("proven");
+        assert!(person.actor(app).await.is_fresh);
+    }
+
+    async fn sign_in_from_a_new_place_is_announced(app: &TestApp) {
+        let person = app.operator().await;
+        let right = credentials("operator@example.org", PASSWORD);
+        let far = Origin::new("198.51.100.7".parse().expect("an address"), "Mozilla/5.0 (X11; Linux) Firefox/140");
+        sign_in(&app.ctx, HERE, &right).await.expect("from where they were before");
+        sign_in(&app.ctx, far, &right).await.expect("from elsewhere");
+        sign_in(&app.ctx, far, &right).await.expect("from there again");
+        let query = NotificationQuery { kind: Some(NotificationKind::SignInNew), ..NotificationQuery::default() };
+        let heard = notification::list(&app.ctx, &person.actor(app).await, &query).await.expect("listed").items;
+        assert_eq!(heard.len(), 1, "{heard:?}");
+        assert!(heard[0].text.contains("Firefox on Linux, 198.51.100.0/24"), "{heard:?}");
+    }
+
+    async fn known_device_signs_in_though_others_closed_the_door(app: &TestApp) {
+        let person = app.operator().await;
+        for _ in 0..10 {
+            let guess = sign_in(&app.ctx, HERE, &credentials("operator@example.org", "a guess")).await;
+            assert_eq!(guess.expect_err("wrong").code(), Code::WrongCredentials);
+        }
+        let right = credentials("operator@example.org", PASSWORD);
+        assert_eq!(sign_in(&app.ctx, HERE, &right).await.expect_err("closed").code(), Code::RateLimited);
+        let known = Origin::from(HERE).with_device(Some(person.session.member.id));
+        sign_in(&app.ctx, known, &right).await.expect("the member's own browser");
+        let others = Origin::from(HERE).with_device(Some(undertone_api::id::MemberId(uuid::Uuid::nil())));
+        assert_eq!(sign_in(&app.ctx, others, &right).await.expect_err("another's").code(), Code::RateLimited);
+        for _ in 0..10 {
+            let guess = sign_in(&app.ctx, known, &credentials("operator@example.org", "a guess")).await;
+            assert_eq!(guess.expect_err("wrong").code(), Code::WrongCredentials);
+        }
+        assert_eq!(sign_in(&app.ctx, known, &right).await.expect_err("closed too").code(), Code::RateLimited);
     }
 }

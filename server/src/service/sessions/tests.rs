@@ -47,7 +47,7 @@ on_both! {
     async fn a_changed_password_ends_all_other_sessions_and_the_old_one_is_wrong(app: &TestApp) {
         let person = app.operator().await;
         let other = another(app, PASSWORD).await;
-        let change = |old: &str, new: &str| ChangePassword { old: old.to_owned(), new: new.to_owned() };
+        let change = |old: &str, new: &str| ChangePassword { old: old.to_owned(), new: new.to_owned(), keep_keys: false };
         let actor = person.actor(app).await;
         let new = "some other sentence of mine";
         let wrong = password::change(&app.ctx, &actor, &change("not my password", new)).await;
@@ -78,5 +78,20 @@ on_both! {
         }
         let actor = authenticate(&app.ctx, &last).await.expect("signed in");
         assert_eq!(list(&app.ctx, &actor).await.expect("listed").len(), MOST);
+    }
+
+    async fn changed_password_revokes_the_keys_unless_they_are_kept(app: &TestApp) {
+        use undertone_api::api_key::{KeyScope, NewApiKey};
+        let person = app.operator().await;
+        let by = person.actor(app).await;
+        let new = NewApiKey { name: "a program".to_owned(), scopes: vec![KeyScope::Read], days: 30 };
+        let key = crate::service::api_key::create(&app.ctx, &by, &new).await.expect("made").secret.expect("shown once");
+        let other = "another long enough sentence";
+        let kept = ChangePassword { old: PASSWORD.to_owned(), new: other.to_owned(), keep_keys: true };
+        password::change(&app.ctx, &by, &kept).await.expect("changed");
+        authenticate(&app.ctx, &key).await.expect("the key goes on");
+        let revoked = ChangePassword { old: other.to_owned(), new: "a third sentence, longer still".to_owned(), keep_keys: false };
+        password::change(&app.ctx, &by, &revoked).await.expect("changed");
+        assert_eq!(authenticate(&app.ctx, &key).await.expect_err("revoked").code(), Code::Unauthenticated);
     }
 }

@@ -5,7 +5,7 @@ use sea_orm::EntityTrait as _;
 use undertone_api::id::WorkerId;
 use undertone_api::job::Job;
 use undertone_api::problem::Code;
-use undertone_api::signed::{KeyChange, Pins, Rotation, Signed, public_key};
+use undertone_api::signed::{DocumentSigner, KeyChange, Pins, Rotation, Signed, public_key};
 
 use super::{of, rotate};
 use crate::ctx::Ctx;
@@ -34,7 +34,7 @@ fn change(site: &Site, number: u32, new: &SigningKey) -> KeyChange {
     }
 }
 
-fn signed(change: &KeyChange, old: &SigningKey, new: &SigningKey) -> Rotation {
+fn signed(change: &KeyChange, old: &dyn DocumentSigner, new: &SigningKey) -> Rotation {
     Rotation { by_old: Signed::new(change, old).unwrap(), by_new: Signed::new(change, new).unwrap() }
 }
 

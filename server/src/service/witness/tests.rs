@@ -47,7 +47,7 @@ impl Site {
 
     async fn ask(&self) -> Answer {
         let numbers: Vec<u64> = self.receipts.keys().copied().collect();
-        witness(&self.world.ctx, self.world.sites[1].worker, self.kept.as_ref(), &numbers).await.unwrap()
+        witness(&self.world.ctx, self.world.sites[1].worker, self.kept.as_ref(), &numbers, None).await.unwrap()
     }
 
     fn judge(&self, answer: &Answer) -> Result<Witnessed, WitnessError> {
@@ -162,19 +162,19 @@ on_both! {
         let site = Site::new(&app.ctx).await;
         let worker = site.world.sites[1].worker;
         let many: Vec<u64> = (1..=MOST_RECEIPTS as u64).collect();
-        assert!(witness(&app.ctx, worker, None, &many).await.is_ok());
+        assert!(witness(&app.ctx, worker, None, &many, None).await.is_ok());
         let more: Vec<u64> = (1..=MOST_RECEIPTS as u64 + 1).collect();
-        assert_eq!(witness(&app.ctx, worker, None, &more).await.unwrap_err().code(), Code::ValidationFailed);
+        assert_eq!(witness(&app.ctx, worker, None, &more, None).await.unwrap_err().code(), Code::ValidationFailed);
         let stranger = ed25519_dalek::SigningKey::from_bytes(&[3; 32]);
         let head: Head = site.ask().await.head.unwrap().open(&app.ctx.signer.verifying_key()).unwrap();
         let strange = Signed::new(&head, &stranger).unwrap();
-        assert_eq!(witness(&app.ctx, worker, Some(&strange), &[]).await.unwrap_err().code(), Code::BadSignature);
+        assert_eq!(witness(&app.ctx, worker, Some(&strange), &[], None).await.unwrap_err().code(), Code::BadSignature);
     }
 
     async fn a_site_never_learns_of_anothers_receipts(app: &TestApp) {
         let mut site = Site::new(&app.ctx).await;
         site.pay(1).await;
         let other = site.world.sites[2].worker;
-        assert!(witness(&app.ctx, other, None, &[1]).await.unwrap().receipts.is_empty());
+        assert!(witness(&app.ctx, other, None, &[1], None).await.unwrap().receipts.is_empty());
     }
 }

@@ -2,7 +2,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ed25519_dalek::SigningKey;
 use undertone_api::problem::Code;
-use undertone_api::worker::{EnrolmentToken, NewEnrolment};
+use undertone_api::worker::{Enrolment, EnrolmentToken, NewEnrolment};
 
 use super::{ONLINE, TOKEN_LIFETIME, enrol, invite, list};
 use crate::testing::{Founded, TestApp, on_both};
@@ -14,7 +14,11 @@ fn key(seed: u8) -> String {
 async fn token(app: &TestApp, founded: &Founded) -> EnrolmentToken {
     let new = NewEnrolment { name: "beside the data".to_owned() };
     let actor = founded.north.1.actor(app).await;
-    let made = invite(&app.ctx, &actor, founded.north.0, &new).await.expect("may enrol");
+    opened(&invite(&app.ctx, &actor, founded.north.0, &new).await.expect("may enrol"))
+}
+
+/// Returns what a token says.
+pub(in crate::service) fn opened(made: &Enrolment) -> EnrolmentToken {
     let json = URL_SAFE_NO_PAD.decode(made.token.strip_prefix("ute1.").expect("the prefix")).expect("base64url");
     serde_json::from_slice(&json).expect("JSON")
 }

@@ -22,6 +22,8 @@ pub(crate) async fn somebody(ctx: &Ctx, name: &str, operator: bool, grants: &[Gr
         password_hash: hash,
         operator,
         created_at: ctx.now(),
+        retired_at: None,
+        address_confirmed_at: None,
     };
     ctx.db
         .write("test", async |tx| {

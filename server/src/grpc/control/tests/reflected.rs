@@ -13,6 +13,7 @@ use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+use tonic_reflection::pb::v1alpha;
 use undertone_api::job::{NewJob, Spec};
 
 use super::{scene, serve};
@@ -118,6 +119,29 @@ on_both! {
         assert_eq!((&job["title"], &job["state"]), (&json!("by reflection"), &json!("proposed")));
         let read = call(&channel, &pool, &researcher, "GetJob", json!({ "job": job["id"] })).await;
         assert_eq!(read["document"]["spec"]["spec"]["participants"].as_array().map(Vec::len), Some(2));
+    }
+
+    async fn reflection_of_v1alpha_describes_the_services(app: &TestApp) {
+        use v1alpha::server_reflection_client::ServerReflectionClient;
+        use v1alpha::server_reflection_request::MessageRequest;
+        use v1alpha::server_reflection_response::MessageResponse;
+
+        let mut client = ServerReflectionClient::new(serve(&app.ctx).await);
+        let mut ask = async |request: MessageRequest| {
+            let request = v1alpha::ServerReflectionRequest { host: String::new(), message_request: Some(request) };
+            let mut answers = client.server_reflection_info(tokio_stream::once(request)).await.unwrap().into_inner();
+            answers.message().await.unwrap().unwrap().message_response.unwrap()
+        };
+        let MessageResponse::ListServicesResponse(services) = ask(MessageRequest::ListServices(String::new())).await
+        else { panic!("no list") };
+        let names: Vec<&str> = services.service.iter().map(|service| service.name.as_str()).collect();
+        for service in ["undertone.v1.Control", "undertone.v1.WorkerGateway", "grpc.health.v1.Health"] {
+            assert!(names.contains(&service), "{names:?}");
+        }
+        let symbol = MessageRequest::FileContainingSymbol("undertone.v1.Control".to_owned());
+        let MessageResponse::FileDescriptorResponse(found) = ask(symbol).await else { panic!("no descriptors") };
+        let file = prost_types::FileDescriptorProto::decode(found.file_descriptor_proto[0].as_slice()).unwrap();
+        assert!(file.service.iter().any(|service| service.name() == "Control"));
     }
 
     async fn health_tells_that_both_services_are_there(app: &TestApp) {

@@ -2,7 +2,7 @@
 
 use ed25519_dalek::SigningKey;
 use undertone_api::signed::certificate::{Certificate, CertificateFile, ClockSummary};
-use undertone_api::signed::{Manifest, Signed};
+use undertone_api::signed::{DocumentSigner, Manifest, SignatureScope, Signed};
 use undertone_privacy::ledger::Overlap;
 use undertone_privacy::{Adjacency, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 
@@ -78,18 +78,22 @@ const LIES: [(&str, Point, Lie); 28] = [
 ];
 
 /// The file again, with the certificate signed anew.
-pub(super) fn signed(mut file: CertificateFile, certificate: &Certificate, key: &SigningKey) -> CertificateFile {
+pub(super) fn signed(
+    mut file: CertificateFile,
+    certificate: &Certificate,
+    key: &dyn DocumentSigner,
+) -> CertificateFile {
     let Signed { payload, signature } = Signed::new(certificate, key).unwrap();
     (file.payload, file.signature) = (payload, signature);
     file
 }
 
 /// The file again, with a text in the certificate's place.
-pub(super) fn signed_text(mut file: CertificateFile, payload: String, key: &SigningKey) -> CertificateFile {
-    use ed25519_dalek::Signer as _;
+pub(super) fn signed_text(mut file: CertificateFile, payload: String, key: &dyn DocumentSigner) -> CertificateFile {
     let message =
         [<Certificate as undertone_api::signed::Document>::DOMAIN.as_bytes(), &[0], payload.as_bytes()].concat();
-    (file.signature, file.payload) = (hex::encode(key.sign(&message).to_bytes()), payload);
+    let scope = SignatureScope { purpose: None, at: None };
+    (file.signature, file.payload) = (key.sign_message(&message, scope).unwrap(), payload);
     file
 }
 
@@ -150,7 +154,7 @@ on_both! {
         let job = finished(&mut world, 1).await;
         let mut forged = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         let mut certificate: Certificate = serde_json::from_str(&forged.payload).unwrap();
-        let manifest = forged.evidence.manifest.payload.replace("\"clip\":1.0", "\"clip\":0.1");
+        let manifest = forged.evidence.manifest.payload.replace("\"clip\":1000000.0", "\"clip\":0.1");
         let manifest: Manifest = serde_json::from_str(&manifest).unwrap();
         forged.evidence.manifest = Signed::new(&manifest, &app.ctx.signer).unwrap();
         certificate.job.manifest = forged.evidence.manifest.digest();

@@ -31,10 +31,10 @@ pub(super) fn log(opened: &Opened, proven: &[Proven]) -> Finding {
         }
         let mut accounts = proofs.iter().filter_map(|proof| undertone_api::log::Leaf::parse(&proof.leaf).ok());
         let charged = party.charged.as_ref().map(|charged| charged.account.account.0);
-        if accounts.any(|leaf| Some(leaf.account()) != charged) {
+        if accounts.any(|leaf| leaf.account() != charged) {
             wrong.push(format!("{}: the log charges another account", party.dataset_name));
         }
-        match (Answer { head: Some(head.clone()), consistency: Vec::new(), receipts: proofs }).check(
+        match (Answer { head: Some(head.clone()), receipts: proofs, ..Answer::default() }).check(
             &opened.key,
             None,
             &own,

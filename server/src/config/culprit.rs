@@ -1,0 +1,91 @@
+//! Which value of a source cannot be read, and what its key takes.
+//!
+//! The reader of all sources names neither the file nor the words that a key takes; so when it fails each value is tried by itself.
+
+use config::{Map, Value, ValueKind};
+use serde_json::Value as Json;
+
+use super::keys::{flat, variable};
+use super::{Config, ConfigError};
+
+/// Returns the failure with the place and key of the value that is to blame, or as it was when no single value is.
+pub(super) fn explain(
+    error: config::ConfigError,
+    built_in: &Config,
+    file: Option<(&str, &Map<String, Value>)>,
+    environment: &Map<String, Value>,
+) -> ConfigError {
+    // A value of the environment stands before that of the file: the file's may never have been read.
+    let from_environment = first_wrong(built_in, environment).map(|(key, reason)| ConfigError::Wrong {
+        place: "the environment".to_owned(),
+        key: variable(&key),
+        reason,
+    });
+    let from_file = || {
+        let (place, values) = file?;
+        let (key, reason) = first_wrong(built_in, values)?;
+        Some(ConfigError::Wrong { place: place.to_owned(), key, reason })
+    };
+    from_environment.or_else(from_file).unwrap_or(ConfigError::Read(error))
+}
+
+/// Returns the place of a key's value in force.
+pub(super) fn place_of(
+    key: &str,
+    file: Option<(&str, &Map<String, Value>)>,
+    environment: &Map<String, Value>,
+) -> Option<String> {
+    // Some failures are of two keys together.
+    let is_set = |values: &Map<String, Value>| {
+        let names = flat(values);
+        key.split(", ").any(|key| names.contains_key(key))
+    };
+    if is_set(environment) {
+        return Some("the environment".to_owned());
+    }
+    file.filter(|(_, values)| is_set(values)).map(|(place, _)| place.to_owned())
+}
+
+/// Returns the first key whose value alone makes the configuration unreadable, and what the key takes.
+fn first_wrong(built_in: &Config, values: &Map<String, Value>) -> Option<(String, String)> {
+    flat(values).into_iter().find_map(|(key, value)| {
+        let alone = config::Config::builder()
+            .add_source(config::Config::try_from(built_in).ok()?)
+            .set_override(key.as_str(), value.clone())
+            .and_then(config::ConfigBuilder::<config::builder::DefaultState>::build)
+            .and_then(config::Config::try_deserialize::<Config>);
+        let original = alone.err()?;
+        let mut all = serde_json::to_value(built_in).ok()?;
+        set(&mut all, &key, json(value));
+        // This reader names the words that an enumeration takes.
+        let reason =
+            serde_json::from_value::<Config>(all).err().map_or_else(|| original.to_string(), |error| error.to_string());
+        Some((key, reason))
+    })
+}
+
+fn set(all: &mut Json, key: &str, value: Json) {
+    let mut place = all;
+    for part in key.split('.') {
+        if !place.is_object() {
+            *place = Json::Object(serde_json::Map::new());
+        }
+        place = &mut place[part];
+    }
+    *place = value;
+}
+
+fn json(value: Value) -> Json {
+    match value.kind {
+        ValueKind::Nil => Json::Null,
+        ValueKind::Boolean(value) => value.into(),
+        ValueKind::I64(value) => value.into(),
+        ValueKind::U64(value) => value.into(),
+        ValueKind::Float(value) => value.into(),
+        ValueKind::String(value) => value.into(),
+        ValueKind::Array(items) => items.into_iter().map(json).collect(),
+        ValueKind::Table(table) => table.into_iter().map(|(name, value)| (name, json(value))).collect(),
+        // No key takes numbers beyond 64 bits.
+        ValueKind::I128(_) | ValueKind::U128(_) => value.to_string().into(),
+    }
+}

@@ -1,0 +1,96 @@
+//! The accept loop: one task for each admitted connection, and a pause where the process has no file left.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::drive::Driver;
+use super::open_files;
+use super::registry::ConnectionRegistry;
+use crate::metrics::Limit;
+
+/// Pause after an error that the next attempt would meet as well.
+pub(super) const BACK_OFF: Duration = Duration::from_millis(100);
+/// Least time between two lines of the log about such errors.
+const LOG_EVERY: Duration = Duration::from_secs(10);
+
+/// Gives connections; tests give errors as well.
+pub(super) trait ConnectionSource: Sync {
+    /// Waits for the next connection.
+    fn next(&self) -> impl Future<Output = io::Result<(TcpStream, SocketAddr)>> + Send;
+}
+
+impl ConnectionSource for TcpListener {
+    async fn next(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        self.accept().await
+    }
+}
+
+/// Serves connections until the driver's shutdown is cancelled. Then requests under way get `grace` to end, and what is left is cut
+/// off.
+pub(super) async fn accept_until(
+    source: &impl ConnectionSource,
+    registry: &Arc<ConnectionRegistry>,
+    driver: &Driver,
+    grace: Duration,
+) {
+    let (running, mut ended) = mpsc::channel::<()>(1);
+    let cut_off = CancellationToken::new();
+    let mut logged = None;
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = driver.shutdown.cancelled() => break,
+            accepted = source.next() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let Some(admission) = registry.admit(peer.ip()) else { continue };
+                let (driver, cut_off, running) = (driver.clone(), cut_off.clone(), running.clone());
+                tokio::spawn(async move {
+                    driver.drive(stream, peer, &admission.state, &cut_off).await;
+                    drop((admission, running));
+                });
+            }
+            Err(error) => recover(&error, registry, driver, &mut logged).await,
+        }
+    }
+    drop(running);
+    if tokio::time::timeout(grace, ended.recv()).await.is_err() {
+        tracing::warn!(listener = driver.name, "requests that had not ended were cut off");
+        cut_off.cancel();
+        ended.recv().await;
+    }
+}
+
+/// Waits out an error of the listener. One that concerns a single connection, which is gone, needs no wait.
+async fn recover(error: &io::Error, registry: &Arc<ConnectionRegistry>, driver: &Driver, logged: &mut Option<Instant>) {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) {
+        return;
+    }
+    let is_due = logged.is_none_or(|logged| logged.elapsed() >= LOG_EVERY);
+    if is_due {
+        *logged = Some(Instant::now());
+    }
+    if open_files::is_exhausted(error) {
+        driver.metrics.reach(Limit::OpenFiles);
+        registry.make_room();
+        if is_due {
+            tracing::error!(
+                listener = driver.name,
+                %error,
+                "too many open files: no connection can be accepted; raise LimitNOFILE of the service"
+            );
+        }
+    } else if is_due {
+        tracing::warn!(listener = driver.name, %error, "a connection cannot be accepted");
+    }
+    tokio::time::sleep(BACK_OFF).await;
+}

@@ -1,0 +1,225 @@
+//! One connection from its handshake to its end.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::response::IntoResponse as _;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+use undertone_api::problem::Code;
+
+use super::answer::{AnswerBody, StreamExecutor};
+use super::received::ReceivedBytes;
+use super::state::{ConnectionHandle, ConnectionState};
+use super::stream::DeadlineStream;
+use super::{ConnectionLimits, KEEPALIVE, LARGEST_BUFFER, LARGEST_HEAD, MOST_STREAMS};
+use crate::metrics::{Limit, Metrics};
+use crate::rest::problem::Rejection;
+
+/// What serves connections of one listener.
+#[derive(Clone)]
+pub(super) struct Driver {
+    /// The name in the log.
+    pub(super) name: &'static str,
+    limits: ConnectionLimits,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    received: ReceivedBytes,
+    pub(super) metrics: Metrics,
+    /// Cancelled when the server stops.
+    pub(super) shutdown: CancellationToken,
+}
+
+/// What becomes of a connection at a moment.
+enum Verdict {
+    /// It goes on; look again then.
+    Keep(Instant),
+    /// No further request is taken, and what is under way ends.
+    CloseGently,
+    /// It is closed at once.
+    Close,
+}
+
+impl Driver {
+    pub(super) fn new(
+        name: &'static str,
+        limits: ConnectionLimits,
+        tls: Option<Arc<ServerConfig>>,
+        router: Router,
+        metrics: Metrics,
+        shutdown: CancellationToken,
+    ) -> Self {
+        let received = ReceivedBytes::new(&limits, metrics.clone());
+        Self { name, limits, tls: tls.map(TlsAcceptor::from), router, received, metrics, shutdown }
+    }
+
+    /// Serves a connection until it ends, is evicted, or `cut_off` is cancelled.
+    pub(super) async fn drive(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        state: &Arc<ConnectionState>,
+        cut_off: &CancellationToken,
+    ) {
+        // Messages are small and answers are waited for.
+        let _ = stream.set_nodelay(true);
+        let stream = DeadlineStream::new(stream, self.limits.unread, self.metrics.clone());
+        tokio::select! {
+            () = state.evicted.cancelled() => {}
+            () = cut_off.cancelled() => {}
+            () = self.shake_and_serve(stream, peer, state) => {}
+        }
+    }
+
+    async fn shake_and_serve(&self, stream: DeadlineStream<TcpStream>, peer: SocketAddr, state: &Arc<ConnectionState>) {
+        let Some(acceptor) = &self.tls else { return self.serve(stream, peer, state).await };
+        match timeout(self.limits.handshake, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => self.serve(stream, peer, state).await,
+            Ok(Err(error)) => tracing::debug!(listener = self.name, %error, "a handshake failed"),
+            Err(_) => {
+                self.metrics.reach(Limit::Handshake);
+                tracing::debug!(listener = self.name, "a handshake took too long");
+            }
+        }
+    }
+
+    /// Serves requests over a stream whose handshake is done.
+    async fn serve<I>(&self, stream: I, peer: SocketAddr, state: &Arc<ConnectionState>)
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let builder = self.builder();
+        let driver = self.clone();
+        let shared = Arc::clone(state);
+        let service = service_fn(move |request| {
+            let driver = driver.clone();
+            let state = Arc::clone(&shared);
+            async move { driver.answer(request, peer, state).await }
+        });
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        tokio::pin!(connection);
+        let (mut is_closing, mut look_at) = (false, Instant::now());
+        loop {
+            tokio::select! {
+                ended = connection.as_mut() => {
+                    if let Err(error) = ended {
+                        tracing::debug!(listener = self.name, error = &*error, "a connection ended");
+                    }
+                    return;
+                }
+                () = self.shutdown.cancelled(), if !is_closing => {
+                    is_closing = true;
+                    connection.as_mut().graceful_shutdown();
+                    // The accept loop cuts off what takes too long.
+                    look_at = Instant::now() + self.limits.closing * 2;
+                }
+                () = sleep_until(look_at) => match self.judge(state, is_closing) {
+                    Verdict::Keep(next) => look_at = next,
+                    Verdict::Close => return,
+                    Verdict::CloseGently => {
+                        is_closing = true;
+                        connection.as_mut().graceful_shutdown();
+                        look_at = Instant::now() + self.limits.closing;
+                    }
+                },
+            }
+        }
+    }
+
+    fn builder(&self) -> Builder<StreamExecutor> {
+        let executor = StreamExecutor { patience: self.limits.unread, metrics: self.metrics.clone() };
+        let mut builder = Builder::new(executor);
+        if self.limits.is_http2_only {
+            builder = builder.http2_only();
+        }
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.idle).max_buf_size(LARGEST_BUFFER);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .keep_alive_interval(KEEPALIVE)
+            .keep_alive_timeout(KEEPALIVE)
+            .max_concurrent_streams(MOST_STREAMS)
+            .max_header_list_size(LARGEST_HEAD);
+        builder
+    }
+
+    /// Decides what becomes of a connection now.
+    fn judge(&self, state: &ConnectionState, is_closing: bool) -> Verdict {
+        if is_closing {
+            return Verdict::Close;
+        }
+        let (now, activity) = (Instant::now(), state.activity());
+        if activity.begun == 0 {
+            let due = state.opened + self.limits.first_request;
+            if now < due {
+                return Verdict::Keep(due);
+            }
+            self.metrics.reach(Limit::FirstRequest);
+            return Verdict::Close;
+        }
+        let mut next = now + self.limits.idle;
+        if activity.open == 0 {
+            let due = activity.idle_since + self.limits.idle;
+            if now >= due {
+                return Verdict::CloseGently;
+            }
+            next = next.min(due);
+        }
+        if !state.is_recognized() {
+            let due = state.opened + self.limits.stranger_age;
+            if now >= due {
+                return Verdict::CloseGently;
+            }
+            next = next.min(due);
+        }
+        Verdict::Keep(next)
+    }
+
+    /// Answers a request by the router.
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        peer: SocketAddr,
+        state: Arc<ConnectionState>,
+    ) -> Result<Response<AnswerBody>, Infallible> {
+        let guard = Arc::new(state.begin_request());
+        let (mut parts, body) = request.into_parts();
+        parts.extensions.insert(ConnectInfo(peer));
+        parts.extensions.insert(ConnectionHandle(state));
+        let body = Body::new(self.received.receive(body, Arc::clone(&guard)));
+        let answer = self.router.clone().oneshot(Request::from_parts(parts, body)).await;
+        let mut answer = answer.unwrap_or_else(|never| match never {});
+        if guard.is_over_budget() {
+            let detail = "too many bytes of requests are under way: try again in a moment";
+            answer = Rejection::new(Code::Unavailable, detail).into_response();
+        }
+        Ok(answer.map(|body| AnswerBody::new(body, guard)))
+    }
+}
+
+/// Serves `router` over a stream without TLS, by the limits of a listener, until it ends: for tests that have no socket.
+#[cfg(test)]
+pub(crate) async fn serve_stream<I>(router: Router, limits: ConnectionLimits, stream: I)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+    let metrics = Metrics::new(crate::metrics::Transactions::default());
+    let driver = Driver::new("test", limits, None, router, metrics, CancellationToken::new());
+    let state = Arc::new(ConnectionState::new(peer.ip()));
+    driver.serve(stream, peer, &state).await;
+}

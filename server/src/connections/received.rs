@@ -1,0 +1,119 @@
+//! The body of a request as it arrives: counts its bytes against a budget, and notes when it is whole.
+
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::Bytes;
+use http_body::{Body as _, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use super::ConnectionLimits;
+use super::budget::{ByteBudget, ByteCharge};
+use super::state::RequestGuard;
+use crate::metrics::{Limit, Metrics};
+
+/// The bytes of request bodies that are under way at one listener.
+#[derive(Debug, Clone)]
+pub(super) struct ReceivedBytes {
+    strangers: Arc<ByteBudget<IpAddr>>,
+    recognized: Arc<ByteBudget<IpAddr>>,
+    /// Streams of gRPC are longer than any budget: there messages are counted, one at a time.
+    is_counted: bool,
+    metrics: Metrics,
+}
+
+impl ReceivedBytes {
+    pub(super) fn new(limits: &ConnectionLimits, metrics: Metrics) -> Self {
+        let strangers = ByteBudget::new(limits.stranger_bytes.0, limits.stranger_bytes.1);
+        let recognized = ByteBudget::new(limits.recognized_bytes.0, limits.recognized_bytes.1);
+        Self { strangers, recognized, is_counted: !limits.is_http2_only, metrics }
+    }
+
+    /// Wraps the body of a request of `guard`.
+    pub(super) fn receive(&self, body: Incoming, guard: Arc<RequestGuard>) -> ReceivedBody {
+        if body.is_end_stream() {
+            guard.complete();
+        }
+        let network = guard.connection().network;
+        ReceivedBody {
+            inner: body,
+            as_stranger: self.strangers.begin(network),
+            as_recognized: self.recognized.begin(network),
+            is_counted: self.is_counted,
+            metrics: self.metrics.clone(),
+            guard,
+        }
+    }
+}
+
+/// Why a body was cut off.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReceiveError {
+    /// The connection failed.
+    #[error(transparent)]
+    Connection(#[from] hyper::Error),
+    /// Too many bytes are under way.
+    #[error("too many bytes of requests are under way: try again in a moment")]
+    TooMany,
+}
+
+/// The body of a request. Its bytes are charged until it is dropped.
+pub(super) struct ReceivedBody {
+    inner: Incoming,
+    as_stranger: ByteCharge<IpAddr>,
+    as_recognized: ByteCharge<IpAddr>,
+    is_counted: bool,
+    metrics: Metrics,
+    guard: Arc<RequestGuard>,
+}
+
+impl ReceivedBody {
+    /// Charges bytes to the budget of those to whom the caller belongs by now.
+    fn charge(&mut self, bytes: usize) -> Result<(), ReceiveError> {
+        let is_recognized = self.guard.connection().is_recognized();
+        let charge = if is_recognized { &mut self.as_recognized } else { &mut self.as_stranger };
+        if !self.is_counted || charge.add(bytes) {
+            return Ok(());
+        }
+        self.guard.refuse_bytes();
+        self.metrics.reach(Limit::RequestBytes);
+        Err(ReceiveError::TooMany)
+    }
+}
+
+impl http_body::Body for ReceivedBody {
+    type Data = Bytes;
+    type Error = ReceiveError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, ReceiveError>>> {
+        let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(context) else { return Poll::Pending };
+        Poll::Ready(match frame {
+            Some(Ok(frame)) => {
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                let charged = self.charge(bytes);
+                if self.inner.is_end_stream() {
+                    self.guard.complete();
+                }
+                Some(charged.map(|()| frame))
+            }
+            Some(Err(error)) => Some(Err(error.into())),
+            None => {
+                self.guard.complete();
+                None
+            }
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

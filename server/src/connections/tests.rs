@@ -1,0 +1,319 @@
+//! The limits of connections over real sockets, with small numbers.
+
+#![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use futures::StreamExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::accept::{ConnectionSource, accept_until};
+use super::drive::Driver;
+use super::registry::ConnectionRegistry;
+use super::{ConnectionHandle, ConnectionLimits};
+use crate::metrics::{Limit, Metrics, Transactions};
+
+const SHORT: Duration = Duration::from_millis(300);
+const LONG: Duration = Duration::from_secs(30);
+const GET: &[u8] = b"GET /fast HTTP/1.1\r\nhost: test\r\n\r\n";
+
+/// Returns limits that no test reaches by accident; a test lowers those that it is about.
+pub(super) fn small_limits() -> ConnectionLimits {
+    ConnectionLimits {
+        total: 100,
+        by_address: Some(100),
+        handshake: LONG,
+        first_request: LONG,
+        idle: LONG,
+        stranger_age: LONG,
+        unread: LONG,
+        closing: LONG,
+        stranger_bytes: (1 << 20, 1 << 20),
+        recognized_bytes: (1 << 20, 1 << 20),
+        is_http2_only: false,
+    }
+}
+
+/// A server on loopback, with handlers that are fast, slow, large, or recognize their caller.
+struct TestListener {
+    address: SocketAddr,
+    metrics: Metrics,
+    shutdown: CancellationToken,
+    served: JoinHandle<()>,
+}
+
+impl TestListener {
+    async fn new(limits: ConnectionLimits) -> Self {
+        Self::with_grace(limits, SHORT).await
+    }
+
+    async fn with_grace(limits: ConnectionLimits, grace: Duration) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (metrics, shutdown) = (Metrics::new(Transactions::default()), CancellationToken::new());
+        let registry = Arc::new(ConnectionRegistry::new("test", limits, metrics.clone()));
+        let driver = Driver::new("test", limits, None, router(), metrics.clone(), shutdown.clone());
+        let served = tokio::spawn(async move { accept_until(&listener, &registry, &driver, grace).await });
+        Self { address, metrics, shutdown, served }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+}
+
+fn router() -> Router {
+    let large = || async {
+        let piece = Bytes::from(vec![0; 64 << 10]);
+        Body::from_stream(futures::stream::repeat(piece).map(Ok::<_, io::Error>))
+    };
+    let known = |request: Request| async move { ConnectionHandle::recognize_in(request.extensions()) };
+    let slow = || async { tokio::time::sleep(SHORT * 2).await };
+    let length = |body: Bytes| async move { body.len().to_string() };
+    Router::new()
+        .route("/fast", get(|| async { "fast" }))
+        .route("/known", get(known))
+        .route("/slow", get(slow))
+        .route("/large", get(large))
+        .route("/length", post(length))
+}
+
+/// Returns what comes next; nothing once the connection was closed.
+async fn receive(stream: &mut TcpStream) -> String {
+    let mut bytes = vec![0; 4 << 10];
+    let read = timeout(LONG, stream.read(&mut bytes)).await.expect("an answer, or an end");
+    String::from_utf8_lossy(&bytes[..read.unwrap_or(0)]).into_owned()
+}
+
+async fn ask(stream: &mut TcpStream, request: &[u8]) -> String {
+    stream.write_all(request).await.unwrap();
+    receive(stream).await
+}
+
+async fn ask_path(stream: &mut TcpStream, path: &str) -> String {
+    ask(stream, format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n").as_bytes()).await
+}
+
+#[tokio::test]
+async fn silent_connection_is_closed_in_time() {
+    let server = TestListener::new(ConnectionLimits { first_request: SHORT, ..small_limits() }).await;
+    for begun in ["", "GET / HT", "PRI * HTTP/2.0\r\n\r\nSM", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"] {
+        let mut stream = server.connect().await;
+        let began = Instant::now();
+        stream.write_all(begun.as_bytes()).await.unwrap();
+        let mut rest = Vec::new();
+        let _ = timeout(LONG, stream.read_to_end(&mut rest)).await.expect("it is closed");
+        assert!(began.elapsed() < LONG / 2, "{begun:?}");
+    }
+    assert_eq!(server.metrics.reached(Limit::FirstRequest), 4);
+}
+
+#[tokio::test]
+async fn slow_head_of_a_later_request_is_closed_in_time() {
+    let server = TestListener::new(ConnectionLimits { idle: SHORT, ..small_limits() }).await;
+    let mut stream = server.connect().await;
+    assert!(ask(&mut stream, GET).await.contains("200 OK"));
+    let began = Instant::now();
+    stream.write_all(b"GET /fast HTTP/1.1\r\nhost: te").await.unwrap();
+    let mut rest = Vec::new();
+    let _ = timeout(LONG, stream.read_to_end(&mut rest)).await.expect("it is closed");
+    assert!(began.elapsed() >= SHORT / 2);
+}
+
+#[tokio::test]
+async fn idle_connection_is_closed_in_time() {
+    let server = TestListener::new(ConnectionLimits { idle: SHORT, ..small_limits() }).await;
+    let mut stream = server.connect().await;
+    assert!(ask(&mut stream, GET).await.contains("fast"));
+    assert_eq!(receive(&mut stream).await, "");
+    let mut stream = server.connect().await;
+    assert!(ask_path(&mut stream, "/slow").await.contains("200 OK"), "a request under way is not idle");
+}
+
+#[tokio::test]
+async fn stranger_is_closed_at_its_age_and_a_known_caller_is_not() {
+    let server = TestListener::new(ConnectionLimits { stranger_age: SHORT * 5, ..small_limits() }).await;
+    let (mut stranger, mut known) = (server.connect().await, server.connect().await);
+    assert!(ask(&mut stranger, GET).await.contains("200 OK"));
+    assert!(ask_path(&mut known, "/known").await.contains("200 OK"));
+    assert_eq!(receive(&mut stranger).await, "");
+    tokio::time::sleep(SHORT).await;
+    assert!(ask(&mut known, GET).await.contains("200 OK"));
+}
+
+#[tokio::test]
+async fn flood_of_idle_connections_leaves_room_for_a_request() {
+    let server = TestListener::new(ConnectionLimits { total: 8, ..small_limits() }).await;
+    let mut known = server.connect().await;
+    assert!(ask_path(&mut known, "/known").await.contains("200 OK"));
+    let mut idle = Vec::new();
+    for _ in 0..50 {
+        idle.push(server.connect().await);
+        assert!(ask(&mut server.connect().await, GET).await.contains("200 OK"));
+    }
+    assert!(ask(&mut known, GET).await.contains("200 OK"), "a known caller outlives the flood");
+    assert!(server.metrics.reached(Limit::Connections) >= 30);
+}
+
+#[tokio::test]
+async fn address_has_its_number_of_connections_and_no_more() {
+    let server = TestListener::new(ConnectionLimits { by_address: Some(3), ..small_limits() }).await;
+    let mut known = Vec::new();
+    for _ in 0..3 {
+        let mut stream = server.connect().await;
+        assert!(ask_path(&mut stream, "/known").await.contains("200 OK"));
+        known.push(stream);
+    }
+    let mut fourth = server.connect().await;
+    let _ = fourth.write_all(GET).await;
+    assert_eq!(receive(&mut fourth).await, "", "it was refused");
+    assert_eq!(server.metrics.reached(Limit::ConnectionsOfAddress), 1);
+    drop(known.pop());
+    for _ in 0..100 {
+        let mut next = server.connect().await;
+        let _ = next.write_all(GET).await;
+        if receive(&mut next).await.contains("200 OK") {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("one that ended makes room");
+}
+
+#[tokio::test]
+async fn bytes_over_the_budget_are_refused_and_then_free_again() {
+    let limits = ConnectionLimits { stranger_bytes: (1000, 1000), ..small_limits() };
+    let server = TestListener::new(limits).await;
+    let head = |length: usize| format!("POST /length HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n\r\n");
+    let mut first = server.connect().await;
+    first.write_all(head(900).as_bytes()).await.unwrap();
+    first.write_all(&[b'x'; 800]).await.unwrap();
+    // The first has 800 once the second is refused; before, the second may come through.
+    let answer = async || {
+        let mut stream = server.connect().await;
+        stream.write_all(head(300).as_bytes()).await.unwrap();
+        let _ = stream.write_all(&[b'x'; 300]).await;
+        receive(&mut stream).await
+    };
+    let refused = loop {
+        let answer = answer().await;
+        if !answer.contains("200 OK") {
+            break answer;
+        }
+    };
+    assert!(refused.contains("503") && refused.to_lowercase().contains("retry-after"), "{refused}");
+    assert!(ask(&mut first, &[b'x'; 100]).await.contains("900"));
+    drop(first);
+    let mut next = answer().await;
+    for _ in 0..100 {
+        if next.contains("200 OK") {
+            break;
+        }
+        next = answer().await;
+    }
+    assert!(next.contains("200 OK"), "{next}");
+}
+
+#[tokio::test]
+async fn answer_that_is_not_read_is_cut_off_over_http1() {
+    let server = TestListener::new(ConnectionLimits { unread: SHORT, ..small_limits() }).await;
+    let mut stream = server.connect().await;
+    stream.write_all(b"GET /large HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
+    let began = Instant::now();
+    while server.metrics.reached(Limit::UnreadAnswer) == 0 {
+        assert!(began.elapsed() < LONG, "it was not cut off");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Begins a request over HTTP/2 whose client never opens its window.
+async fn closed_window(
+    address: SocketAddr,
+    path: &str,
+) -> (h2::client::SendRequest<Bytes>, h2::client::ResponseFuture) {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let mut builder = h2::client::Builder::new();
+    builder.initial_window_size(0);
+    let (sender, connection) = builder.handshake::<_, Bytes>(stream).await.unwrap();
+    tokio::spawn(connection);
+    let mut sender = sender.ready().await.unwrap();
+    let request = http::Request::get(format!("http://test{path}")).body(()).unwrap();
+    let (response, _) = sender.send_request(request, true).unwrap();
+    (sender, response)
+}
+
+#[tokio::test]
+async fn closed_window_resets_its_stream_and_no_other() {
+    let server = TestListener::new(ConnectionLimits { unread: SHORT, ..small_limits() }).await;
+    let (sender, response) = closed_window(server.address, "/large").await;
+    let mut body = timeout(LONG, response).await.expect("the head").unwrap().into_body();
+    let ended = timeout(LONG, body.data()).await.expect("it is reset");
+    assert!(ended.is_none_or(|data| data.is_err()));
+    assert!(server.metrics.reached(Limit::UnreadAnswer) >= 1);
+    let mut sender = sender.ready().await.expect("the connection goes on");
+    let request = http::Request::get("http://test/known").body(()).unwrap();
+    let (response, _) = sender.send_request(request, true).unwrap();
+    assert_eq!(timeout(LONG, response).await.expect("an answer").unwrap().status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn shutdown_lets_a_request_end_and_cuts_off_the_rest() {
+    let server = TestListener::with_grace(small_limits(), SHORT * 10).await;
+    let (mut busy, mut idle) = (server.connect().await, server.connect().await);
+    busy.write_all(b"GET /slow HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
+    assert!(ask(&mut idle, GET).await.contains("200 OK"));
+    server.shutdown.cancel();
+    assert!(receive(&mut busy).await.contains("200 OK"));
+    assert_eq!(receive(&mut idle).await, "");
+    timeout(LONG, server.served).await.expect("it ends").unwrap();
+
+    let server = TestListener::with_grace(small_limits(), Duration::from_millis(1)).await;
+    let mut endless = server.connect().await;
+    endless.write_all(b"GET /large HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
+    assert!(receive(&mut endless).await.contains("200 OK"));
+    server.shutdown.cancel();
+    timeout(LONG, server.served).await.expect("it ends all the same").unwrap();
+}
+
+/// A listener that is out of files at first.
+struct ExhaustedListener(TcpListener, AtomicBool);
+
+impl ConnectionSource for ExhaustedListener {
+    async fn next(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        if self.1.swap(false, Ordering::Relaxed) {
+            return Err(io::Error::from_raw_os_error(rustix::io::Errno::MFILE.raw_os_error()));
+        }
+        self.0.accept().await
+    }
+}
+
+#[tokio::test]
+async fn exhausted_files_close_a_quiet_connection_and_serving_goes_on() {
+    let (metrics, shutdown) = (Metrics::new(Transactions::default()), CancellationToken::new());
+    let registry = Arc::new(ConnectionRegistry::new("test", small_limits(), metrics.clone()));
+    let quiet = registry.admit([192, 0, 2, 1].into()).unwrap();
+    let driver = Driver::new("test", small_limits(), None, router(), metrics.clone(), shutdown.clone());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let source = ExhaustedListener(listener, AtomicBool::new(true));
+    let serving = tokio::spawn(async move { accept_until(&source, &registry, &driver, SHORT).await });
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    assert!(ask(&mut stream, GET).await.contains("200 OK"));
+    assert_eq!(metrics.reached(Limit::OpenFiles), 1);
+    assert!(quiet.state.evicted.is_cancelled());
+    shutdown.cancel();
+    timeout(LONG, serving).await.expect("it ends").unwrap();
+}

@@ -1,0 +1,51 @@
+//! Bytes of uploads under way at this server, by what bounds them: a job, an organization.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use uuid::Uuid;
+
+use crate::exchange::upload::UNPACKING;
+use crate::fairness::{FairQueue, QueueTimings};
+
+/// Bytes of uploads under way, and turns at unpacking.
+#[derive(Debug)]
+pub struct UploadBytes {
+    bytes: Mutex<HashMap<Uuid, u64>>,
+    turns: FairQueue,
+}
+
+impl UploadBytes {
+    /// Makes one with nothing under way.
+    pub(crate) fn new(timings: QueueTimings) -> Self {
+        Self { bytes: Mutex::default(), turns: FairQueue::new(UNPACKING, timings) }
+    }
+
+    /// Returns the turns at unpacking vectors.
+    pub(crate) const fn turns(&self) -> &FairQueue {
+        &self.turns
+    }
+
+    /// Adds an upload of `size` bytes to each owner. Returns what is under way for each, this upload included.
+    pub(crate) fn add(&self, owners: [Uuid; 2], size: u64) -> [u64; 2] {
+        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        owners.map(|owner| {
+            let sum = bytes.entry(owner).or_default();
+            *sum = sum.saturating_add(size);
+            *sum
+        })
+    }
+
+    /// Takes an upload away that has ended.
+    pub(crate) fn subtract(&self, owners: [Uuid; 2], size: u64) {
+        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        for owner in owners {
+            if let Some(sum) = bytes.get_mut(&owner) {
+                *sum = sum.saturating_sub(size);
+                if *sum == 0 {
+                    bytes.remove(&owner);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What is done before the first connection: the SQLite file is made for its owner alone, and a PostgreSQL server that refuses
+//! connections is named at once.
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use sea_orm::sqlx::postgres::{PgConnectOptions, PgConnection};
+use sea_orm::sqlx::sqlite::SqliteConnectOptions;
+use sea_orm::sqlx::{self, ConnectOptions as _, Connection as _};
+use sea_orm::{DbErr, RuntimeErr};
+
+use super::PATIENCE;
+
+/// The pause between two attempts to reach PostgreSQL.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Makes sure that the database can be connected to.
+///
+/// # Errors
+/// When the SQLite file cannot be made, or PostgreSQL does not take a connection within [`PATIENCE`]: with its address and reason.
+pub(super) async fn prepare(url: &str) -> Result<(), DbErr> {
+    if url.starts_with("sqlite:") {
+        let options: SqliteConnectOptions = url.parse().map_err(failed)?;
+        let path = options.get_filename();
+        let opened = own_file(path);
+        return opened.map_err(|error| refused(format!("the SQLite file {}: {error}", path.display())));
+    }
+    reach(&url.parse().map_err(failed)?, PATIENCE).await
+}
+
+pub(super) fn failed(error: sqlx::Error) -> DbErr {
+    DbErr::Conn(RuntimeErr::SqlxError(error.into()))
+}
+
+const fn refused(reason: String) -> DbErr {
+    DbErr::Conn(RuntimeErr::Internal(reason))
+}
+
+/// Tries to connect until `patience` is over; the first failure is logged at once. A wrong password or name is final.
+async fn reach(options: &PgConnectOptions, patience: Duration) -> Result<(), DbErr> {
+    let place = place_of(options);
+    let end = Instant::now() + patience;
+    for attempt in 1.. {
+        let left = end.saturating_duration_since(Instant::now());
+        let Err(error) = connect_once(options, left).await else { return Ok(()) };
+        let is_starting = |code: &str| matches!(code, "53300" | "57P03");
+        let is_final = match &error {
+            sqlx::Error::Database(error) => !error.code().is_some_and(|code| is_starting(&code)),
+            sqlx::Error::Io(_) => false,
+            _ => true,
+        };
+        if is_final || Instant::now() + PAUSE >= end {
+            return Err(refused(format!("PostgreSQL at {place}: {error}")));
+        }
+        if attempt == 1 {
+            tracing::warn!(database.address = place, %error, "PostgreSQL takes no connection; trying again for 20 s");
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    unreachable!("the loop ends by returning")
+}
+
+/// Connects once.
+///
+/// # Errors
+/// When PostgreSQL does not take the connection within `patience`: with its address and reason.
+pub(super) async fn reach_once(options: &PgConnectOptions, patience: Duration) -> Result<(), DbErr> {
+    let reached = connect_once(options, patience).await;
+    reached.map_err(|error| refused(format!("PostgreSQL at {}: {error}", place_of(options))))
+}
+
+async fn connect_once(options: &PgConnectOptions, patience: Duration) -> Result<(), sqlx::Error> {
+    match tokio::time::timeout(patience, options.connect()).await {
+        Ok(connection) => PgConnection::close(connection?).await,
+        Err(_) => Err(sqlx::Error::Io(io::ErrorKind::TimedOut.into())),
+    }
+}
+
+fn place_of(options: &PgConnectOptions) -> String {
+    options
+        .get_socket()
+        .map_or_else(|| format!("{}:{}", options.get_host(), options.get_port()), |socket| socket.display().to_string())
+}
+
+/// Makes the file, if it is not there, for its owner alone, and closes one that others can read. SQLite gives the mode to the
+/// files beside it.
+fn own_file(path: &Path) -> io::Result<()> {
+    // A database in memory has such a name.
+    if path.as_os_str().is_empty() || path.to_string_lossy().starts_with("file:") {
+        return Ok(());
+    }
+    let mut options = std::fs::OpenOptions::new();
+    // A file that is there is not opened: closing it would end the locks that this process has on it by other connections.
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    #[cfg(unix)]
+    for suffix in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        close_file(Path::new(&name))?;
+    }
+    Ok(())
+}
+
+/// Takes the file's permissions away from all but its owner.
+#[cfg(unix)]
+fn close_file(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.permissions().mode().trailing_zeros() >= 6 => Ok(()),
+        Ok(_) => {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+            tracing::warn!(file = %path.display(), "other users of this machine could read the tables; now only their owner can");
+            Ok(())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{own_file, prepare, reach};
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn sqlite_files_are_their_owners_alone_from_birth() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        use sea_orm::ConnectionTrait as _;
+
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("one.sqlite");
+        let db = super::super::Db::connect(&format!("sqlite://{}?mode=rwc", path.display())).await.expect("connected");
+        db.writer.execute_unprepared("CREATE TABLE one (n INTEGER)").await.expect("written");
+        let mode = |name: &str| {
+            let file = dir.path().join(name);
+            std::fs::metadata(file).expect("it is there").permissions().mode() & 0o777
+        };
+        for name in ["one.sqlite", "one.sqlite-wal", "one.sqlite-shm"] {
+            assert_eq!(mode(name), 0o600, "{name}");
+        }
+        db.close().await.expect("closed");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("the file is ours");
+        own_file(&path).expect("the file is ours");
+        assert_eq!(mode("one.sqlite"), 0o600);
+    }
+
+    #[tokio::test]
+    async fn sqlite_file_in_a_missing_folder_is_named() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let url = format!("sqlite://{}", dir.path().join("none/one.sqlite").display());
+        let refused = prepare(&url).await.expect_err("there is no such folder").to_string();
+        assert!(refused.contains("none/one.sqlite") && refused.contains("No such file"), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn postgres_that_refuses_connections_is_named_with_the_reason() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        drop(listener);
+        let options = format!("postgres://u@{address}/x").parse().expect("an address");
+        let refused = reach(&options, Duration::from_millis(10)).await.expect_err("nobody listens").to_string();
+        assert!(refused.contains(&format!("PostgreSQL at {address}")), "{refused}");
+        assert!(refused.contains("refused"), "{refused}");
+    }
+}

@@ -1,0 +1,98 @@
+//! `undertone-server doctor`: one pass over everything that a server needs, with a remedy for each fault.
+//!
+//! It runs beside a serving server and leaves nothing behind: a probe file in the data folder and a probe object in the store are
+//! removed again, the database is read, and the writer's turn is taken once by a transaction that is rolled back. To add a check: a
+//! function in `doctor/` that adds to an [`Examination`], and its call in [`examine`].
+
+mod certificate;
+mod database;
+mod folder;
+mod ledger;
+mod listener;
+mod provider;
+mod report;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::config::Config;
+use crate::ctx::Clock;
+
+pub use report::{CheckResult, CheckState, Examination};
+
+/// Longest time of one question to a database, a store, a provider or a listener.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The options of `doctor`.
+#[derive(Debug, Clone, Args)]
+pub struct DoctorOptions {
+    /// Print one JSON object instead of lines.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Reads the configuration from `file` and the environment, and examines the server that it describes.
+pub async fn run(file: Option<&Path>, clock: &Clock) -> Examination {
+    match Config::read(file) {
+        Ok(config) => examine(&config, clock).await,
+        Err(error) => {
+            let mut report = Examination::default();
+            let remedy = "correct it; `undertone-server config --table` lists the keys with their ranges";
+            report.fail("configuration", error.to_string(), remedy);
+            report
+        }
+    }
+}
+
+/// Examines the server of a configuration.
+pub async fn examine(config: &Config, clock: &Clock) -> Examination {
+    // The process may have one already; both are ring.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut report = Examination::default();
+    check_configuration(config, &mut report);
+    folder::check_folder(config, &mut report);
+    folder::check_room(config, &mut report);
+    folder::check_files(config, &mut report);
+    let tables = database::check(config, clock, &mut report).await;
+    let keys = folder::check_keys(config, tables.as_ref(), &mut report);
+    if let Some(tables) = tables {
+        if tables.is_current {
+            ledger::check(&tables.db, &keys, clock.now(), &mut report).await;
+        }
+        // Nothing is lost with a connection that does not close well: the process ends.
+        let _ = tables.db.close().await;
+    }
+    certificate::check(config, clock.now(), &mut report);
+    store::check(config, &mut report).await;
+    provider::check(config, &mut report).await;
+    listener::check(config, &mut report).await;
+    report
+}
+
+fn check_configuration(config: &Config, report: &mut Examination) {
+    const CHECK: &str = "configuration";
+    for warning in config.warnings() {
+        report.warn(CHECK, warning, "see the keys in OPERATION.md");
+    }
+    let listeners =
+        [("public_url", config.http, &config.public_url), ("public_grpc", config.grpc, &config.public_grpc)];
+    for (key, address, public) in listeners {
+        if public.is_none() && address.ip().is_unspecified() {
+            let detail = format!("`{key}` is not set, and {address} is no address that others can use");
+            report.warn(CHECK, detail, format!("set `{key}` to the address by which the server is reached"));
+        }
+    }
+    if config.dist.is_none() {
+        report.warn(
+            CHECK,
+            "`dist` is not set: pages have neither style nor script",
+            "set `dist` to the bundled dashboard",
+        );
+    }
+    report.pass(CHECK, "every key has a value in its range");
+}

@@ -1,0 +1,59 @@
+//! The certificate of both listeners: its dates, its key, and the next one that sites are to pin.
+
+use time::{Duration, OffsetDateTime};
+
+use super::report::Examination;
+use crate::config::Config;
+use crate::tls::{self, CertificateView};
+
+const CHECK: &str = "certificate";
+/// An own certificate that ends sooner is to be replaced now, and sites learn of the next one before.
+pub(super) const NOTICE: Duration = Duration::days(30);
+
+/// Checks the certificate's files at `now`.
+pub(super) fn check(config: &Config, now: OffsetDateTime, report: &mut Examination) {
+    if !config.speaks_tls() {
+        let is_local = config.http.ip().is_loopback() && config.grpc.ip().is_loopback();
+        if is_local {
+            return report.pass(CHECK, "none: both addresses are on this machine");
+        }
+        let remedy = "make sure that a proxy before the server does TLS for both addresses, or set `tls.mode = \"on\"`";
+        return report.warn(CHECK, "`tls.mode` is off, and other machines can reach the server", remedy);
+    }
+    match tls::inspect(config) {
+        Ok(Some(view)) => judge(&view, now, report),
+        Ok(None) => report.warn(CHECK, "there is none yet", "start the server, which makes one"),
+        Err(error) => {
+            report.fail(CHECK, error.to_string(), "correct `tls.certificate`, `tls.key` and `tls.next_certificate`")
+        }
+    }
+}
+
+/// Judges a certificate by its dates at `now`.
+pub(super) fn judge(view: &CertificateView, now: OffsetDateTime, report: &mut Examination) {
+    let short = view.fingerprint.get(..16).unwrap_or_default();
+    let until = view.not_after.date();
+    let days = (view.not_after - now).whole_days();
+    let next = match (&view.next, view.rotates_at) {
+        (Some(next), _) => format!("the next is {}…", next.fingerprint.get(..16).unwrap_or_default()),
+        (None, Some(at)) => format!("the next one takes its place on {}", at.date()),
+        (None, None) => "no next one is named".to_owned(),
+    };
+    let detail = format!("{short}… holds until {until} ({days} days); {next}");
+    if now < view.not_before {
+        report.fail(
+            CHECK,
+            format!("{short}… holds from {} on", view.not_before.date()),
+            "correct this machine's clock",
+        );
+    } else if now >= view.not_after {
+        let remedy =
+            "put the next certificate in place; sites that know it from `tls.next_certificate` go on by themselves";
+        report.fail(CHECK, format!("{short}… ended on {until}: browsers refuse it"), remedy);
+    } else if !view.is_generated && view.not_after - now < NOTICE && view.next.is_none() {
+        let remedy = "name the next certificate in `tls.next_certificate` now, so that sites know it before the change";
+        report.warn(CHECK, detail, remedy);
+    } else {
+        report.pass(CHECK, detail);
+    }
+}

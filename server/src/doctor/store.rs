@@ -1,0 +1,51 @@
+//! The object store: an object is written, read and removed.
+
+use object_store::ObjectStoreExt as _;
+use object_store::path::Path;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use super::PATIENCE;
+use super::report::Examination;
+use crate::config::Config;
+use crate::exchange::object::{self, Store};
+
+const CHECK: &str = "store";
+/// The probe's bytes.
+const PROBE: &[u8] = b"written by `undertone-server doctor`, to be removed";
+
+/// Checks that the store takes an object, gives it back and removes it.
+pub(super) async fn check(config: &Config, report: &mut Examination) {
+    let place = match &config.store.url {
+        Some(url) => url.clone(),
+        None => config.data_dir.join("objects").display().to_string(),
+    };
+    let remedy = match &config.store.url {
+        Some(_) => {
+            "look at `store.endpoint`, `store.region` and the key, and at what the key may do (put, get, delete)"
+        }
+        None => "look at the folder's owner and at the disk's room; the server makes it at its start",
+    };
+    if config.store.url.is_none() && !config.data_dir.is_dir() {
+        return report.warn(CHECK, format!("{place} is not there yet"), "start the server, which makes it");
+    }
+    let store = match object::open(config) {
+        Ok(store) => store,
+        Err(error) => return report.fail(CHECK, format!("{place} cannot be opened: {error}"), remedy),
+    };
+    match timeout(PATIENCE * 3, probe(&store)).await {
+        Ok(Ok(true)) => report.pass(CHECK, format!("{place} takes, gives and removes an object")),
+        Ok(Ok(false)) => report.fail(CHECK, format!("{place} gave back other bytes than were written"), remedy),
+        Ok(Err(error)) => report.fail(CHECK, format!("{place}: {error}"), remedy),
+        Err(_) => report.fail(CHECK, format!("{place} does not answer in time"), remedy),
+    }
+}
+
+/// Writes, reads and removes an object; returns whether the bytes came back.
+async fn probe(store: &Store) -> object_store::Result<bool> {
+    let path = Path::from(format!("doctor-probe-{}", Uuid::now_v7().simple()));
+    store.put(&path, PROBE.into()).await?;
+    let read = async { store.get(&path).await?.bytes().await }.await;
+    store.delete(&path).await?;
+    Ok(read?.as_ref() == PROBE)
+}

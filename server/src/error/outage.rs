@@ -1,0 +1,262 @@
+//! Failures of the systems below the server: the disk, the database, the object store. They end without a change of the request,
+//! so callers try again (`unavailable`); a worker pauses its job until then.
+//!
+//! To add a code: a row in [`SQLITE`] or [`POSTGRES`]. A failure that is in neither table is a defect (`internal`).
+
+use std::error::Error as StdError;
+use std::io;
+
+use sea_orm::sqlx::error::DatabaseError;
+use sea_orm::sqlx::postgres::PgDatabaseError;
+use sea_orm::sqlx::sqlite::SqliteError;
+use sea_orm::{DbErr, RuntimeErr, sqlx};
+
+/// A system below the server that does not work at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outage {
+    /// The database does not answer, or ends connections.
+    Database,
+    /// The database is busy for longer than a request waits.
+    Busy,
+    /// No space is left, on the disk of the database or of the objects.
+    Full,
+    /// The disk does not read or write.
+    Disk,
+    /// The object store does not answer, or refuses the server's keys.
+    Store,
+}
+
+/// SQLite's primary result codes that are outages (<https://www.sqlite.org/rescode.html>).
+const SQLITE: &[(u32, Outage)] = &[
+    // SQLITE_BUSY, SQLITE_LOCKED
+    (5, Outage::Busy),
+    (6, Outage::Busy),
+    // SQLITE_NOMEM
+    (7, Outage::Database),
+    // SQLITE_IOERR
+    (10, Outage::Disk),
+    // SQLITE_FULL
+    (13, Outage::Full),
+    // SQLITE_CANTOPEN: also the answer when the process has no file descriptor left.
+    (14, Outage::Disk),
+    // SQLITE_PROTOCOL: the lock of the write-ahead log could not be had.
+    (15, Outage::Busy),
+];
+
+/// PostgreSQL's SQLSTATE codes that are outages, whole or by class (two characters), the first match holds
+/// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
+const POSTGRES: &[(&str, Outage)] = &[
+    // Connection exception
+    ("08", Outage::Database),
+    // serialization_failure, deadlock_detected: after all tries
+    ("40001", Outage::Busy),
+    ("40P01", Outage::Busy),
+    // disk_full
+    ("53100", Outage::Full),
+    // Insufficient resources: out_of_memory, too_many_connections
+    ("53", Outage::Database),
+    // lock_not_available: the writer's turn did not come
+    ("55P03", Outage::Busy),
+    // query_canceled: a time limit of the database
+    ("57014", Outage::Busy),
+    // Operator intervention: shutdown, crash, cannot_connect_now
+    ("57", Outage::Database),
+    // io_error and other errors of the system that PostgreSQL runs on
+    ("58", Outage::Disk),
+];
+
+impl Outage {
+    /// Returns the outage behind a failure of the database, if it is one.
+    pub(super) fn from_database(error: &DbErr) -> Option<Self> {
+        match error {
+            DbErr::Exec(RuntimeErr::SqlxError(cause))
+            | DbErr::Query(RuntimeErr::SqlxError(cause))
+            | DbErr::Conn(RuntimeErr::SqlxError(cause)) => {
+                let connecting = matches!(error, DbErr::Conn(_)).then_some(Self::Database);
+                Self::from_sqlx(cause).or(connecting)
+            }
+            DbErr::ConnectionAcquire(_) | DbErr::Conn(_) => Some(Self::Database),
+            _ => None,
+        }
+    }
+
+    fn from_sqlx(error: &sqlx::Error) -> Option<Self> {
+        match error {
+            sqlx::Error::Database(error) => Self::from_code(error.as_ref()),
+            sqlx::Error::Io(error) => Some(Self::from_io(error).unwrap_or(Self::Database)),
+            sqlx::Error::Tls(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed
+            | sqlx::Error::BeginFailed => Some(Self::Database),
+            _ => None,
+        }
+    }
+
+    fn from_code(error: &dyn DatabaseError) -> Option<Self> {
+        if error.as_error().is::<SqliteError>() {
+            return Self::from_sqlite(error.code()?.parse().ok()?);
+        }
+        if error.as_error().is::<PgDatabaseError>() {
+            return Self::from_postgres(&error.code()?);
+        }
+        None
+    }
+
+    /// Returns the outage of an extended result code: its lowest byte is the primary one.
+    fn from_sqlite(code: u32) -> Option<Self> {
+        SQLITE.iter().find(|(primary, _)| *primary == code & 0xff).map(|(_, outage)| *outage)
+    }
+
+    fn from_postgres(code: &str) -> Option<Self> {
+        POSTGRES.iter().find(|(prefix, _)| code.starts_with(prefix)).map(|(_, outage)| *outage)
+    }
+
+    /// Returns the outage behind a failure of the object store or of a file, if one stands in the chain of causes.
+    pub(super) fn from_chain(error: &(dyn StdError + 'static)) -> Option<Self> {
+        let mut cause = Some(error);
+        let mut outage = None;
+        while let Some(error) = cause {
+            if let Some(disk) = error.downcast_ref::<io::Error>().and_then(Self::from_io) {
+                return Some(disk);
+            }
+            if let Some(store) = error.downcast_ref::<object_store::Error>() {
+                outage = Self::from_store(store);
+            }
+            cause = error.source();
+        }
+        outage
+    }
+
+    /// A missing object is a defect: a row names it. So is an address that the server made wrong.
+    const fn from_store(error: &object_store::Error) -> Option<Self> {
+        match error {
+            object_store::Error::Generic { .. }
+            | object_store::Error::JoinError { .. }
+            | object_store::Error::PermissionDenied { .. }
+            | object_store::Error::Unauthenticated { .. } => Some(Self::Store),
+            _ => None,
+        }
+    }
+
+    /// Returns the outage of an operation on a file, if the disk is the reason.
+    fn from_io(error: &io::Error) -> Option<Self> {
+        /// EIO has no kind of its own.
+        const INPUT_OUTPUT: i32 = 5;
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(Self::Full),
+            io::ErrorKind::ReadOnlyFilesystem => Some(Self::Disk),
+            _ if error.raw_os_error() == Some(INPUT_OUTPUT) => Some(Self::Disk),
+            _ => None,
+        }
+    }
+
+    /// Returns the sentence for the caller: the system, and when to try again.
+    pub(crate) const fn detail(self) -> &'static str {
+        match self {
+            Self::Database => "the server cannot reach its database just now; try again in a moment",
+            Self::Busy => "the server's database is busy just now; try again in a moment",
+            Self::Full => "the server's disk is full; try again when its operator has made room",
+            Self::Disk => "the server's disk does not work just now; try again in a moment",
+            Self::Store => "the server cannot reach its object store just now; try again in a moment",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+
+    use sea_orm::{ConnAcquireErr, DbErr, RuntimeErr, sqlx};
+    use undertone_api::problem::Code;
+
+    use super::Outage;
+    use crate::error::Error;
+    use crate::exchange::object::ObjectError;
+
+    #[test]
+    fn sqlite_codes_map_to_their_outage() {
+        for (code, outage) in [
+            (5, Some(Outage::Busy)),
+            // SQLITE_BUSY_RECOVERY, SQLITE_BUSY_SNAPSHOT
+            (261, Some(Outage::Busy)),
+            (517, Some(Outage::Busy)),
+            (6, Some(Outage::Busy)),
+            (7, Some(Outage::Database)),
+            (10, Some(Outage::Disk)),
+            // SQLITE_IOERR_WRITE, SQLITE_IOERR_FSYNC
+            (778, Some(Outage::Disk)),
+            (1034, Some(Outage::Disk)),
+            (13, Some(Outage::Full)),
+            (14, Some(Outage::Disk)),
+            (15, Some(Outage::Busy)),
+            // SQLITE_ERROR, SQLITE_READONLY, SQLITE_CORRUPT, SQLITE_CONSTRAINT_UNIQUE, SQLITE_NOTADB
+            (1, None),
+            (8, None),
+            (11, None),
+            (2067, None),
+            (26, None),
+        ] {
+            assert_eq!(Outage::from_sqlite(code), outage, "{code}");
+        }
+    }
+
+    #[test]
+    fn postgres_codes_map_to_their_outage() {
+        for (code, outage) in [
+            ("08006", Some(Outage::Database)),
+            ("40001", Some(Outage::Busy)),
+            ("40P01", Some(Outage::Busy)),
+            ("53100", Some(Outage::Full)),
+            ("53200", Some(Outage::Database)),
+            ("53300", Some(Outage::Database)),
+            ("55P03", Some(Outage::Busy)),
+            ("57014", Some(Outage::Busy)),
+            ("57P01", Some(Outage::Database)),
+            ("57P03", Some(Outage::Database)),
+            ("58030", Some(Outage::Disk)),
+            // unique_violation, undefined_table, read_only_sql_transaction, invalid_password
+            ("23505", None),
+            ("42P01", None),
+            ("25006", None),
+            ("28P01", None),
+        ] {
+            assert_eq!(Outage::from_postgres(code), outage, "{code}");
+        }
+    }
+
+    #[test]
+    fn connections_that_fail_are_outages() {
+        let wrapped = |error: sqlx::Error| RuntimeErr::SqlxError(Arc::new(error));
+        let refused = || sqlx::Error::Io(io::Error::from(io::ErrorKind::ConnectionRefused));
+        for error in [
+            DbErr::ConnectionAcquire(ConnAcquireErr::Timeout),
+            DbErr::ConnectionAcquire(ConnAcquireErr::ConnectionClosed),
+            DbErr::Conn(wrapped(refused())),
+            DbErr::Exec(wrapped(refused())),
+            DbErr::Query(wrapped(sqlx::Error::WorkerCrashed)),
+        ] {
+            let text = error.to_string();
+            assert_eq!(Error::from(error).code(), Code::Unavailable, "{text}");
+        }
+        assert_eq!(Error::from(DbErr::Query(wrapped(sqlx::Error::RowNotFound))).code(), Code::Internal);
+    }
+
+    #[test]
+    fn store_failures_are_outages_and_missing_objects_are_not() {
+        let stored = |error: object_store::Error| Error::internal("keeping an object", ObjectError::Store(error));
+        let failed =
+            |source: io::Error| object_store::Error::Generic { store: "LocalFileSystem", source: Box::new(source) };
+        for (error, detail) in [
+            (failed(io::Error::from(io::ErrorKind::StorageFull)), Outage::Full.detail()),
+            (failed(io::Error::from_raw_os_error(5)), Outage::Disk.detail()),
+            (failed(io::Error::from(io::ErrorKind::TimedOut)), Outage::Store.detail()),
+        ] {
+            let problem = stored(error).into_problem();
+            assert_eq!((problem.code, problem.detail.as_str()), (Code::Unavailable, detail));
+        }
+        let missing = object_store::Error::NotFound { path: "averages/1".to_owned(), source: "none".into() };
+        assert_eq!(stored(missing).code(), Code::Internal);
+    }
+}

@@ -1,0 +1,286 @@
+//! A file without a name between an export and its client: it is written as fast as the database gives, and read as fast as the client
+//! takes. So a slow client holds a file, and neither a connection to the database nor a state of its tables.
+//!
+//! The client reads while the export is still written. A file ends with its export; nothing of it is left behind, however the process
+//! ends.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use futures::stream::{self, BoxStream, StreamExt as _};
+use tokio::io::AsyncWriteExt as _;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+use undertone_api::id::MemberId;
+use undertone_api::problem::{Code, Problem};
+
+use crate::error::Error;
+use crate::metrics::{Limit, Metrics};
+
+/// Exports that are written at a time.
+pub(crate) const MOST_WRITTEN: usize = 2;
+/// Exports whose files are held at a time, for clients that still read.
+pub(crate) const MOST_HELD: usize = 8;
+/// Of these, exports of one member.
+pub(crate) const MOST_OF_MEMBER: usize = 2;
+/// Most bytes of one export.
+pub(crate) const LARGEST: u64 = 4 << 30;
+/// Longest wait for a turn to be written.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(20);
+/// Longest time in which a client reads an export.
+pub(crate) const LONGEST_READ: Duration = Duration::from_hours(1);
+/// Seconds after which a refused caller tries again.
+const LATER: u32 = 60;
+/// Bytes that are written and read at once.
+const PIECE: usize = 256 << 10;
+
+/// The limits of exports.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SpoolLimits {
+    /// See [`MOST_WRITTEN`].
+    pub(crate) written: usize,
+    /// See [`MOST_HELD`].
+    pub(crate) held: usize,
+    /// See [`MOST_OF_MEMBER`].
+    pub(crate) of_member: usize,
+    /// See [`LARGEST`].
+    pub(crate) bytes: u64,
+    /// See [`LONGEST_WAIT`].
+    pub(crate) wait: Duration,
+    /// See [`LONGEST_READ`].
+    pub(crate) read: Duration,
+}
+
+impl Default for SpoolLimits {
+    fn default() -> Self {
+        Self {
+            written: MOST_WRITTEN,
+            held: MOST_HELD,
+            of_member: MOST_OF_MEMBER,
+            bytes: LARGEST,
+            wait: LONGEST_WAIT,
+            read: LONGEST_READ,
+        }
+    }
+}
+
+/// The turns and places of exports in this process.
+#[derive(Debug)]
+pub(crate) struct SpoolSlots {
+    limits: SpoolLimits,
+    metrics: Metrics,
+    turns: Arc<Semaphore>,
+    held: Mutex<HeldSpools>,
+}
+
+#[derive(Debug, Default)]
+struct HeldSpools {
+    total: usize,
+    by_member: HashMap<MemberId, usize>,
+}
+
+impl SpoolSlots {
+    /// Makes slots of which none is taken.
+    pub(crate) fn new(limits: SpoolLimits, metrics: Metrics) -> Arc<Self> {
+        let turns = Arc::new(Semaphore::new(limits.written));
+        Arc::new(Self { limits, metrics, turns, held: Mutex::default() })
+    }
+
+    /// Begins an export of `member`, in a file in `folder`. Waits for a turn.
+    ///
+    /// # Errors
+    /// `rate_limited` where the member has too many, `unavailable` where there are too many in all or no turn comes in time.
+    pub(crate) async fn begin(
+        self: &Arc<Self>,
+        member: MemberId,
+        folder: &Path,
+    ) -> Result<(SpoolWriter, SpoolReader), Error> {
+        let slot = self.hold(member)?;
+        let turn = timeout(self.limits.wait, Arc::clone(&self.turns).acquire_owned()).await;
+        let turn = turn.ok().and_then(Result::ok).ok_or_else(|| self.refuse(Code::Unavailable, "other exports run"))?;
+        let folder = folder.to_owned();
+        let opened = tokio::task::spawn_blocking(move || {
+            let file = tempfile::tempfile_in(folder)?;
+            Ok::<_, io::Error>((file.try_clone()?, file))
+        });
+        let opened = opened.await.map_err(|error| Error::internal("opening an export's file", error))?;
+        let (file, copy) = opened.map_err(|error| Error::internal("opening an export's file", error))?;
+        let (progress, seen) = watch::channel(SpoolProgress { bytes: 0, is_whole: false });
+        let writer = SpoolWriter {
+            file: tokio::fs::File::from_std(file),
+            pending: Vec::with_capacity(PIECE),
+            progress,
+            most: self.limits.bytes,
+            metrics: self.metrics.clone(),
+            _turn: turn,
+        };
+        let deadline = Instant::now() + self.limits.read;
+        Ok((writer, SpoolReader { file: Arc::new(copy), offset: 0, progress: seen, deadline, _slot: slot }))
+    }
+
+    fn hold(self: &Arc<Self>, member: MemberId) -> Result<HeldSlot, Error> {
+        let mut held = self.lock();
+        let of_member = held.by_member.get(&member).copied().unwrap_or_default();
+        if of_member >= self.limits.of_member {
+            return Err(self.refuse(Code::RateLimited, "you have as many exports under way as a member may"));
+        }
+        if held.total >= self.limits.held {
+            return Err(self.refuse(Code::Unavailable, "other exports are still read"));
+        }
+        held.total += 1;
+        held.by_member.insert(member, of_member + 1);
+        drop(held);
+        Ok(HeldSlot { slots: Arc::clone(self), member })
+    }
+
+    fn refuse(&self, code: Code, reason: &str) -> Error {
+        self.metrics.reach(Limit::Exports);
+        Problem::new(code, format!("{reason}: try again in {LATER} s")).after(LATER).into()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HeldSpools> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The place of an export until its client has read it.
+#[derive(Debug)]
+struct HeldSlot {
+    slots: Arc<SpoolSlots>,
+    member: MemberId,
+}
+
+impl Drop for HeldSlot {
+    fn drop(&mut self) {
+        let mut held = self.slots.lock();
+        held.total -= 1;
+        if let Some(of_member) = held.by_member.get_mut(&self.member) {
+            *of_member -= 1;
+            if *of_member == 0 {
+                held.by_member.remove(&self.member);
+            }
+        }
+    }
+}
+
+/// How far an export is written.
+#[derive(Debug, Clone, Copy)]
+struct SpoolProgress {
+    bytes: u64,
+    is_whole: bool,
+}
+
+/// Writes an export. One that is dropped before [`Self::finish`] has failed, and its reader fails as well.
+#[derive(Debug)]
+pub(crate) struct SpoolWriter {
+    file: tokio::fs::File,
+    pending: Vec<u8>,
+    progress: watch::Sender<SpoolProgress>,
+    most: u64,
+    metrics: Metrics,
+    _turn: OwnedSemaphorePermit,
+}
+
+impl SpoolWriter {
+    /// Writes the next bytes.
+    ///
+    /// # Errors
+    /// `too_large` over the limit; when the disk fails, or the client is gone.
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.pending.extend_from_slice(bytes);
+        if self.pending.len() < PIECE { Ok(()) } else { self.flush().await }
+    }
+
+    /// Ends an export that is whole.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub(crate) async fn finish(mut self) -> Result<(), Error> {
+        self.flush().await?;
+        self.progress.send_modify(|progress| progress.is_whole = true);
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<(), Error> {
+        if self.progress.is_closed() {
+            return Err(Error::internal("writing an export", "the client is gone"));
+        }
+        let bytes = self.progress.borrow().bytes + self.pending.len() as u64;
+        if bytes > self.most {
+            self.metrics.reach(Limit::ExportBytes);
+            let most = self.most;
+            let detail =
+                format!("an export has at most {most} bytes: examine the database with `undertone-server verify`");
+            return Err(Error::problem(Code::TooLarge, detail));
+        }
+        let failed = |error| Error::internal("writing an export", error);
+        self.file.write_all(&self.pending).await.map_err(failed)?;
+        // Only what the system has can be read.
+        self.file.flush().await.map_err(failed)?;
+        self.pending.clear();
+        self.progress.send_modify(|progress| progress.bytes = bytes);
+        Ok(())
+    }
+}
+
+/// Reads an export while it is written.
+#[derive(Debug)]
+pub(crate) struct SpoolReader {
+    file: Arc<File>,
+    offset: u64,
+    progress: watch::Receiver<SpoolProgress>,
+    deadline: Instant,
+    _slot: HeldSlot,
+}
+
+impl SpoolReader {
+    /// Returns the bytes in pieces. It fails where the export failed, or was not read in time.
+    pub(crate) fn into_stream(self) -> BoxStream<'static, io::Result<Bytes>> {
+        let pieces = stream::try_unfold(self, |mut reader| async move {
+            let piece = reader.next().await?;
+            Ok(piece.map(|piece| (piece, reader)))
+        });
+        pieces.boxed()
+    }
+
+    async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        let late = || io::Error::new(io::ErrorKind::TimedOut, "the export was not read in time");
+        loop {
+            if Instant::now() >= self.deadline {
+                return Err(late());
+            }
+            let SpoolProgress { bytes, is_whole } = *self.progress.borrow_and_update();
+            if self.offset < bytes {
+                return self.read(bytes).await.map(Some);
+            }
+            if is_whole {
+                return Ok(None);
+            }
+            let changed = timeout_at(self.deadline, self.progress.changed()).await.map_err(|_| late())?;
+            changed.map_err(|_| io::Error::other("the export failed: its cause is in the server's log"))?;
+        }
+    }
+
+    async fn read(&mut self, end: u64) -> io::Result<Bytes> {
+        let file = Arc::clone(&self.file);
+        let offset = self.offset;
+        let length = (end - offset).min(PIECE as u64) as usize;
+        let read = tokio::task::spawn_blocking(move || {
+            let mut piece = vec![0; length];
+            file.read_exact_at(&mut piece, offset)?;
+            Ok::<_, io::Error>(piece)
+        });
+        let piece = read.await.map_err(io::Error::other)??;
+        self.offset += length as u64;
+        Ok(piece.into())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! A bounded number of turns, shared among owners.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use undertone_api::problem::{Code, Problem};
+
+use super::owner::WorkOwner;
+use super::schedule::{Answer, Entry, Schedule};
+use super::timings::QueueTimings;
+use crate::error::Error;
+
+/// The bounds of a queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct QueueLimits {
+    /// Its name in metrics.
+    pub(crate) name: &'static str,
+    /// Its turns in words, for callers that get none: "writing transactions".
+    pub(crate) turns: &'static str,
+    /// Turns at a time.
+    pub(crate) at_a_time: usize,
+    /// Most that wait.
+    pub(crate) waiting: usize,
+    /// Most of them that are one organization's, or one member's. The system and strangers, who are many, have no bound but `waiting`.
+    pub(crate) waiting_of_owner: usize,
+    /// How long one waits.
+    pub(crate) patience: Duration,
+}
+
+impl QueueLimits {
+    /// Returns how many of an owner may wait.
+    pub(super) const fn waiting_of(&self, owner: WorkOwner) -> usize {
+        match owner {
+            WorkOwner::System | WorkOwner::Stranger => self.waiting,
+            WorkOwner::Liveness(_) | WorkOwner::Organization(_) | WorkOwner::Member(_) => self.waiting_of_owner,
+        }
+    }
+}
+
+/// Why there is no turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum QueueRefusal {
+    /// As many of the owner wait as may.
+    Owner,
+    /// As many wait as may, and others less than the owner.
+    Total,
+    /// None came in time.
+    Late,
+}
+
+impl QueueRefusal {
+    /// Returns the name of the reason in metrics.
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Total => "total",
+            Self::Late => "late",
+        }
+    }
+
+    /// Returns the failure of a caller that gets no turn of this queue.
+    pub(crate) fn into_error(self, limits: &QueueLimits) -> Error {
+        let QueueLimits { turns, waiting, waiting_of_owner, patience, .. } = limits;
+        let (code, detail, seconds) = match self {
+            Self::Owner => (
+                Code::RateLimited,
+                format!("{waiting_of_owner} {turns} of your organization wait already: try again in 1 s"),
+                1,
+            ),
+            Self::Total => {
+                (Code::Unavailable, format!("{waiting} {turns} wait already, as many as may: try again in 5 s"), 5)
+            }
+            Self::Late => (
+                Code::Unavailable,
+                format!(
+                    "no turn came within {} s, since other {turns} take long: try again in 5 s",
+                    patience.as_secs()
+                ),
+                5,
+            ),
+        };
+        Problem::new(code, detail).after(seconds).into()
+    }
+}
+
+/// A bounded number of turns, shared among owners.
+#[derive(Debug, Clone)]
+pub(crate) struct FairQueue {
+    limits: QueueLimits,
+    schedule: Arc<Mutex<Schedule>>,
+    timings: QueueTimings,
+}
+
+impl FairQueue {
+    /// Makes a queue in which nobody waits.
+    pub(crate) fn new(limits: QueueLimits, timings: QueueTimings) -> Self {
+        Self { limits, schedule: Arc::default(), timings }
+    }
+
+    /// Waits for a turn, which ends when the permit is dropped. To stop waiting drops the request.
+    ///
+    /// # Errors
+    /// [`QueueRefusal::into_error`]: `rate_limited` or `unavailable`, with the seconds after which to try again.
+    pub(crate) async fn acquire(&self, owner: WorkOwner) -> Result<FairPermit, Error> {
+        let asked = Instant::now();
+        match self.wait(owner).await {
+            Ok(()) => {
+                let granted = Instant::now();
+                self.timings.waited(self.limits.name, owner.class(), granted - asked);
+                Ok(FairPermit { queue: self.clone(), owner, granted })
+            }
+            Err(refusal) => {
+                self.timings.refused(self.limits.name, owner.class(), refusal.label());
+                Err(refusal.into_error(&self.limits))
+            }
+        }
+    }
+
+    async fn wait(&self, owner: WorkOwner) -> Result<(), QueueRefusal> {
+        let entry = self.lock().enter(&self.limits, owner)?;
+        let (ticket, answer) = match entry {
+            Entry::Granted => return Ok(()),
+            Entry::Waiting(ticket, answer) => (ticket, answer),
+        };
+        let mut place = WaitingPlace { queue: self, owner, ticket, answer };
+        match tokio::time::timeout(self.limits.patience, &mut place.answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) | Err(_) => Err(QueueRefusal::Late),
+        }
+    }
+
+    /// Returns how many wait.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.lock().waiting()
+    }
+
+    fn release(&self, owner: WorkOwner, cost: Duration) {
+        self.lock().release(&self.limits, owner, cost);
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Schedule> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place in the queue; whoever leaves it before the turn came gives both back.
+struct WaitingPlace<'a> {
+    queue: &'a FairQueue,
+    owner: WorkOwner,
+    ticket: u64,
+    answer: oneshot::Receiver<Answer>,
+}
+
+impl Drop for WaitingPlace<'_> {
+    fn drop(&mut self) {
+        // Under the lock no turn is given in between. An answer that was read is no longer there.
+        let mut schedule = self.queue.lock();
+        self.answer.close();
+        match self.answer.try_recv() {
+            Ok(Ok(())) => schedule.release(&self.queue.limits, self.owner, Duration::ZERO),
+            Ok(Err(_)) => {}
+            Err(_) => schedule.leave(self.owner, self.ticket),
+        }
+    }
+}
+
+/// A turn; it ends when this is dropped, and costs its owner the time in between.
+#[derive(Debug)]
+pub(crate) struct FairPermit {
+    queue: FairQueue,
+    owner: WorkOwner,
+    granted: Instant,
+}
+
+impl Drop for FairPermit {
+    fn drop(&mut self) {
+        self.queue.release(self.owner, self.granted.elapsed());
+    }
+}

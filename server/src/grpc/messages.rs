@@ -1,0 +1,200 @@
+//! Who may send how much, decided from the headers of a call before anything of its message is read.
+//!
+//! A caller proves a session or a key by the headers alone. Strangers reach only the methods that need no proof, with small messages;
+//! all others are refused here. What is read of messages is charged to a budget of bytes until the call ends.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::{Extensions, HeaderMap, header};
+use prost::Message as _;
+use prost_types::FileDescriptorSet;
+use tonic::Status;
+use undertone_api::id::{MemberId, WorkerId};
+use undertone_api::problem::{Code, Problem};
+use undertone_proto::{DESCRIPTOR, status_of};
+
+use super::LARGEST_MESSAGE;
+use super::auth::{self, Recognized};
+use super::metered::{MeteredBody, SharedCharge};
+use super::worker_gateway::fail;
+use crate::connections::{ByteBudget, ConnectionHandle, network_of};
+use crate::ctx::Ctx;
+use crate::fairness::{WorkOwner, recognize_caller};
+use crate::rest::extract;
+use crate::service::session;
+
+/// Most bytes of one message of a stranger: enrolment, sign-in and a change of keys are far smaller.
+pub(crate) const LARGEST_OF_STRANGER: usize = 64 << 10;
+/// Time for a message to arrive, while the server waits for it; longer for a large one, by [`MESSAGE_RATE`].
+pub(crate) const MESSAGE_TIME: Duration = Duration::from_mins(1);
+/// Bytes of a message for which there is one second more.
+pub(crate) const MESSAGE_RATE: usize = 64 << 10;
+/// Most bytes of messages of strangers under way: in total, and from one address.
+pub(crate) const STRANGER_BYTES: (usize, usize) = (32 << 20, 4 << 20);
+/// Most bytes of messages of recognized callers under way: in total, and of one caller.
+pub(crate) const RECOGNIZED_BYTES: (usize, usize) = (256 << 20, 64 << 20);
+
+/// Methods of the gateway that a worker calls without a session. Each proves something by its message, or tells what is public.
+const OPEN_METHODS: [&str; 5] = ["Enroll", "Challenge", "SignIn", "Pins", "RotateKey"];
+const GATEWAY: &str = "/undertone.v1.WorkerGateway/";
+const CONTROL: &str = "/undertone.v1.Control/";
+
+/// The limits of messages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MessageLimits {
+    /// See [`LARGEST_OF_STRANGER`].
+    pub(crate) largest_of_stranger: usize,
+    /// See [`MESSAGE_TIME`].
+    pub(crate) time: Duration,
+    /// See [`STRANGER_BYTES`].
+    pub(crate) stranger_bytes: (usize, usize),
+    /// See [`RECOGNIZED_BYTES`].
+    pub(crate) recognized_bytes: (usize, usize),
+}
+
+impl Default for MessageLimits {
+    fn default() -> Self {
+        Self {
+            largest_of_stranger: LARGEST_OF_STRANGER,
+            time: MESSAGE_TIME,
+            stranger_bytes: STRANGER_BYTES,
+            recognized_bytes: RECOGNIZED_BYTES,
+        }
+    }
+}
+
+/// To whom the bytes of a message are charged.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum MessageSender {
+    /// A worker with a session.
+    Worker(WorkerId),
+    /// A member with a session or a key.
+    Member(MemberId),
+    /// The network of a caller who proved nothing.
+    Stranger(IpAddr),
+}
+
+/// Decides who may send how much.
+#[derive(Clone)]
+pub(super) struct MessageGate {
+    ctx: Ctx,
+    limits: MessageLimits,
+    strangers: Arc<ByteBudget<MessageSender>>,
+    recognized: Arc<ByteBudget<MessageSender>>,
+    /// Methods to which a caller sends many messages, as `/package.Service/Method`.
+    streaming: Arc<BTreeSet<String>>,
+}
+
+impl MessageGate {
+    /// Makes a gate with nothing under way.
+    ///
+    /// # Errors
+    /// When the description of the services cannot be read.
+    pub(super) fn new(ctx: &Ctx, limits: MessageLimits) -> std::io::Result<Self> {
+        let strangers = ByteBudget::new(limits.stranger_bytes.0, limits.stranger_bytes.1);
+        let recognized = ByteBudget::new(limits.recognized_bytes.0, limits.recognized_bytes.1);
+        Ok(Self { ctx: ctx.clone(), limits, strangers, recognized, streaming: Arc::new(streaming_methods()?) })
+    }
+
+    /// Returns who sends, by the headers of a call; `Err` where the method needs a proof and there is none.
+    async fn identify(&self, request: &mut Request) -> Result<MessageSender, Status> {
+        if let Some(recognized) = request.extensions().get::<Recognized>() {
+            return Ok(MessageSender::Worker(recognized.worker));
+        }
+        let path = request.uri().path();
+        if path.strip_prefix(GATEWAY).is_some_and(|method| !OPEN_METHODS.contains(&method)) {
+            return Err(status_of(&auth::refused()));
+        }
+        if path.starts_with(CONTROL) {
+            let actor = session::authenticate(&self.ctx, bearer(request.headers())?).await.map_err(fail)?;
+            recognize_caller(WorkOwner::from(&actor));
+            let sender = MessageSender::Member(actor.id());
+            request.extensions_mut().insert(actor);
+            return Ok(sender);
+        }
+        let address = address_of(&self.ctx, request.headers(), request.extensions());
+        Ok(MessageSender::Stranger(network_of(address)))
+    }
+}
+
+/// Refuses a call of a stranger that needs a proof; bounds the messages of all others.
+pub(super) async fn admit(State(gate): State<MessageGate>, mut request: Request, next: Next) -> Response {
+    let sender = match gate.identify(&mut request).await {
+        Ok(sender) => sender,
+        Err(status) => return status.into_http(),
+    };
+    let is_stranger = matches!(sender, MessageSender::Stranger(_));
+    if !is_stranger {
+        ConnectionHandle::recognize_in(request.extensions());
+    }
+    let (budget, largest) = if is_stranger {
+        (&gate.strangers, gate.limits.largest_of_stranger)
+    } else {
+        (&gate.recognized, LARGEST_MESSAGE)
+    };
+    let charge = SharedCharge::new(budget.begin(sender));
+    let is_streaming = gate.streaming.contains(request.uri().path());
+    let (time, metrics, held) = (gate.limits.time, gate.ctx.metrics.clone(), charge.clone());
+    let request = request.map(|body| Body::new(MeteredBody::new(body, charge, largest, time, is_streaming, metrics)));
+    let answer = next.run(request).await;
+    // A message that is read whole is held by its method until then.
+    drop(held);
+    answer
+}
+
+/// Returns the address from which a call comes.
+pub(super) fn address_of(ctx: &Ctx, headers: &HeaderMap, extensions: &Extensions) -> IpAddr {
+    extract::client_address(ctx.config.grpc_behind_proxy, headers, extensions)
+}
+
+/// Returns the token of a request.
+pub(super) fn bearer(headers: &HeaderMap) -> Result<&str, Status> {
+    let text = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = text.and_then(|text| text.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    token.map(|(_, token)| token.trim()).ok_or_else(|| {
+        status_of(&Problem::new(Code::Unauthenticated, "send an API key as `authorization: Bearer udk_...`"))
+    })
+}
+
+/// Returns the methods to which a caller sends many messages.
+fn streaming_methods() -> std::io::Result<BTreeSet<String>> {
+    let files = FileDescriptorSet::decode(DESCRIPTOR).map_err(std::io::Error::other)?.file;
+    let mut streaming = BTreeSet::new();
+    for file in &files {
+        for service in &file.service {
+            let methods = service.method.iter().filter(|method| method.client_streaming());
+            streaming.extend(methods.map(|method| format!("/{}.{}/{}", file.package(), service.name(), method.name())));
+        }
+    }
+    Ok(streaming)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CONTROL, GATEWAY, OPEN_METHODS, streaming_methods};
+
+    #[test]
+    fn services_are_named_as_they_are_described() {
+        let methods = crate::grpc::methods().expect("descriptors");
+        assert!(methods.iter().any(|method| method.starts_with(CONTROL)));
+        for method in OPEN_METHODS {
+            assert!(methods.contains(&format!("{GATEWAY}{method}")), "{method}");
+        }
+    }
+
+    #[test]
+    fn vectors_and_files_arrive_in_many_messages() {
+        let streaming = streaming_methods().expect("descriptors");
+        for method in ["Submit", "PutArtifact", "Ask"] {
+            assert!(streaming.contains(&format!("{GATEWAY}{method}")), "{method}");
+        }
+        assert!(!streaming.contains(&format!("{GATEWAY}Enroll")));
+    }
+}

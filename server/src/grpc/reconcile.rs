@@ -1,0 +1,41 @@
+//! The call by which a site gives receipts back.
+
+use tonic::Status;
+use undertone_api::id::WorkerId;
+use undertone_proto::v1;
+
+use super::documents::{all_kept, kept, malformed, signed};
+use super::worker_gateway::fail;
+use crate::ctx::Ctx;
+use crate::service::restoration::{self, ReconciledPart, Reconciliation};
+
+/// Gives the server receipts back, and returns its countersignatures.
+///
+/// # Errors
+/// As [`read`] and [`restoration::reconcile`].
+pub(super) async fn reconcile(
+    ctx: &Ctx,
+    caller: WorkerId,
+    request: v1::ReconcileRequest,
+) -> Result<v1::ReconcileReply, Status> {
+    let countersigned = restoration::reconcile(ctx, caller, &read(request)?).await.map_err(fail)?;
+    Ok(v1::ReconcileReply { countersignatures: countersigned.into_iter().map(v1::Signed::from).collect() })
+}
+
+/// Reads the request.
+///
+/// # Errors
+/// `malformed` and `validation_failed` for what cannot be read.
+fn read(request: v1::ReconcileRequest) -> Result<Reconciliation, Status> {
+    let v1::ReconcileRequest { parts, receipts, head, complete } = request;
+    let part = |part: v1::ReconciledPart| {
+        let dataset = part.dataset_id.parse().map_err(|_| malformed("parts.dataset_id is not an id"))?;
+        Ok(ReconciledPart { manifest: signed(part.manifest, "parts.manifest")?, dataset, has_ended: part.ended })
+    };
+    Ok(Reconciliation {
+        parts: parts.into_iter().map(part).collect::<Result<_, Status>>()?,
+        receipts: all_kept(receipts)?,
+        head: head.map(kept).transpose()?,
+        is_complete: complete,
+    })
+}

@@ -1,0 +1,36 @@
+//! A vector on its way in, message by message.
+
+use tonic::{Status, Streaming};
+use undertone_proto::v1::{self, submit_chunk};
+
+use super::documents::malformed;
+use super::worker_gateway::fail;
+use crate::ctx::Ctx;
+use crate::service::round;
+
+/// Takes a vector to its end; keeps what has come when that does not come, or not soon.
+pub(super) async fn receive(
+    ctx: Ctx,
+    mut incoming: round::Incoming,
+    mut chunks: Streaming<v1::SubmitChunk>,
+) -> Result<round::Taken, Status> {
+    loop {
+        let next = match incoming.due() {
+            Some(due) => tokio::time::timeout_at(due, chunks.message()).await,
+            None => Ok(chunks.message().await),
+        };
+        match next {
+            Ok(Ok(Some(v1::SubmitChunk { part: Some(submit_chunk::Part::Data(data)) }))) => {
+                incoming.write(&data).await.map_err(fail)?;
+            }
+            Ok(Ok(Some(_))) => return Err(malformed("after the header come data only")),
+            Ok(Ok(None)) => return incoming.accept(&ctx).await.map_err(fail),
+            Ok(Err(status)) => {
+                incoming.keep().await.map_err(fail)?;
+                return Err(status);
+            }
+            // A sender who is slow, or whose connection broke without a word, after a whole segment.
+            Err(_) => incoming.keep().await.map_err(fail)?,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The limits that are counted when they are reached, by the label of each.
+
+use prometheus_client::encoding::EncodeLabelSet;
+
+/// A limit whose reaching is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// Connections of a listener.
+    Connections,
+    /// Connections of a listener from one address.
+    ConnectionsOfAddress,
+    /// Files of the process.
+    OpenFiles,
+    /// Time of a TLS handshake.
+    Handshake,
+    /// Time from a connection to its first request.
+    FirstRequest,
+    /// Time that a client leaves an answer unread.
+    UnreadAnswer,
+    /// Bytes of request bodies under way.
+    RequestBytes,
+    /// Time until an answer begins.
+    RequestTime,
+    /// Bytes of one message of gRPC.
+    MessageSize,
+    /// Bytes of messages of gRPC under way.
+    MessageBytes,
+    /// Time of a message of gRPC on its way.
+    MessageTime,
+    /// Streams of events.
+    EventStreams,
+    /// Passwords that wait to be hashed.
+    PasswordQueue,
+    /// Exports at a time.
+    Exports,
+    /// Bytes of an export.
+    ExportBytes,
+    /// Writes of the workers of an organization.
+    OrganizationWrites,
+}
+
+impl Limit {
+    /// Every limit.
+    pub(crate) const ALL: [Self; 16] = [
+        Self::Connections,
+        Self::ConnectionsOfAddress,
+        Self::OpenFiles,
+        Self::Handshake,
+        Self::FirstRequest,
+        Self::UnreadAnswer,
+        Self::RequestBytes,
+        Self::RequestTime,
+        Self::MessageSize,
+        Self::MessageBytes,
+        Self::MessageTime,
+        Self::EventStreams,
+        Self::PasswordQueue,
+        Self::Exports,
+        Self::ExportBytes,
+        Self::OrganizationWrites,
+    ];
+
+    /// Returns the label of the limit.
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::Connections => "connections",
+            Self::ConnectionsOfAddress => "connections_of_address",
+            Self::OpenFiles => "open_files",
+            Self::Handshake => "handshake",
+            Self::FirstRequest => "first_request",
+            Self::UnreadAnswer => "unread_answer",
+            Self::RequestBytes => "request_bytes",
+            Self::RequestTime => "request_time",
+            Self::MessageSize => "message_size",
+            Self::MessageBytes => "message_bytes",
+            Self::MessageTime => "message_time",
+            Self::EventStreams => "event_streams",
+            Self::PasswordQueue => "password_queue",
+            Self::Exports => "exports",
+            Self::ExportBytes => "export_bytes",
+            Self::OrganizationWrites => "organization_writes",
+        }
+    }
+}
+
+/// The label set of a limit.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct LimitLabel {
+    /// See [`Limit::label`].
+    pub(super) limit: &'static str,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::Limit;
+    use crate::metrics::{Metrics, Transactions};
+
+    #[test]
+    fn every_limit_has_a_label_of_its_own() {
+        let labels: BTreeSet<_> = Limit::ALL.iter().map(|limit| limit.label()).collect();
+        assert_eq!(labels.len(), Limit::ALL.len());
+    }
+
+    #[test]
+    fn reached_limit_is_counted_and_others_stand_at_zero() {
+        let metrics = Metrics::new(Transactions::default());
+        metrics.reach(Limit::Exports);
+        assert_eq!((metrics.reached(Limit::Exports), metrics.reached(Limit::Connections)), (1, 0));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &metrics.registry()).expect("text");
+        assert!(text.contains("undertone_limits_reached_total{limit=\"exports\"} 1"), "{text}");
+        assert!(text.contains("undertone_limits_reached_total{limit=\"connections\"} 0"), "an alert needs it: {text}");
+    }
+}

@@ -1,0 +1,192 @@
+//! Retirement and restoration of workers, members, organizations and accounts.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use undertone_api::id::{ConsortiumId, MemberId, OrganizationId, WorkerId};
+use undertone_api::member::Member;
+use undertone_api::organization::Organization;
+use undertone_api::page::{Page, PageQuery};
+use undertone_api::problem::Problem;
+use undertone_api::retirement::{AccountState, RetiredMember, StatedReason};
+use undertone_api::worker::{Enrolment, Worker};
+
+use super::extract::{Caller, Json, Path, Query, cut};
+use super::problem::Rejection;
+use crate::ctx::Ctx;
+use crate::service::{retirement, worker};
+
+/// Retire a worker
+///
+/// Its calls fail at once, its leases end, and its key can no longer be rotated. What it signed stays verifiable, and what it spent
+/// stays spent. Its parts in jobs end: a proposed job is refused; one that is admitted goes on with the others while its quorum allows.
+#[utoipa::path(post, path = "/organizations/{id}/workers/{worker}/retirement", tag = "organizations", operation_id = "retire_worker",
+    params(("id" = OrganizationId, Path), ("worker" = WorkerId, Path)), request_body = StatedReason,
+    responses((status = 200, body = Worker), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn retire_worker(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path((id, worker)): Path<(OrganizationId, WorkerId)>,
+    Json(stated): Json<StatedReason>,
+) -> Result<Json<Worker>, Rejection> {
+    Ok(Json(retirement::retire_worker(&ctx, &actor, id, worker, &stated).await?))
+}
+
+/// Write off a worker whose site does not return
+///
+/// Its parts in jobs end by the rule of a retirement, and what it has reserved stays spent. It keeps its access: the site undoes the
+/// write-off by returning with its key and giving its receipts back.
+#[utoipa::path(post, path = "/organizations/{id}/workers/{worker}/write-off", tag = "organizations", operation_id = "write_off_worker",
+    params(("id" = OrganizationId, Path), ("worker" = WorkerId, Path)), request_body = StatedReason,
+    responses((status = 200, body = Worker), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn write_off_worker(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path((id, worker)): Path<(OrganizationId, WorkerId)>,
+    Json(stated): Json<StatedReason>,
+) -> Result<Json<Worker>, Rejection> {
+    Ok(Json(retirement::write_off_worker(&ctx, &actor, id, worker, &stated).await?))
+}
+
+/// Restore a retired worker
+///
+/// The key that it had signs in again. A worker that was replaced stays retired.
+#[utoipa::path(post, path = "/organizations/{id}/workers/{worker}/restoration", tag = "organizations", operation_id = "restore_worker",
+    params(("id" = OrganizationId, Path), ("worker" = WorkerId, Path)), request_body = StatedReason,
+    responses((status = 200, body = Worker), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn restore_worker(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path((id, worker)): Path<(OrganizationId, WorkerId)>,
+    Json(stated): Json<StatedReason>,
+) -> Result<Json<Worker>, Rejection> {
+    Ok(Json(retirement::restore_worker(&ctx, &actor, id, worker, &stated).await?))
+}
+
+/// Make a token for the replacement of a retired worker
+///
+/// The new site enrols with a key of its own and takes over the datasets with their lineages and accounts: what was spent stays spent.
+#[utoipa::path(post, path = "/organizations/{id}/workers/{worker}/replacement", tag = "organizations", operation_id = "replace_worker",
+    params(("id" = OrganizationId, Path), ("worker" = WorkerId, Path)),
+    responses((status = 201, body = Enrolment), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn replace_worker(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path((id, retired)): Path<(OrganizationId, WorkerId)>,
+) -> Result<(StatusCode, Json<Enrolment>), Rejection> {
+    Ok((StatusCode::CREATED, Json(worker::invite_replacement(&ctx, &actor, id, retired).await?)))
+}
+
+/// List the retired members of an organization, the last retired first
+#[utoipa::path(get, path = "/organizations/{id}/retired-members", tag = "organizations", operation_id = "list_retired_members",
+    params(("id" = OrganizationId, Path), PageQuery),
+    responses((status = 200, body = Page<RetiredMember>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn list_retired_members(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<OrganizationId>,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<RetiredMember>>, Rejection> {
+    let all = retirement::list_retired_members(&ctx, &actor, id).await?;
+    Ok(Json(cut(all, &page, |item| item.member.id.0)?))
+}
+
+/// Retire a member of an organization
+///
+/// Their roles there, their sessions and the open links that they made end at once; their API keys too when no other role is left.
+#[utoipa::path(post, path = "/organizations/{id}/members/{member}/retirement", tag = "organizations", operation_id = "retire_member",
+    params(("id" = OrganizationId, Path), ("member" = MemberId, Path)), request_body = StatedReason,
+    responses((status = 200, body = RetiredMember), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn retire_member(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path((id, member)): Path<(OrganizationId, MemberId)>,
+    Json(stated): Json<StatedReason>,
+) -> Result<Json<RetiredMember>, Rejection> {
+    Ok(Json(retirement::retire_member(&ctx, &actor, id, member, &stated).await?))
+}
+
+/// Restore a retired member of an organization, with the roles that they had there
+#[utoipa::path(post, path = "/organizations/{id}/members/{member}/restoration", tag = "organizations", operation_id = "restore_member",
+    params(("id" = OrganizationId, Path), ("member" = MemberId, Path)), request_body = StatedReason,
+    responses((status = 200, body = Member), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn restore_member(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path((id, member)): Path<(OrganizationId, MemberId)>,
+    Json(stated): Json<StatedReason>,
+) -> Result<Json<Member>, Rejection> {
+    Ok(Json(retirement::restore_member(&ctx, &actor, id, member, &stated).await?))
+}
+
+/// Retire an organization from a consortium
+///
+/// Its members lose the consortium at once, and its parts in the consortium's jobs end. It keeps its data, its workers and its other
+/// consortia. Its ledgers and receipts stay readable and verifiable.
+#[utoipa::path(post, path = "/consortia/{id}/organizations/{organization}/retirement", tag = "consortia", operation_id = "retire_organization",
+    params(("id" = ConsortiumId, Path), ("organization" = OrganizationId, Path)), request_body = StatedReason,
+    responses((status = 200, body = Organization), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn retire_organization(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path((id, organization)): Path<(ConsortiumId, OrganizationId)>,
+    Json(stated): Json<StatedReason>,
+) -> Result<Json<Organization>, Rejection> {
+    Ok(Json(retirement::retire_organization(&ctx, &actor, id, organization, &stated).await?))
+}
+
+/// Restore a retired organization in a consortium
+#[utoipa::path(post, path = "/consortia/{id}/organizations/{organization}/restoration", tag = "consortia", operation_id = "restore_organization",
+    params(("id" = ConsortiumId, Path), ("organization" = OrganizationId, Path)), request_body = StatedReason,
+    responses((status = 200, body = Organization), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn restore_organization(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path((id, organization)): Path<(ConsortiumId, OrganizationId)>,
+    Json(stated): Json<StatedReason>,
+) -> Result<Json<Organization>, Rejection> {
+    Ok(Json(retirement::restore_organization(&ctx, &actor, id, organization, &stated).await?))
+}
+
+/// List the accounts of the server, by name
+///
+/// For operators.
+#[utoipa::path(get, path = "/members", tag = "account", operation_id = "list_accounts", params(PageQuery),
+    responses((status = 200, body = Page<AccountState>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn list_accounts(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<AccountState>>, Rejection> {
+    let all = retirement::list_accounts(&ctx, &actor).await?;
+    Ok(Json(cut(all, &page, |item| item.member.id.0)?))
+}
+
+/// Retire an account
+///
+/// For operators. Its sessions, API keys, roles and the open links that it made end at once. The last operator cannot be retired.
+#[utoipa::path(post, path = "/members/{id}/retirement", tag = "account", operation_id = "retire_account",
+    params(("id" = MemberId, Path)), request_body = StatedReason,
+    responses((status = 200, body = AccountState), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn retire_account(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<MemberId>,
+    Json(stated): Json<StatedReason>,
+) -> Result<Json<AccountState>, Rejection> {
+    Ok(Json(retirement::retire_account(&ctx, &actor, id, &stated).await?))
+}
+
+/// Restore a retired account with its roles
+///
+/// For operators. Its sessions and API keys stay ended.
+#[utoipa::path(post, path = "/members/{id}/restoration", tag = "account", operation_id = "restore_account",
+    params(("id" = MemberId, Path)), request_body = StatedReason,
+    responses((status = 200, body = AccountState), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn restore_account(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<MemberId>,
+    Json(stated): Json<StatedReason>,
+) -> Result<Json<AccountState>, Rejection> {
+    Ok(Json(retirement::restore_account(&ctx, &actor, id, &stated).await?))
+}

@@ -1,0 +1,31 @@
+//! A passkey with which a member signs in: its public half.
+
+use sea_orm::entity::prelude::*;
+
+/// A passkey with which a member signs in: its public half.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "passkey")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: Uuid,
+    pub member_id: Uuid,
+    pub label: String,
+    pub algorithm: String,
+    #[sea_orm(column_type = "Text")]
+    pub public_key: String,
+    /// The credential's id, hex.
+    #[sea_orm(column_type = "Text")]
+    pub credential: String,
+    /// SHA-256 of the credential's id: each is registered once.
+    pub credential_hash: String,
+    /// The last signature counter; 0 of passkeys that have none.
+    pub counter: i64,
+    pub created_at: TimeDateTimeWithTimeZone,
+    pub last_used_at: Option<TimeDateTimeWithTimeZone>,
+}
+
+/// Rows are joined by hand, by key.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

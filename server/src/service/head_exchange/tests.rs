@@ -1,0 +1,127 @@
+#![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+use time::Duration;
+use undertone_api::id::WorkerId;
+use undertone_api::log::peers::PeerError;
+use undertone_api::problem::Code;
+use undertone_api::signed::{Head, HeadObservation, Signed};
+
+use super::exchange_heads;
+use crate::ctx::Ctx;
+use crate::service::log;
+use crate::service::world::World;
+use crate::testing::{on_both, tamper};
+
+/// Observes the log's newest head as the site of `index` and returns its signed observation.
+async fn observe(world: &World, index: usize) -> (Head, Signed) {
+    let ctx = &world.ctx;
+    let newest = log::newest(ctx.db.read()).await.unwrap().unwrap();
+    let head = Signed { payload: newest.payload, signature: newest.signature };
+    let opened: Head = head.open(&ctx.signer.verifying_key()).unwrap();
+    let site = &world.sites[index];
+    let observation = HeadObservation { worker: site.worker, head, observed_at: ctx.now() };
+    (opened, Signed::new(&observation, &site.key).unwrap())
+}
+
+async fn exchange(ctx: &Ctx, world: &World, index: usize, signed: &Signed) -> Vec<super::PeerHead> {
+    exchange_heads(ctx, world.sites[index].worker, signed).await.unwrap()
+}
+
+on_both! {
+    async fn peers_of_one_history_agree(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 20.0).await;
+        let (_, first) = observe(&world, 1).await;
+        assert!(exchange(&app.ctx, &world, 1, &first).await.is_empty(), "the first site has no peer yet");
+        world.queued(6).await;
+        app.clock.advance(Duration::minutes(10));
+        let (own, second) = observe(&world, 2).await;
+        let peers = exchange(&app.ctx, &world, 2, &second).await;
+        let [peer] = &*peers else { panic!("one peer: {peers:?}") };
+        assert_eq!(peer.worker, world.sites[1].worker);
+        let server = app.ctx.signer.verifying_key();
+        let known = world.sites[1].key.verifying_key();
+        let verified = peer.verify(&server, &own, Some(&known)).unwrap();
+        assert!(verified.head.size < own.size, "the peer observed a smaller log");
+        // In the other direction the peer's head is the larger one.
+        let peers = exchange(&app.ctx, &world, 1, &first).await;
+        let own: Head = first.open::<HeadObservation>(&known).unwrap().head.open(&server).unwrap();
+        peers[0].verify(&server, &own, Some(&world.sites[2].key.verifying_key())).unwrap();
+    }
+
+    async fn stored_observation_is_the_newest(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 20.0).await;
+        let (_, old) = observe(&world, 1).await;
+        world.queued(6).await;
+        let (newer, signed) = observe(&world, 1).await;
+        exchange(&app.ctx, &world, 1, &signed).await;
+        // A repeated, older observation does not replace it.
+        exchange(&app.ctx, &world, 1, &old).await;
+        let (own, second) = observe(&world, 2).await;
+        let peers = exchange(&app.ctx, &world, 2, &second).await;
+        let verified = peers[0].verify(&app.ctx.signer.verifying_key(), &own, None).unwrap();
+        assert_eq!(verified.head.size, newer.size);
+    }
+
+    async fn observation_with_a_foreign_signature_is_refused(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 20.0).await;
+        let (_, other) = observe(&world, 2).await;
+        let refused = exchange_heads(&app.ctx, world.sites[1].worker, &other).await.unwrap_err();
+        assert_eq!(refused.code(), Code::BadSignature);
+        // A head that this server did not sign.
+        let site = &world.sites[1];
+        let (head, _) = observe(&world, 1).await;
+        let head = Signed::new(&head, &site.key).unwrap();
+        let observation = HeadObservation { worker: site.worker, head, observed_at: app.ctx.now() };
+        let forged = Signed::new(&observation, &site.key).unwrap();
+        let refused = exchange_heads(&app.ctx, site.worker, &forged).await.unwrap_err();
+        assert_eq!(refused.code(), Code::BadSignature);
+    }
+
+    async fn sites_of_another_consortium_are_no_peers(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 20.0).await;
+        let other = World::new(&app.ctx, 1, 20.0).await;
+        let (_, theirs) = observe(&other, 1).await;
+        exchange(&app.ctx, &other, 1, &theirs).await;
+        let (_, ours) = observe(&world, 1).await;
+        assert!(exchange(&app.ctx, &world, 1, &ours).await.is_empty());
+    }
+
+    async fn forked_history_is_detected_by_a_peer(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 20.0).await;
+        // The first site is shown the log; then the server rewrites an entry and goes on for the second site.
+        world.queued(6).await;
+        let (_, first) = observe(&world, 1).await;
+        exchange(&app.ctx, &world, 1, &first).await;
+        rewrite_history(&app.ctx).await;
+        let (own, second) = observe(&world, 2).await;
+        let peers = exchange(&app.ctx, &world, 2, &second).await;
+        let server = app.ctx.signer.verifying_key();
+        let refused = peers[0].verify(&server, &own, Some(&world.sites[1].key.verifying_key())).unwrap_err();
+        assert!(matches!(refused, PeerError::Forked { worker, .. } if worker == world.sites[1].worker), "{refused}");
+    }
+
+    async fn unknown_worker_is_refused(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 20.0).await;
+        let (_, signed) = observe(&world, 1).await;
+        let refused = exchange_heads(&app.ctx, WorkerId(uuid::Uuid::nil()), &signed).await.unwrap_err();
+        assert_eq!(refused.code(), Code::NotFound);
+    }
+}
+
+/// Rebuilds the log from other leaves and signs its head, as a dishonest server would for another site.
+async fn rewrite_history(ctx: &Ctx) {
+    let newest = log::newest(ctx.db.read()).await.unwrap().unwrap();
+    let mut frontier = undertone_api::log::Frontier::default();
+    for position in 0..newest.size {
+        let nodes = frontier.push(undertone_api::log::leaf_hash(format!("rewritten {position}").as_bytes()));
+        let nodes = hex::encode(nodes.concat());
+        tamper(ctx, "log_leaf", &format!("UPDATE log_leaf SET nodes = '{nodes}' WHERE position = {position}")).await;
+    }
+    let head = Head { root: hex::encode(frontier.root()), ..serde_json::from_str(&newest.payload).unwrap() };
+    let signed = Signed::new(&head, &ctx.signer).unwrap();
+    let statement = format!(
+        "UPDATE log_head SET root = '{}', payload = '{}', signature = '{}' WHERE size = {}",
+        head.root, signed.payload, signed.signature, head.size
+    );
+    tamper(ctx, "log_head", &statement).await;
+}

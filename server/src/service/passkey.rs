@@ -1,0 +1,236 @@
+//! A member's passkeys: registering, listing and removing them; and believing what they sign.
+//!
+//! A passkey recognizes its user (by PIN, fingerprint or face), so it signs in alone as well as after a password. An answer is
+//! believed when its ticket is ours, for this use and not over; when the key verifies challenge, origin and relying party; when the
+//! signature counter, where there is one, has grown; and when the ticket was not answered before.
+
+mod answer;
+#[cfg(test)]
+pub(crate) mod software;
+#[cfg(test)]
+mod tests;
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _,
+    PaginatorTrait as _, QueryFilter as _, QueryOrder as _,
+};
+use serde_json::json;
+use undertone_api::id::{MemberId, PasskeyId, SessionId};
+use undertone_api::passkey::{
+    MOST_PASSKEYS, NewPasskey, Passkey, PasskeyChallenge, PasskeyRegistration, PasskeyUse, PasskeyUser,
+};
+use undertone_api::problem::Violation;
+use undertone_api::signed::webauthn::{RegisteredPasskey, read_registration};
+
+use crate::auth::passkey::{PasskeyPlace, PasskeyPurpose, PasskeyTicket, challenge_of, user_handle};
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::{Ctx, fingerprint};
+use crate::error::Error;
+use crate::service::audit_log::{self, Act, What};
+use crate::service::code::{from_word, word};
+use crate::service::entity::passkey;
+use crate::service::notification::credential::{self, CredentialChange};
+
+pub(super) use answer::{VerifiedPasskey, verify};
+
+/// Returns a challenge for a signed-in member.
+///
+/// # Errors
+/// `proof_stale` for a registration without a fresh proof of identity; `wrong_state` where browsers have no passkeys for this server,
+/// and to prove with none registered.
+pub async fn challenge(ctx: &Ctx, actor: &Actor, purpose: PasskeyUse) -> Result<PasskeyChallenge, Error> {
+    match purpose {
+        PasskeyUse::Register => {
+            policy::check(actor, Operation::ManageFactor, Place::Server)?;
+            policy::check_fresh(actor)?;
+            let user = PasskeyUser { handle: user_handle(actor.id()), name: actor.member.email.clone() };
+            let made = issue(ctx, PasskeyPurpose::Register, Some(actor.id()), actor.session()).await?;
+            Ok(PasskeyChallenge { user: Some(user), ..made })
+        }
+        PasskeyUse::Prove => {
+            policy::check(actor, Operation::ProveIdentity, Place::Server)?;
+            let made = issue(ctx, PasskeyPurpose::Prove, Some(actor.id()), actor.session()).await?;
+            if made.credentials.is_empty() {
+                return Err(Error::wrong_state("you have no passkey: prove your identity by your password or a code"));
+            }
+            Ok(made)
+        }
+    }
+}
+
+/// Makes a challenge.
+///
+/// # Errors
+/// `wrong_state` where browsers have no passkeys for this server's address.
+pub(super) async fn issue(
+    ctx: &Ctx,
+    purpose: PasskeyPurpose,
+    member: Option<MemberId>,
+    session: Option<SessionId>,
+) -> Result<PasskeyChallenge, Error> {
+    let place = place(ctx)?;
+    let ticket = PasskeyTicket::new(purpose, member, session, ctx.random.bytes(), ctx.now());
+    let text = ticket.sign(&ctx.keys.token(), ctx.now())?;
+    let rows = match member {
+        Some(member) => of_member(member).all(ctx.db.read()).await?,
+        None => Vec::new(),
+    };
+    Ok(PasskeyChallenge {
+        challenge: hex::encode(challenge_of(&text)),
+        ticket: text,
+        relying_party: place.relying_party,
+        credentials: rows.into_iter().map(|row| row.credential).collect(),
+        user: None,
+        expires_at: ticket.expires_at(),
+    })
+}
+
+/// Registers a passkey of the caller's. It is a second factor from then on.
+///
+/// # Errors
+/// `proof_stale` without a fresh proof of identity; `validation_failed` with every violation, also for the 11th passkey and one that
+/// is registered already.
+pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewPasskey) -> Result<Passkey, Error> {
+    policy::check(actor, Operation::ManageFactor, Place::Server)?;
+    policy::check_fresh(actor)?;
+    let violations = new.check();
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
+    let (ticket, made) = read(ctx, actor, &new.registration)?;
+    let row = passkey::Model {
+        id: ctx.id::<PasskeyId>().0,
+        member_id: actor.id().0,
+        label: new.label.trim().to_owned(),
+        algorithm: word(&made.algorithm)?,
+        public_key: made.public_key,
+        credential_hash: fingerprint(&made.credential),
+        credential: made.credential,
+        counter: i64::from(made.counter),
+        created_at: ctx.now(),
+        last_used_at: None,
+    };
+    ctx.db
+        .write("register passkey", async |tx| {
+            if of_member(actor.id()).count(tx).await? >= MOST_PASSKEYS {
+                let remedy = format!("{MOST_PASSKEYS} are the most: remove one first");
+                return Err(Error::validation(vec![Violation::new("label", remedy)]));
+            }
+            let known = passkey::Entity::find().filter(passkey::Column::CredentialHash.eq(&row.credential_hash));
+            if known.one(tx).await?.is_some() {
+                return Err(Error::validation(vec![Violation::new(
+                    "registration",
+                    "this passkey is registered already",
+                )]));
+            }
+            if !answer::note_answer(ctx, tx, &ticket).await? {
+                return Err(stale_registration());
+            }
+            row.clone().into_active_model().insert(tx).await?;
+            audit_log::record(ctx, tx, act(actor, What::PasskeyAdded, row.id.into())).await?;
+            let change = CredentialChange::PasskeyAdded { label: &row.label };
+            credential::announce(ctx, tx, actor.id(), change).await
+        })
+        .await?;
+    ctx.wake().ring();
+    to_api(row)
+}
+
+/// Returns the caller's passkeys, newest first.
+///
+/// # Errors
+/// `forbidden` for a caller who uses an API key.
+pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<Passkey>, Error> {
+    policy::check(actor, Operation::ManageFactor, Place::Server)?;
+    let rows = of_member(actor.id()).order_by_desc(passkey::Column::Id).all(ctx.db.read()).await?;
+    rows.into_iter().map(to_api).collect()
+}
+
+/// Removes a passkey of the caller's: it opens nothing any more.
+///
+/// # Errors
+/// `proof_stale` without a fresh proof of identity; 404 for a passkey that is not theirs.
+pub async fn remove(ctx: &Ctx, actor: &Actor, id: PasskeyId) -> Result<(), Error> {
+    policy::check(actor, Operation::ManageFactor, Place::Server)?;
+    policy::check_fresh(actor)?;
+    ctx.db
+        .write("remove passkey", async |tx| {
+            let row = passkey::Entity::find_by_id(id.0).one(tx).await?;
+            let row = row.filter(|row| row.member_id == actor.id().0).ok_or_else(|| Error::not_found("passkey"))?;
+            passkey::Entity::delete_by_id(row.id).exec(tx).await?;
+            audit_log::record(ctx, tx, act(actor, What::PasskeyRemoved, id)).await?;
+            let change = CredentialChange::PasskeyRemoved { label: &row.label };
+            credential::announce(ctx, tx, actor.id(), change).await
+        })
+        .await?;
+    ctx.wake().ring();
+    Ok(())
+}
+
+/// Returns the number of a member's passkeys.
+///
+/// # Errors
+/// When the database fails.
+pub(super) async fn count(connection: &impl ConnectionTrait, member: MemberId) -> Result<u64, Error> {
+    Ok(of_member(member).count(connection).await?)
+}
+
+/// Removes every passkey of a member.
+///
+/// # Errors
+/// When the database fails.
+pub(super) async fn clear(connection: &impl ConnectionTrait, member: MemberId) -> Result<(), Error> {
+    passkey::Entity::delete_many().filter(passkey::Column::MemberId.eq(member.0)).exec(connection).await?;
+    Ok(())
+}
+
+fn of_member(member: MemberId) -> sea_orm::Select<passkey::Entity> {
+    passkey::Entity::find().filter(passkey::Column::MemberId.eq(member.0))
+}
+
+/// Returns where this server's passkeys are used.
+fn place(ctx: &Ctx) -> Result<PasskeyPlace, Error> {
+    PasskeyPlace::of_address(&ctx.addresses.http).ok_or_else(|| {
+        Error::wrong_state(
+            "browsers have passkeys for a name over TLS only: set `public_url` to the server's https:// name",
+        )
+    })
+}
+
+/// Reads a registration that answers a challenge of the caller's session.
+fn read(
+    ctx: &Ctx,
+    actor: &Actor,
+    registration: &PasskeyRegistration,
+) -> Result<(PasskeyTicket, RegisteredPasskey), Error> {
+    let place = place(ctx)?;
+    let ticket = PasskeyTicket::open(&registration.ticket, &ctx.keys.token(), ctx.now()).filter(|ticket| {
+        let is_own = ticket.member == Some(actor.id()) && ticket.session == actor.session();
+        is_own && ticket.purpose == PasskeyPurpose::Register
+    });
+    let ticket = ticket.ok_or_else(stale_registration)?;
+    let challenge = challenge_of(&registration.ticket);
+    let at = (place.relying_party.as_str(), place.origin.as_str());
+    let made = read_registration(&registration.client_data, &registration.authenticator_data, &challenge, at)
+        .map_err(|error| Error::validation(vec![Violation::new("registration", error.to_string())]))?;
+    Ok((ticket, made))
+}
+
+fn stale_registration() -> Error {
+    let remedy = "its challenge was used or is older than five minutes: begin again";
+    Error::validation(vec![Violation::new("registration.ticket", remedy)])
+}
+
+fn to_api(row: passkey::Model) -> Result<Passkey, Error> {
+    Ok(Passkey {
+        id: row.id.into(),
+        label: row.label,
+        algorithm: from_word(&row.algorithm)?,
+        created_at: row.created_at,
+        last_used_at: row.last_used_at,
+    })
+}
+
+fn act<'a>(actor: &Actor, what: What, id: PasskeyId) -> Act<'a> {
+    Act { by: actor.into(), what, place: Place::Server, subject: Some(("passkey", id.to_string())), detail: json!({}) }
+}

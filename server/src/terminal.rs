@@ -1,0 +1,157 @@
+//! The command line of operators: `undertone-server operator invite` and `undertone-server operator reset`. [`keys`] has the commands
+//! by which keys are replaced.
+//!
+//! Break glass: a person with access to the data folder lets an operator in when no operator can sign in. Both commands work while
+//! the server runs. Both are written to the server's audit log as done at the terminal, and announced to all operators.
+
+pub mod keys;
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+
+use clap::{Args, Subcommand};
+
+use crate::app::{StartError, open};
+use crate::config::Config;
+use crate::ctx::{Addresses, Clock, Ctx, Random};
+use crate::error::Error;
+use crate::service::operator;
+
+/// The commands.
+#[derive(Subcommand)]
+pub enum OperatorCommand {
+    /// Make a one-time link by which another operator comes in.
+    Invite(InviteOptions),
+    /// Make a one-time link by which an operator sets a new password.
+    Reset(ResetOptions),
+}
+
+/// The options of `invite`.
+#[derive(Args)]
+pub struct InviteOptions {
+    /// For whom the link is, as the list of links shows it.
+    #[arg(long, value_name = "TEXT", default_value = "made at the terminal")]
+    label: String,
+}
+
+/// The options of `reset`.
+#[derive(Args)]
+pub struct ResetOptions {
+    /// The operator's e-mail.
+    #[arg(long, value_name = "EMAIL")]
+    email: String,
+    /// Whether the link also takes the second factor away.
+    #[arg(long)]
+    clear_second_factor: bool,
+}
+
+/// The reason why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum TerminalError {
+    /// The server's data cannot be opened.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The rule refused.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl From<Error> for TerminalError {
+    fn from(error: Error) -> Self {
+        Self::Refused(error.into_problem().detail)
+    }
+}
+
+/// Runs a command; returns its text for the terminal.
+///
+/// # Errors
+/// [`TerminalError`]; then nothing was made.
+pub async fn run(config: Config, command: &OperatorCommand) -> Result<String, TerminalError> {
+    let addresses = addresses(&config);
+    let ctx = open(config, Clock::system(), Random::system(), None, addresses).await?;
+    let text = execute(&ctx, command).await;
+    // The transaction is committed; a connection that does not close ends with the process.
+    let _ = ctx.db.clone().close().await;
+    Ok(text?)
+}
+
+/// The file in the data folder that holds the first operator's link.
+const LINK_FILE: &str = "operator-link";
+
+/// Returns the text that leads to the first operator's link: the link itself at a terminal; elsewhere the path of a file that only
+/// the server's user can read, so that the link does not stand in a journal.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn announce_first_link(data_dir: &Path, link: &str) -> std::io::Result<String> {
+    if std::io::stdout().is_terminal() {
+        return Ok(link.to_owned());
+    }
+    let path = data_dir.join(LINK_FILE);
+    write_link(&path, link)?;
+    Ok(format!("it stands in {}", path.display()))
+}
+
+/// Writes a link to a file for its owner alone.
+fn write_link(path: &Path, link: &str) -> std::io::Result<()> {
+    // A file of before may have another mode.
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    writeln!(file, "{link}")?;
+    file.sync_all()
+}
+
+/// Runs a command on an open server.
+///
+/// # Errors
+/// As the rules of [`operator`].
+pub(crate) async fn execute(ctx: &Ctx, command: &OperatorCommand) -> Result<String, Error> {
+    match command {
+        OperatorCommand::Invite(options) => {
+            let link = operator::invite_at_terminal(ctx, &options.label).await?;
+            Ok(format!("Another operator comes in by this link, once, within 7 days:\n    {link}"))
+        }
+        OperatorCommand::Reset(options) => {
+            let reset = operator::reset_at_terminal(ctx, &options.email, options.clear_second_factor).await?;
+            Ok(format!("The operator sets a new password by this link, once, within 24 hours:\n    {}", reset.link))
+        }
+    }
+}
+
+/// Returns the addresses of the configured server, which this process does not listen at.
+fn addresses(config: &Config) -> Addresses {
+    let scheme = if config.speaks_tls() { "https" } else { "http" };
+    let address = |public: Option<&str>, listened| {
+        public.map_or_else(|| format!("{scheme}://{listened}"), |url| url.trim_end_matches('/').to_owned())
+    };
+    Addresses {
+        http: address(config.public_url.as_deref(), config.http),
+        grpc: address(config.public_grpc.as_deref(), config.grpc),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::write_link;
+
+    #[cfg(unix)]
+    #[test]
+    fn first_link_file_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("operator-link");
+        std::fs::write(&path, "an older link").expect("written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("changed");
+        write_link(&path, "https://undertone.example.org/accept/5d1f").expect("written");
+        let mode = std::fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(std::fs::read_to_string(&path).expect("read"), "https://undertone.example.org/accept/5d1f\n");
+    }
+}

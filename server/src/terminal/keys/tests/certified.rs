@@ -1,0 +1,228 @@
+//! Keys that a root certifies, from the request to the signature that a site verifies, on two servers.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use time::Duration;
+use undertone_api::signed::{
+    KeyPurpose, Pins, SignatureScope, Signed, SignedError, SigningAuthority, TrustedServer, key_id,
+};
+
+use super::{command, copy, replica};
+use crate::ctx::Ctx;
+use crate::keys::ceremony::CeremonyError;
+use crate::keys::online::ONLINE_FILE;
+use crate::service::world::World;
+use crate::service::{bundle, pins};
+use crate::terminal::keys::{InstallOptions, KeysCommand, KeysError, RequestOptions, RootFile, SignOptions};
+use crate::testing::{TestApp, on_both};
+use crate::verify;
+
+const CHALLENGE: &str = "abababababababababababababababababababababababababababababababab";
+
+/// The folder of the root's holder.
+struct OfflineMachine {
+    dir: tempfile::TempDir,
+    root: String,
+}
+
+impl OfflineMachine {
+    /// Makes a root.
+    async fn new(app: &TestApp) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        std::fs::write(dir.path().join("passphrase"), "a long enough passphrase\n").expect("writable");
+        let mut machine = Self { dir, root: String::new() };
+        let text = command(app, KeysCommand::CreateRoot(machine.root_file())).await.expect("made");
+        let key = text.strip_prefix("The root's public key is ").expect("it is shown");
+        machine.root = key[..64].to_owned();
+        machine
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn root_file(&self) -> RootFile {
+        RootFile { root_file: self.path("root.age"), passphrase_file: self.path("passphrase") }
+    }
+
+    /// Makes a request at the server.
+    async fn request(&self, app: &TestApp) {
+        let options = RequestOptions { file: self.path("request.json"), root: Some(self.root.clone()) };
+        command(app, KeysCommand::Request(options)).await.expect("requested");
+    }
+
+    /// Signs the request, for keys that are valid in an hour.
+    async fn sign(&self, app: &TestApp, serial: Option<u64>, revoke: bool) -> Result<String, KeysError> {
+        let options = SignOptions {
+            request: self.path("request.json"),
+            output: self.path("grant.json"),
+            root: self.root_file(),
+            days: 90,
+            after: 60,
+            serial,
+            revoke,
+        };
+        command(app, KeysCommand::Sign(options)).await
+    }
+
+    /// Installs the certificates.
+    async fn install(&self, app: &TestApp) -> Result<String, KeysError> {
+        command(app, KeysCommand::Install(InstallOptions { file: self.path("grant.json") })).await
+    }
+
+    /// Goes through all steps; the server has read the new keys then.
+    async fn certify(&self, app: &TestApp, revoke: bool) {
+        self.request(app).await;
+        self.sign(app, None, revoke).await.expect("signed");
+        self.install(app).await.expect("installed");
+        app.ctx.signer.reload(app.clock.now());
+    }
+}
+
+/// A site that follows the server's keys.
+struct FollowingSite(Mutex<TrustedServer>);
+
+impl FollowingSite {
+    fn new(ctx: &Ctx) -> Self {
+        Self(Mutex::new(TrustedServer::new(&ctx.signer.verifying_key())))
+    }
+
+    fn state(&self) -> TrustedServer {
+        self.0.lock().expect("no other thread").clone()
+    }
+}
+
+impl SigningAuthority for FollowingSite {
+    fn verify_message(&self, message: &[u8], signature: &str, scope: SignatureScope) -> Result<(), SignedError> {
+        let mut known = self.0.lock().expect("no other thread");
+        if let Some(next) = known.examine(message, signature, scope)? {
+            *known = next;
+        }
+        Ok(())
+    }
+
+    fn log_id(&self) -> String {
+        self.state().first().map(|key| key_id(&key)).unwrap_or_default()
+    }
+}
+
+/// Asks a server for the certificates by which it is recognized.
+fn ask(ctx: &Ctx) -> Signed {
+    pins::pins(ctx, CHALLENGE).expect("signed")
+}
+
+on_both! {
+    async fn site_follows_certified_keys_over_two_servers(app: &TestApp) {
+        let site = FollowingSite::new(&app.ctx);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let second = replica(app, &folder).await;
+        let before = ask(&app.ctx);
+        before.open::<Pins>(&site).expect("the first key signs");
+
+        let machine = OfflineMachine::new(app).await;
+        machine.certify(app, false).await;
+        copy(app, &folder, ONLINE_FILE);
+        second.signer.reload(app.clock.now());
+        ask(&second).open::<Pins>(&site).expect("the first key still signs");
+        assert_eq!(site.state().root(), None, "no certificate is in force yet");
+        app.clock.advance(Duration::hours(1));
+        for ctx in [&app.ctx, &second] {
+            ask(ctx).open::<Pins>(&site).expect("a certified key signs");
+        }
+        assert_eq!(site.state().root(), Some(&*machine.root));
+        assert_eq!(site.state().newest(KeyPurpose::Connection).map(|seen| seen.serial), Some(1));
+        ask(&second).open::<Pins>(&app.ctx.signer.verifying_key()).expect("by the first key alone");
+
+        app.clock.advance(Duration::days(60));
+        machine.certify(app, false).await;
+        app.clock.advance(Duration::hours(1));
+        ask(&app.ctx).open::<Pins>(&site).expect("the next key signs");
+        let behind = ask(&second).open::<Pins>(&site);
+        assert!(matches!(behind, Err(SignedError::Chain(_))), "a server without the new key: {behind:?}");
+        copy(app, &folder, ONLINE_FILE);
+        second.signer.reload(app.clock.now());
+        ask(&second).open::<Pins>(&site).expect("it has the new key now");
+        before.open::<Pins>(&site).expect("old signatures hold");
+        second.db.clone().close().await.expect("closed");
+    }
+
+    async fn log_of_certified_keys_verifies_as_one(app: &TestApp) {
+        let world = World::new(&app.ctx, 1, 8.0).await;
+        let machine = OfflineMachine::new(app).await;
+        machine.certify(app, false).await;
+        app.clock.advance(Duration::hours(1));
+        world.set_budget(&world.sites[1], 9.0).await.expect("a higher limit");
+        let key = app.ctx.signer.verifying_key();
+        let report = bundle::examine(&app.ctx.db, &key, verify::Pins::default(), app.ctx.now()).await.expect("read");
+        assert!(report.holds(), "{report}");
+    }
+
+    async fn revoked_keys_are_refused_by_sites_that_saw_the_revocation(app: &TestApp) {
+        let site = FollowingSite::new(&app.ctx);
+        let of_first_key = ask(&app.ctx);
+        let machine = OfflineMachine::new(app).await;
+        machine.certify(app, false).await;
+        app.clock.advance(Duration::hours(1));
+        let stolen = ask(&app.ctx);
+        stolen.open::<Pins>(&site).expect("not stolen yet");
+        machine.certify(app, true).await;
+        ask(&app.ctx).open::<Pins>(&app.ctx.signer).expect("the next key is not in force yet");
+        app.clock.advance(Duration::hours(1));
+        app.ctx.signer.reload(app.clock.now());
+        ask(&app.ctx).open::<Pins>(&site).expect("the cure");
+        for (document, name) in [(stolen, "the stolen key"), (of_first_key, "the first key")] {
+            let refused = document.open::<Pins>(&site);
+            assert!(matches!(refused, Err(SignedError::Chain(_))), "{name}: {refused:?}");
+            assert!(document.open::<Pins>(&app.ctx.signer).is_err(), "{name}, by the server itself");
+        }
+    }
+
+    async fn nothing_is_signed_after_the_last_certificate_ended(app: &TestApp) {
+        let machine = OfflineMachine::new(app).await;
+        machine.certify(app, false).await;
+        app.clock.advance(Duration::hours(1) + Duration::days(90) - Duration::SECOND);
+        ask(&app.ctx);
+        app.clock.advance(Duration::SECOND);
+        pins::pins(&app.ctx, CHALLENGE).expect_err("the first key does not step in");
+        machine.certify(app, false).await;
+        app.clock.advance(Duration::hours(1));
+        ask(&app.ctx);
+    }
+
+    async fn certificates_go_forward_under_one_root(app: &TestApp) {
+        let machine = OfflineMachine::new(app).await;
+        machine.request(app).await;
+        machine.sign(app, Some(5), false).await.expect("signed");
+        machine.install(app).await.expect("installed");
+        let again = machine.install(app).await.expect_err("it is installed");
+        assert!(matches!(again, KeysError::Ceremony(CeremonyError::Serial { serial: 5, greatest: 5 })), "{again}");
+        machine.request(app).await;
+        let back = machine.sign(app, Some(5), false).await.expect_err("the server has 5");
+        assert!(matches!(back, KeysError::Ceremony(CeremonyError::Serial { .. })), "{back}");
+
+        let other = OfflineMachine::new(app).await;
+        let options = RequestOptions { file: other.path("request.json"), root: Some(other.root.clone()) };
+        let refused = command(app, KeysCommand::Request(options)).await.expect_err("sites follow one root");
+        assert!(matches!(refused, KeysError::Ceremony(CeremonyError::OtherRoot(_))), "{refused}");
+        std::fs::copy(machine.path("request.json"), other.path("request.json")).expect("writable");
+        let refused = other.sign(app, None, false).await.expect_err("the request is for the first root");
+        assert!(matches!(refused, KeysError::Ceremony(CeremonyError::Root(_))), "{refused}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn root_opens_with_its_passphrase_only() {
+    let app = TestApp::sqlite().await;
+    let machine = OfflineMachine::new(&app).await;
+    machine.request(&app).await;
+    let again = command(&app, KeysCommand::CreateRoot(machine.root_file())).await.expect_err("it is there");
+    assert!(again.to_string().contains("there already"), "{again}");
+    std::fs::write(machine.path("passphrase"), "another long passphrase\n").expect("writable");
+    let refused = machine.sign(&app, None, false).await.expect_err("the wrong passphrase");
+    assert!(matches!(refused, KeysError::Ceremony(CeremonyError::Sealed(_))), "{refused}");
+    std::fs::write(machine.path("passphrase"), "short\n").expect("writable");
+    let refused = machine.sign(&app, None, false).await.expect_err("the passphrase is short");
+    assert!(refused.to_string().contains("at least 12"), "{refused}");
+    app.close().await;
+}

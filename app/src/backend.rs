@@ -19,6 +19,8 @@ mod account;
 mod glance;
 mod insight;
 mod life;
+mod passkey;
+mod retirement;
 mod told;
 
 use std::sync::Arc;
@@ -50,6 +52,8 @@ pub use account::{Accounts, Entered};
 pub use glance::{Glance, Newest, Waiting};
 pub use insight::Insight;
 pub use life::Life;
+pub use passkey::{PasskeyCeremony, Passkeys};
+pub use retirement::{RetirementSubject, Retirements};
 pub use told::Told;
 
 use crate::standing::Standing;
@@ -60,9 +64,20 @@ pub type Answer<T> = Result<T, Problem>;
 /// Whole values of `Set-Cookie` headers, in order; opaque to the dashboard.
 pub type Cookies = Vec<String>;
 
+/// A provider at which people may sign in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignInProvider {
+    /// Its id in addresses; empty for the first.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// Its address.
+    pub issuer: String,
+}
+
 /// Everything one caller may ask of the server. Every method fails with the [`Problem`] that REST would answer.
 #[async_trait]
-pub trait Backend: Accounts + Glance + Insight + Told + Life + Send + Sync + 'static {
+pub trait Backend: Accounts + Passkeys + Glance + Insight + Told + Life + Retirements + Send + Sync + 'static {
     /// The present moment: pages tell durations against it and read no clock themselves.
     fn now(&self) -> OffsetDateTime;
 
@@ -75,8 +90,8 @@ pub trait Backend: Accounts + Glance + Insight + Told + Life + Send + Sync + 'st
     /// Signs in. The answer's cookies make the following requests this member's, or ask for a code first.
     async fn sign_in(&self, credentials: SignIn) -> Answer<Entered>;
 
-    /// What people call the provider at which they may sign in beside their passwords; `None` where there is none.
-    fn provider(&self) -> Option<String>;
+    /// The providers at which people may sign in beside their passwords.
+    fn providers(&self) -> Vec<SignInProvider>;
 
     /// The caller's own API keys, newest first.
     async fn api_keys(&self) -> Answer<Vec<ApiKey>>;

@@ -14,6 +14,8 @@ pub mod life;
 #[cfg(feature = "ssr")]
 pub(crate) mod native;
 pub mod notification;
+pub mod passkey;
+pub mod retirement;
 
 use leptos::prelude::*;
 use leptos::server_fn::codec::{GetUrl, JsonEncoding};

@@ -15,7 +15,11 @@ pub mod frame;
 #[cfg(feature = "ssr")]
 pub(crate) mod once;
 #[cfg(feature = "ssr")]
+pub(crate) mod passkey;
+#[cfg(feature = "ssr")]
 mod qr;
+#[cfg(feature = "ssr")]
+pub(crate) mod retire;
 
 pub mod copy;
 pub mod keys;

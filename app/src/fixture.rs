@@ -10,8 +10,10 @@ mod learning;
 pub(crate) mod life;
 mod logs;
 mod memory;
+mod passkey;
 mod render;
 mod report;
+mod retirement;
 mod told;
 mod transcribing;
 
@@ -53,6 +55,19 @@ pub(crate) const PAUSED: JobId = JobId(Uuid::from_u128(0x0404));
 pub(crate) const FINISHED: JobId = JobId(Uuid::from_u128(0x0403));
 
 const DELTA: f64 = 1e-6;
+
+/// The providers of sign-ins.
+fn providers() -> Vec<crate::backend::SignInProvider> {
+    let provider = |id: &str, name: &str, host: &str| crate::backend::SignInProvider {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        issuer: format!("https://{host}"),
+    };
+    vec![
+        provider("", "Clinic login", "login.clinic.example"),
+        provider("university", "University login", "login.university.example"),
+    ]
+}
 
 fn organization(index: u128) -> OrganizationId {
     OrganizationId(Uuid::from_u128(0x0200 + index))

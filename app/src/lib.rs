@@ -39,7 +39,10 @@ pub mod words;
 #[cfg(feature = "ssr")]
 pub use asset::{Asset, assets};
 #[cfg(feature = "ssr")]
-pub use backend::{Accounts, Answer, Backend, Cookies, Entered, Glance, Insight, Life, Newest, Told, Waiting};
+pub use backend::{
+    Accounts, Answer, Backend, Cookies, Entered, Glance, Insight, Life, Newest, PasskeyCeremony, Passkeys,
+    RetirementSubject, Retirements, SignInProvider, Told, Waiting,
+};
 #[cfg(feature = "ssr")]
 pub use page::report_document;
 #[cfg(feature = "ssr")]

@@ -1,6 +1,7 @@
 //! The pages. Each is a function that asks the desk's backend and says what is on it; none decides anything.
 
 mod account;
+mod accounts;
 mod audit;
 mod audit_log;
 mod certificate;
@@ -33,6 +34,7 @@ use leptos::prelude::*;
 use leptos_router::params::ParamsMap;
 
 pub(crate) use account::{security, settings};
+pub(crate) use accounts::accounts;
 pub(crate) use audit_log::{consortium_log, organization_log, server_log};
 pub(crate) use certificate::certificate;
 pub(crate) use compare::compare;

@@ -14,6 +14,8 @@ pub const KEYS: &str = "/settings/keys";
 pub const PROVIDER: &str = "/oidc/start";
 /// The member's second factor, password and sessions.
 pub const SECURITY: &str = "/settings/security";
+/// The server's accounts and operators.
+pub const ACCOUNTS: &str = "/settings/accounts";
 /// What the member was told.
 pub const NOTIFICATIONS: &str = "/notifications";
 /// Of what the member is told, and of what not.

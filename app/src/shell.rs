@@ -61,6 +61,7 @@ pub fn App() -> impl IntoView {
                 <Route path=path!("/settings") view=page::settings ssr=SsrMode::Async/>
                 <Route path=path!("/notifications") view=page::notifications ssr=SsrMode::Async/>
                 <Route path=path!("/settings/keys") view=page::keys ssr=SsrMode::Async/>
+                <Route path=path!("/settings/accounts") view=page::accounts ssr=SsrMode::Async/>
                 <Route path=path!("/settings/security") view=page::security ssr=SsrMode::Async/>
                 <Route path=path!("/thresholds") view=page::thresholds ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium") view=page::overview ssr=SsrMode::Async/>

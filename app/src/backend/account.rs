@@ -23,6 +23,13 @@ pub struct Entered {
 /// What one caller may ask about their account, and as an admin about others'.
 #[async_trait]
 pub trait Accounts: Send + Sync + 'static {
+    /// Seals a text that the caller's browser keeps for the next page, as a cookie's value. A secret is bound to the caller's
+    /// session. `None` when it cannot be sealed.
+    fn seal_page_text(&self, text: &str, is_secret: bool) -> Option<String>;
+
+    /// Opens such a text; `None` when it was not sealed within the last minute, or is the secret of another session.
+    fn open_page_text(&self, sealed: &str) -> Option<String>;
+
     /// Finishes a sign-in by a code. The answer's cookies make the following requests this member's.
     async fn finish_sign_in(&self, code: String) -> Answer<Cookies>;
 

@@ -91,10 +91,11 @@ pub async fn end_other_sessions() -> Result<(), Fault> {
 /// # Errors
 /// The backend's problem.
 #[server(prefix = "/ui", endpoint = "change-password")]
-pub async fn change_password(old: String, new: String) -> Result<(), Fault> {
-    let change = undertone_api::account::ChangePassword { old, new };
+pub async fn change_password(old: String, new: String, #[server(default)] keep_keys: bool) -> Result<(), Fault> {
+    let change = undertone_api::account::ChangePassword { old, new, keep_keys };
     let answer = crate::backend::backend()?.change_password(change).await;
-    let said = "Your password is changed. You are signed out everywhere else.".to_owned();
+    let keys = if keep_keys { "Your API keys go on." } else { "Your API keys are revoked." };
+    let said = format!("Your password is changed. You are signed out everywhere else. {keys}");
     native::land(answer, |()| crate::path::SECURITY.to_owned(), Some(said))
 }
 

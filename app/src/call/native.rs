@@ -1,12 +1,12 @@
 //! How server functions speak to a browser that posts plain forms: cookies, redirects, and word left for the next page.
 //!
 //! Word for the next page (a notice, a problem, a one-time secret that must not stand in an address) travels in a cookie
-//! that no script can read, lives for a minute, and is deleted by the page that shows it.
+//! that no script can read, lives for a minute, and is deleted by the page that shows it. The server seals it, so that no
+//! other site can place a link or a secret on a page, and binds it to the host by the `__Host-` prefix where it serves TLS.
 
 mod life;
+mod passkey;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::StatusCode;
 use http::header::{ACCEPT, COOKIE, HeaderName, HeaderValue, REFERER, SET_COOKIE};
 use http::request::Parts;
@@ -39,15 +39,18 @@ use crate::live::Live;
 use crate::live::part::{self, File};
 
 pub(crate) use life::{approval_limit, drafted, goes_on};
+pub(crate) use passkey::{passkey_answer, passkey_ceremony, passkey_proof, problem_text, sign_in_by_passkey};
 
 /// The file that holds what a job has learned.
 const MODEL: &str = "model.safetensors";
 /// Lines of a job's log on its own page.
 const NEWEST_LINES: u32 = 8;
 const WORD: &str = "undertone-word";
+/// The word's cookie over TLS: browsers accept the prefix from this host alone.
+const HOST_WORD: &str = "__Host-undertone-word";
 const THEME: &str = "undertone-theme";
-/// Browsers keep cookies of up to 4,096 bytes.
-const MOST: usize = 3500;
+/// Most bytes of a word. Browsers keep cookies of up to 4,096 bytes; the seal and its encoding add a third and some.
+const MOST: usize = 2560;
 
 /// What the next page is to say.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -84,13 +87,18 @@ pub(crate) enum Word {
 }
 
 impl Word {
-    /// The word as a cookie's value. A problem too long for a cookie loses its figures, never its sentence.
+    /// Returns whether it holds something that opens an account, an organization or a worker.
+    const fn is_secret(&self) -> bool {
+        !matches!(self, Self::Done(_) | Self::Problem(_))
+    }
+
+    /// Returns the word as text that is to be sealed. A problem too long for a cookie loses its figures, never its sentence.
     fn encode(&self) -> String {
-        let encode = |word: &Self| URL_SAFE_NO_PAD.encode(serde_json::to_vec(word).unwrap_or_default());
+        let encode = |word: &Self| serde_json::to_string(word).unwrap_or_default();
         let text = encode(self);
         match self {
             Self::Problem(problem) if text.len() > MOST => {
-                let detail = problem.detail.chars().take(1000).collect::<String>();
+                let detail = problem.detail.chars().take(500).collect::<String>();
                 encode(&Self::Problem(Problem::new(problem.code, detail)))
             }
             _ => text,
@@ -98,7 +106,7 @@ impl Word {
     }
 
     fn decode(text: &str) -> Option<Self> {
-        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).ok()?).ok()
+        serde_json::from_str(text).ok()
     }
 }
 
@@ -129,15 +137,23 @@ pub(crate) fn wants_html() -> bool {
 
 /// Leaves word for the next page.
 pub(crate) fn leave(word: &Word) {
-    set_cookie(&format!("{WORD}={}; Path=/; Max-Age=60; HttpOnly; SameSite=Lax{}", word.encode(), secure()));
+    let sealed = backend().ok().and_then(|backend| backend.seal_page_text(&word.encode(), word.is_secret()));
+    if let Some(sealed) = sealed {
+        set_cookie(&format!("{}={sealed}; Path=/; Max-Age=60; HttpOnly; SameSite=Lax{}", word_cookie(), secure()));
+    }
 }
 
 /// The word that was left for this page; taking it deletes it. A form that could not even be read leaves its problem in
 /// the address.
 pub(crate) fn take() -> Option<Word> {
-    let Some(left) = cookie(WORD) else { return unread() };
-    set_cookie(&format!("{WORD}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax{}", secure()));
-    Word::decode(&left)
+    let Some(left) = cookie(word_cookie()) else { return unread() };
+    set_cookie(&format!("{}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax{}", word_cookie(), secure()));
+    Word::decode(&backend().ok()?.open_page_text(&left)?)
+}
+
+/// Returns the name of the word's cookie.
+fn word_cookie() -> &'static str {
+    if secure().is_empty() { WORD } else { HOST_WORD }
 }
 
 fn unread() -> Option<Word> {

@@ -2,6 +2,7 @@
 
 use leptos::prelude::*;
 use time::OffsetDateTime;
+use undertone_api::budget::ExceededPart;
 use undertone_api::dataset::Visibility;
 use undertone_api::job::State;
 use undertone_api::problem::Problem;
@@ -73,12 +74,16 @@ pub fn ProblemBox(
     /// The problem.
     problem: Problem,
 ) -> impl IntoView {
-    let Problem { title, detail, violations, refusals, .. } = problem;
+    let Problem { title, detail, violations, refusals, code, .. } = problem;
     let plain = violations.is_empty();
+    let remedy = (code == undertone_api::problem::Code::ProofStale).then(|| {
+        view! { <p><a href=crate::path::SECURITY>"Confirm your identity"</a></p> }
+    });
     view! {
         <div class="notice bad" role="alert">
             <p class="notice-title">{title}</p>
             {(plain && !detail.is_empty()).then(|| view! { <p>{detail}</p> })}
+            {remedy}
             {(!violations.is_empty()).then(|| view! {
                 <ul>
                     {violations.into_iter().map(|v| view! { <li><code>{v.field}</code>": "{v.message}</li> }).collect_view()}
@@ -98,6 +103,14 @@ pub fn ProblemBox(
 pub fn refused(refusal: &undertone_api::budget::Refusal) -> String {
     if let Some(reason) = &refusal.reason {
         return format!("{}: {reason}.", refusal.dataset_name);
+    }
+    if let (Some(ExceededPart::SideDelta), Some(side)) = (refusal.exceeded, &refusal.side_delta) {
+        return format!(
+            "{} ({}): the part of δ for releases with a δ of their own has no room: {}. Ask for a smaller δ.",
+            refusal.dataset_name,
+            words::unit(refusal.unit),
+            side.phrase()
+        );
     }
     let infinite = || "an unlimited ε".to_owned();
     let asked = refusal.asked.map_or_else(infinite, |asked| format!("ε {}", words::epsilon(asked)));
@@ -120,15 +133,14 @@ pub fn refused(refusal: &undertone_api::budget::Refusal) -> String {
 
 #[cfg(test)]
 mod tests {
-    use undertone_api::budget::Refusal;
+    use undertone_api::budget::{ExceededPart, Refusal, SideDelta};
     use undertone_api::id::DatasetId;
     use undertone_privacy::PrivacyUnit;
 
     use super::refused;
 
-    #[test]
-    fn a_refusal_says_spent_asked_left_and_what_would_fit() {
-        let refusal = Refusal {
+    fn refusal() -> Refusal {
+        Refusal {
             dataset: DatasetId(uuid::Uuid::nil()),
             dataset_name: "ward-b".to_owned(),
             unit: PrivacyUnit::Speaker,
@@ -139,9 +151,29 @@ mod tests {
             would_be: Some(9.001),
             releases_that_fit: 12,
             reason: None,
+            exceeded: Some(ExceededPart::Epsilon),
+            side_delta: None,
+        }
+    }
+
+    #[test]
+    fn refusal_over_the_side_delta_shows_its_figures() {
+        let refusal = Refusal {
+            exceeded: Some(ExceededPart::SideDelta),
+            side_delta: Some(SideDelta { limit: 2.5e-3, committed: 1.8e-3, asked: 1e-3 }),
+            ..refusal()
         };
         assert_eq!(
             refused(&refusal),
+            "ward-b (speaker): the part of δ for releases with a δ of their own has no room: 1.8e-3 of 2.5e-3 is spent or \
+             reserved and the job asks 1e-3. Ask for a smaller δ."
+        );
+    }
+
+    #[test]
+    fn a_refusal_says_spent_asked_left_and_what_would_fit() {
+        assert_eq!(
+            refused(&refusal()),
             "ward-b (speaker): ε 6.50 of 8.00 is spent or reserved at δ 10⁻⁶, ε 1.50 is left. The job asks ε 3.25 by \
              itself, which would make ε 9.01. 12 releases of this kind would fit."
         );

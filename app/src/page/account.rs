@@ -105,7 +105,10 @@ pub(crate) fn settings() -> AnyView {
                 <section class="panel"><h2>"Appearance"</h2>{theme}</section>
                 {member.operator.then(let_in)}
                 {member.operator.then(|| view! {
-                    <section class="panel"><h2>"This server"</h2><p><a href=path::SERVER_LOG>"Audit log of the server"</a></p></section>
+                    <section class="panel"><h2>"This server"</h2>
+                        <p><a href=path::ACCOUNTS>"Accounts and operators"</a></p>
+                        <p><a href=path::SERVER_LOG>"Audit log of the server"</a></p>
+                    </section>
                 })}
                 <section class="panel"><h2>"Programs"</h2>
                     <p>"A program asks for you by a key of its own. "<a href=path::KEYS>"API keys"</a></p>

@@ -9,7 +9,9 @@ use undertone_api::member::Scope;
 use undertone_api::organization::Organization;
 
 use super::{nothing, provider};
+use crate::backend::PasskeyCeremony;
 use crate::component::form::{Field, post};
+use crate::component::passkey::{passkey_form, passkey_script};
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, viewer};
 
@@ -65,6 +67,9 @@ pub(crate) fn sign_in() -> AnyView {
     screen(Place::Outside, async |desk| {
         let to = wanted(&desk.query);
         let provider = provider::sign_in(&desk, &to);
+        let button = view! { <button type="submit">"Sign in with a passkey"</button> };
+        let passkey = passkey_form(PasskeyCeremony::SignIn, "passkey-sign-in", vec![("to", to.clone())], button);
+        let passkey = view! { {passkey}{passkey_script()} };
         let form = post(
             "sign-in",
             vec![("to", to)],
@@ -77,7 +82,7 @@ pub(crate) fn sign_in() -> AnyView {
         Ok(Sheet::new(
             "Sign in",
             view! {
-                {provider::said(&desk)}{form}{provider}
+                {provider::said(&desk)}{form}{passkey}{provider}
                 <p class="hint">"There is no open registration: members join by a link. A new server prints its operator's link when it first starts."</p>
             },
         ))

@@ -7,6 +7,7 @@ use undertone_api::session::LinkedIdentity;
 
 use super::account::tabs;
 use super::{nothing, provider};
+use crate::backend::SignInProvider;
 use crate::component::form::{Field, post};
 use crate::component::said::{Day, When};
 use crate::path;
@@ -16,14 +17,14 @@ use crate::screen::{Place, Sheet, screen};
 pub(crate) fn keys() -> AnyView {
     screen(Place::Settings, async |desk| {
         let keys = desk.backend.api_keys().await?;
-        let identities = match desk.backend.provider() {
-            Some(called) => Some(identities(&called, desk.backend.identities().await?)),
-            None => None,
-        };
+        let providers = desk.backend.providers();
+        let linked = if providers.is_empty() { Vec::new() } else { desk.backend.identities().await? };
+        let identities = providers.iter().map(|provider| identities(provider, &linked)).collect_view();
         Ok(Sheet::new(
             "API keys",
             view! {
                 {tabs(path::KEYS)}
+                {provider::said(&desk)}
                 <p class="lead">"A key lets a program ask for you, by REST or gRPC: what you may at that moment, as far as the key reaches. No key reaches accounts, roles, invitations, other keys or your second factor."</p>
                 <section class="panel"><h2>"Your keys"</h2>
                     {list(&keys, desk.now)}
@@ -65,7 +66,7 @@ const fn reach(scope: KeyScope) -> &'static str {
         KeyScope::Read => "see consortia, organizations, datasets, jobs and results",
         KeyScope::Jobs => "plan, propose and steer jobs",
         KeyScope::Approvals => "approve and refuse jobs",
-        KeyScope::Datasets => "set budgets, clear freezes, enrol workers",
+        KeyScope::Datasets => "set budgets, clear freezes",
         KeyScope::Questions => "see, answer, export and import questions",
         KeyScope::Ledger => "read and export ledgers and audit logs",
         KeyScope::Models => "take models away",
@@ -120,24 +121,25 @@ fn short(key: &ApiKey) -> String {
     key.id.0.simple().to_string().chars().take(12).collect()
 }
 
-fn identities(called: &str, linked: Vec<LinkedIdentity>) -> AnyView {
+fn identities(provider: &SignInProvider, linked: &[LinkedIdentity]) -> AnyView {
+    let called = &provider.name;
     let rows: Vec<_> = linked
-        .into_iter()
+        .iter()
+        .filter(|identity| identity.issuer == provider.issuer)
         .map(|identity| {
             let button = view! { <button type="submit" class="quiet">"Unlink"</button> };
             let unlink = post("unlink-identity", vec![("identity", identity.id.to_string())], button);
-            view! { <li><code>{identity.issuer}</code>", since "<Day at=identity.linked_at/>{unlink}</li> }
+            view! { <li><code>{identity.issuer.clone()}</code>", since "<Day at=identity.linked_at/>{unlink}</li> }
         })
         .collect();
     let none = rows.is_empty().then(|| {
         view! {
-            <p>{format!("No identity at {called} is linked. Signing in there with the e-mail of this account links it.")}</p>
+            <p>{format!("No identity at {called} is linked.")}</p>
             <ul class="consequences">
-                <li>{format!("The e-mail must be one that {called} has verified.")}</li>
-                <li>"Anybody may have made this account under that e-mail. So the first sign-in there ends what opened it before: its password, its second factor, every session and every API key."</li>
-                <li>"From then on that identity signs you in. An operator can make a link by which you choose a password again."</li>
+                <li>"A linked identity signs you in without your password. Your password goes on working."</li>
+                <li>"Your second factor is still required."</li>
             </ul>
-            {provider::link(called)}
+            {provider::link(provider)}
         }
     });
     view! {

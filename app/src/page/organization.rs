@@ -6,13 +6,14 @@ mod tests;
 
 use leptos::prelude::*;
 use time::OffsetDateTime;
-use undertone_api::id::OrganizationId;
-use undertone_api::organization::Purpose;
+use undertone_api::id::{ConsortiumId, OrganizationId};
+use undertone_api::organization::{Organization, Purpose};
 use undertone_api::problem::{Code, Problem};
 use undertone_api::worker::Worker;
 
 use super::nothing;
 use crate::component::form::{Field, post};
+use crate::component::retire::{reconciliation_lines, restore_form, retire_form, retired, write_off_form};
 use crate::component::said::{Digest, When};
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, viewer, words};
@@ -32,6 +33,8 @@ pub(crate) fn organization() -> AnyView {
             Err(problem) => return Err(problem),
         };
         let runs = viewer::runs(member, id);
+        let retires = runs || viewer::admits(member, consortium);
+        let retired_members = if runs { desk.backend.retired_members(id).await? } else { Vec::new() };
         let purpose = Purpose::Member { organization: id, roles: Vec::new() };
         let links = if runs { desk.backend.invitations(purpose).await? } else { Vec::new() };
         let hidden = || vec![("consortium", consortium.to_string()), ("organization", id.to_string())];
@@ -51,12 +54,15 @@ pub(crate) fn organization() -> AnyView {
             <p class="hint">"Whoever opens the link first joins with these roles. It works once and is shown once."</p>
             <button type="submit" class="primary">"Make a link"</button>
         }));
+        let standing = viewer::admits(member, consortium).then(|| standing(&organization, consortium));
+        let state = organization.retirement.as_ref().map(|retirement| retired(retirement, desk.now));
         Ok(Sheet::new(
             organization.name.clone(),
             view! {
+                {state}
                 {viewer::reads_log_of(member, id).then(|| view! { <p><a href=path::organization_log(consortium, id)>"Audit log of this organization"</a></p> })}
                 <section class="panel"><h2>"Workers"</h2>
-                    {workers(&organization.workers, desk.now)}
+                    {workers(&organization.workers, consortium, retires.then_some(runs), desk.now)}
                     {changes(&organization.workers, desk.now)}
                     {enrol.map(|form| view! { <details class="more" open=organization.workers.is_empty()><summary>"Enrol a worker"</summary>{form}</details> })}
                 </section>
@@ -66,11 +72,60 @@ pub(crate) fn organization() -> AnyView {
                         |members| people::members(&members, consortium, id, runs, desk.now),
                     )}
                     {invite.map(|form| view! { <details class="more"><summary>"Invite a member"</summary>{form}</details> })}
+                    {people::retired(&retired_members, &hidden(), desk.now)}
                     {people::links(&links, "withdraw-member", &hidden(), desk.now)}
                 </section>
+                {standing}
             },
         ))
     })
+}
+
+/// Returns the section in which a consortium admin retires or restores the organization.
+fn standing(organization: &Organization, consortium: ConsortiumId) -> AnyView {
+    const CONSEQUENCES: &[&str] = &[
+        "Its members lose this consortium at once: jobs, models, questions, and their roles over it.",
+        "Its parts in jobs end. A proposed job is refused; an admitted one goes on with the others while its quorum allows.",
+        "Its data and workers stay its own. Receipts stay verifiable, and spent budgets stay spent.",
+    ];
+    let hidden = vec![("consortium", consortium.to_string()), ("organization", organization.id.to_string())];
+    let form = match &organization.retirement {
+        Some(_) => restore_form("restore-organization", hidden, &organization.name),
+        None => retire_form("retire-organization", hidden, &organization.name, CONSEQUENCES),
+    };
+    view! { <section class="panel"><h2>"Standing in the consortium"</h2>{form}</section> }.into_any()
+}
+
+/// Returns the forms for a worker; `runs` says whether the viewer is an admin of its organization.
+fn worker_forms(worker: &Worker, consortium: ConsortiumId, runs: bool) -> AnyView {
+    const CONSEQUENCES: &[&str] = &[
+        "Its calls fail at once, its leases end, and its key can no longer be rotated.",
+        "Its parts in jobs end. A proposed job is refused; an admitted one goes on with the others while its quorum allows.",
+        "What it signed stays verifiable, and spent budgets stay spent.",
+    ];
+    let hidden = || {
+        vec![
+            ("consortium", consortium.to_string()),
+            ("organization", worker.organization.to_string()),
+            ("worker", worker.id.to_string()),
+        ]
+    };
+    let Some(retirement) = &worker.retirement else {
+        let retire = retire_form("retire-worker", hidden(), &worker.name, CONSEQUENCES);
+        let write_off = worker.write_off.is_none().then(|| write_off_form(hidden(), &worker.name));
+        return view! { {retire}{write_off} }.into_any();
+    };
+    let replace = runs.then(|| {
+        let mut hidden = hidden();
+        hidden.push(("name", worker.name.clone()));
+        let form = post("replace-worker", hidden, view! {
+            <p class="hint">"A new site enrols with its own key and takes over the datasets, with what was spent on them. This worker then stays retired."</p>
+            <button type="submit">"Make a token for the replacement"</button>
+        });
+        view! { <details class="more"><summary>"Replace"<span class="visually-hidden">{format!(" {}", worker.name)}</span></summary>{form}</details> }
+    });
+    let restore = (!runs || retirement.is_own).then(|| restore_form("restore-worker", hidden(), &worker.name));
+    view! { {restore}{replace} }.into_any()
 }
 
 /// The changes of the sites' keys, the last first.
@@ -105,29 +160,36 @@ fn changes(workers: &[Worker], now: OffsetDateTime) -> AnyView {
     .into_any()
 }
 
-fn workers(workers: &[Worker], now: OffsetDateTime) -> AnyView {
+/// Returns the workers; with forms where the viewer may retire them, and `runs` when they are an admin of the organization.
+fn workers(workers: &[Worker], consortium: ConsortiumId, runs: Option<bool>, now: OffsetDateTime) -> AnyView {
     if workers.is_empty() {
         return nothing("No worker is enrolled. A worker runs beside the data and is the only one who reads them.", ());
     }
     let rows = workers.iter().map(|worker| {
-        let seen = match (worker.online, worker.last_seen_at) {
+        let offline = match (worker.online, worker.last_seen_at) {
             (true, _) => view! { <span class="state done">"● online"</span> }.into_any(),
             (false, Some(at)) => view! { <span class="state bad">"◍ last heard of "<When at now/></span> }.into_any(),
             (false, None) => view! { <span class="state waiting">"◌ not connected yet"</span> }.into_any(),
         };
+        let seen = match &worker.retirement {
+            Some(retirement) => retired(retirement, now),
+            None => offline,
+        };
+        let change = runs.map(|runs| view! { <td data-label="change">{worker_forms(worker, consortium, runs)}</td> });
         view! {
             <tr>
                 <th scope="row">{worker.name.clone()}</th>
-                <td data-label="state">{seen}{worker.diagnoses.iter().map(|one| view! { <p class="hint">{one.remedy.clone()}</p> }).collect_view()}</td>
+                <td data-label="state">{seen}{reconciliation_lines(worker, now)}{worker.diagnoses.iter().map(|one| view! { <p class="hint">{one.remedy.clone()}</p> }).collect_view()}</td>
                 <td data-label="version">{worker.version.clone()}</td>
                 <td data-label="can run">{worker.kinds.join(", ")}</td>
                 <td data-label="key"><Digest digest=worker.public_key.clone()/></td>
+                {change}
             </tr>
         }
     });
     view! {
         <table class="cards">
-            <thead><tr><th scope="col">"Worker"</th><th scope="col">"State"</th><th scope="col">"Version"</th><th scope="col">"Can run"</th><th scope="col">"Key"</th></tr></thead>
+            <thead><tr><th scope="col">"Worker"</th><th scope="col">"State"</th><th scope="col">"Version"</th><th scope="col">"Can run"</th><th scope="col">"Key"</th>{runs.map(|_| view! { <th scope="col">"Change"</th> })}</tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
     }

@@ -7,6 +7,7 @@ use undertone_api::organization::Purpose;
 
 use super::organization::people;
 use crate::component::form::{Field, post};
+use crate::component::retire::retired;
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, viewer, words};
 
@@ -24,7 +25,8 @@ pub(crate) fn organizations() -> AnyView {
             };
             view! {
                 <tr>
-                    <th scope="row"><a href=path::organization(consortium, organization.id)>{organization.name.clone()}</a></th>
+                    <th scope="row"><a href=path::organization(consortium, organization.id)>{organization.name.clone()}</a>
+                        {organization.retirement.as_ref().map(|retirement| retired(retirement, desk.now))}</th>
                     <td data-label="workers">{workers}</td>
                     <td data-label="datasets" class="number">{words::count(organization.datasets.into())}</td>
                     <td data-label="members" class="number">{words::count(organization.members.into())}</td>

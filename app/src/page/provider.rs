@@ -1,19 +1,22 @@
-//! The ways that lead to the provider of sign-ins, and what is said when they lead back without a session. To lead there from
+//! The ways that lead to the providers of sign-ins, and what is said when they lead back without a session. To lead there from
 //! another page: a function beside the first three.
+
+use std::collections::BTreeMap;
 
 use leptos::prelude::*;
 use undertone_api::problem::{Code, Problem};
 
+use crate::backend::SignInProvider;
 use crate::component::said::ProblemBox;
 use crate::path;
 use crate::screen::Desk;
 
-/// The button that signs in at the provider and goes on to `to`, where there is a provider.
+/// The buttons that sign in at a provider and go on to `to`, one for each provider.
 pub(super) fn sign_in(desk: &Desk, to: &str) -> Option<AnyView> {
     way(desk, "to", to, "Sign in with")
 }
 
-/// The button by which the bearer of a link comes in at the provider, where there is one and nobody is signed in.
+/// The buttons by which the bearer of a link comes in at a provider, while nobody is signed in.
 pub(super) fn accept(desk: &Desk, secret: &str) -> Option<AnyView> {
     if desk.member().is_ok() {
         return None;
@@ -21,20 +24,27 @@ pub(super) fn accept(desk: &Desk, secret: &str) -> Option<AnyView> {
     way(desk, "invitation", secret, "Come in with")
 }
 
-/// The button by which a member links what they are at the provider called `called`; it leads back to their keys.
-pub(super) fn link(called: &str) -> AnyView {
-    button("to", path::KEYS, format!("Link an identity at {called}"))
+/// Renders the button with which a member links an identity at the provider; it leads back to the page of API keys.
+pub(super) fn link(provider: &SignInProvider) -> AnyView {
+    button(provider, "link", "true", format!("Link an identity at {}", provider.name))
 }
 
 fn way(desk: &Desk, name: &str, value: &str, says: &str) -> Option<AnyView> {
-    let provider = desk.backend.provider()?;
-    let button = button(name, value, format!("{says} {provider}"));
-    Some(view! { <div class="provider"><p class="hint">"or"</p>{button}</div> }.into_any())
+    let providers = desk.backend.providers();
+    if providers.is_empty() {
+        return None;
+    }
+    let buttons = providers.iter().map(|provider| button(provider, name, value, format!("{says} {}", provider.name)));
+    Some(view! { <div class="provider"><p class="hint">"or"</p>{buttons.collect_view()}</div> }.into_any())
 }
 
 /// A link rather than a form: where a form ends may only be this site.
-fn button(name: &str, value: &str, says: String) -> AnyView {
-    let query = serde_qs::to_string(&std::collections::BTreeMap::from([(name, value)])).unwrap_or_default();
+fn button(provider: &SignInProvider, name: &str, value: &str, says: String) -> AnyView {
+    let mut query = BTreeMap::from([(name, value)]);
+    if !provider.id.is_empty() {
+        query.insert("provider", &provider.id);
+    }
+    let query = serde_qs::to_string(&query).unwrap_or_default();
     let href = format!("{}?{query}", path::PROVIDER);
     view! { <p><a class="button" rel="external" href=href>{says}</a></p> }.into_any()
 }
@@ -75,9 +85,21 @@ fn meaning(word: &str) -> Option<(Code, &'static str)> {
             Code::Forbidden,
             "Nobody here has the e-mail of that identity. Members join by a link: ask for one, and open it first.",
         ),
+        "domain" => (
+            Code::Forbidden,
+            "This server does not accept the provider for the domain of your e-mail address. Ask the server's operator to add the domain, or sign in with e-mail and password.",
+        ),
+        "account" => (
+            Code::Forbidden,
+            "An account with your e-mail address exists and is not linked to this identity. Sign in with e-mail and password, then link the identity under Settings, API keys. If you have no password, ask an operator for a reset link.",
+        ),
         "taken" => (
             Code::Forbidden,
-            "The account with that e-mail is linked to another identity of the provider. Sign in with that one, or with e-mail and password, and unlink it under Settings, API keys.",
+            "This identity is linked to another account, or your account to another identity at this provider. Unlink that one first under Settings, API keys.",
+        ),
+        "signed-out" => (
+            Code::Unauthenticated,
+            "Your session ended or changed before the provider answered. Sign in, then link the identity again.",
         ),
         _ => return None,
     })
@@ -94,7 +116,20 @@ mod tests {
         let page = render("/sign-in?to=%2Fc%2F1%3Fx%3D2", false, "").await.body;
         assert!(page.contains("href=\"/oidc/start?to=%2Fc%2F1%3Fx%3D2\""), "{page}");
         assert!(page.contains("Sign in with Clinic login"), "{page}");
-        for word in ["attempt", "declined", "refused", "unavailable", "unverified", "unknown", "taken"] {
+        let second = "/oidc/start?provider=university&amp;to=%2Fc%2F1%3Fx%3D2";
+        assert!(page.contains(second) && page.contains("Sign in with University login"), "{page}");
+        for word in [
+            "attempt",
+            "declined",
+            "refused",
+            "unavailable",
+            "unverified",
+            "domain",
+            "unknown",
+            "account",
+            "taken",
+            "signed-out",
+        ] {
             let page = render(&format!("/sign-in?provider={word}"), false, "").await.body;
             let (_, said) = meaning(word).expect("a word of the server's");
             assert!(page.contains(said), "{word}: {page}");

@@ -12,6 +12,7 @@ fn addresses() -> Vec<(&'static str, String)> {
     vec![
         ("settings", path::SETTINGS.to_owned()),
         ("security", path::SECURITY.to_owned()),
+        ("accounts", path::ACCOUNTS.to_owned()),
         ("keys", path::KEYS.to_owned()),
         ("notifications", path::NOTIFICATIONS.to_owned()),
         ("job-log", path::job_log(c, RUNNING)),

@@ -1,6 +1,7 @@
 //! How safe the member's account is: second factor, password, and where they are signed in.
 
 mod approval;
+mod passkey;
 
 use leptos::prelude::*;
 use time::OffsetDateTime;
@@ -8,8 +9,10 @@ use undertone_api::account::{Factor, OpenSession};
 use undertone_api::api_key::ApiKey;
 
 use super::tabs;
+use crate::backend::PasskeyCeremony;
 use crate::component::form::{Field, post};
 use crate::component::once;
+use crate::component::passkey::{passkey_form, passkey_script};
 use crate::component::said::{Day, When};
 use crate::path;
 use crate::screen::{Place, Sheet, screen};
@@ -20,7 +23,7 @@ pub(crate) fn security() -> AnyView {
         let factor = desk.backend.factor().await?;
         let sessions = desk.backend.sessions().await?;
         // Nobody reaches their keys before they have the second factor that everybody is asked for; nor does a key work before.
-        let reached = factor.password && !(factor.required && factor.since.is_none());
+        let reached = factor.password && !lacks_factor(&factor);
         let keys = if reached { desk.backend.api_keys().await? } else { Vec::new() };
         let member = desk.member()?;
         let approval = if reached {
@@ -28,12 +31,16 @@ pub(crate) fn security() -> AnyView {
         } else {
             None
         };
+        let passkeys = passkey::section(&desk.backend.passkeys().await?, desk.now);
         Ok(Sheet::new(
             "Security",
             view! {
                 {tabs(path::SECURITY)}
                 {two_factor(&factor)}
+                {passkeys}
+                {passkey_script()}
                 {approval}
+                {identity(&factor)}
                 <section class="panel"><h2>"Password"</h2>{if factor.password { password(&keys, desk.now) } else { no_password() }}</section>
                 <section class="panel"><h2>"Where you are signed in"</h2>{places(&sessions, desk.now)}</section>
             },
@@ -41,11 +48,44 @@ pub(crate) fn security() -> AnyView {
     })
 }
 
+/// Returns whether the server asks everybody for a second factor and the member has none.
+fn lacks_factor(factor: &Factor) -> bool {
+    factor.required && factor.since.is_none() && factor.passkeys == 0
+}
+
+/// The forms that prove the member's identity once more.
+fn identity(factor: &Factor) -> AnyView {
+    let by_password = factor.password.then(|| {
+        let field = view! { <Field name="password" label="Password" kind="password" autocomplete="current-password" most=200/><button type="submit">"Confirm with the password"</button> };
+        post("prove-identity", Vec::new(), field)
+    });
+    let by_code = factor.since.is_some().then(|| {
+        let field = view! { <Field name="code" label="Code" autocomplete="one-time-code" least=6 most=24 help="Six digits, or a recovery code."/><button type="submit">"Confirm with a code"</button> };
+        post("prove-identity", Vec::new(), field)
+    });
+    let by_passkey = (factor.passkeys > 0).then(|| {
+        let button = view! { <button type="submit">"Confirm with a passkey"</button> };
+        passkey_form(PasskeyCeremony::Prove, "prove-by-passkey", Vec::new(), button)
+    });
+    if by_password.is_none() && by_code.is_none() && by_passkey.is_none() {
+        return ().into_any();
+    }
+    view! {
+        <section class="panel"><h2>"Confirm your identity"</h2>
+            <p>"Making keys, tokens and links, and changing access, asks for a proof that is not older than ten minutes. Signing in is one."</p>
+            {by_password}
+            {by_code}
+            {by_passkey}
+        </section>
+    }
+    .into_any()
+}
+
 fn two_factor(factor: &Factor) -> AnyView {
-    let required = (factor.required && factor.since.is_none()).then(|| {
+    let required = lacks_factor(factor).then(|| {
         view! {
             <p class="notice bad" role="alert">
-                "This server asks everybody for a second factor. Set yours up here; the other pages open when it is on."
+                "This server asks everybody for a second factor. Set two-factor up here, or register a passkey; the other pages open when it is on."
             </p>
         }
     });
@@ -109,7 +149,8 @@ fn password(keys: &[ApiKey], now: OffsetDateTime) -> AnyView {
     let names: Vec<String> = working.map(|key| format!("“{}”", key.name)).collect();
     let going_on = (!names.is_empty()).then(|| {
         view! {
-            <p class="hint">{format!("These API keys go on working: {}. ", names.join(", "))}<a href=path::KEYS>"Revoke those that you do not know."</a></p>
+            <p class="hint">{format!("These API keys are revoked: {}.", names.join(", "))}</p>
+            <label class="check"><input type="checkbox" name="keep_keys" value="true"/>"keep my API keys working"</label>
         }
     });
     let form = post(
@@ -174,7 +215,14 @@ mod tests {
     use crate::fixture::NOW;
 
     fn shown(password: bool) -> String {
-        let factor = Factor { since: Some(NOW), offered: false, recovery_codes_left: 10, required: false, password };
+        let factor = Factor {
+            since: Some(NOW),
+            offered: false,
+            recovery_codes_left: 10,
+            passkeys: 0,
+            required: false,
+            password,
+        };
         Owner::new().with(|| two_factor(&factor).to_html())
     }
 

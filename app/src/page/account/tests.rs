@@ -72,9 +72,9 @@ async fn sessions_are_listed_and_all_but_this_one_can_be_ended() {
 }
 
 #[tokio::test]
-async fn whoever_changes_their_password_is_told_which_keys_go_on_working() {
+async fn security_page_names_the_keys_that_a_new_password_revokes() {
     let page = render(path::SECURITY, true, "").await.body;
-    assert!(page.contains("These API keys go on working: “nightly export”."), "one is revoked and one is over: {page}");
+    assert!(page.contains("These API keys are revoked: “nightly export”."), "one is revoked and one is over: {page}");
 }
 
 #[tokio::test]
@@ -159,4 +159,44 @@ async fn roles_over_the_consortium_are_given_on_the_page_of_organizations() {
     let member = "member=00000000-0000-0000-0000-000000000001";
     let none = send("assign-consortium-roles", &format!("consortium={CONSORTIUM}&{member}"), true).await;
     assert_eq!((none.status.as_u16(), none.location()), (302, here.as_str()), "{}", none.body);
+}
+
+/// What a form would post for a passkey with this credential.
+fn signed(credential: &str) -> String {
+    let signed = format!(
+        "%7B%22ticket%22%3A%22t%22%2C%22credential%22%3A%22{credential}%22%2C%22client_data%22%3A%22%7B%7D%22%2C\
+         %22authenticator_data%22%3A%2200%22%2C%22signature%22%3A%2230%22%7D"
+    );
+    format!("passkey={signed}&to=%2Fc%2F1")
+}
+
+#[tokio::test]
+async fn passkey_forms_ask_for_a_challenge_and_sign_in() {
+    for (address, signed_in, ceremony) in [
+        (path::SIGN_IN, false, "sign_in"),
+        ("/sign-in/code", false, "second_step"),
+        (path::SECURITY, true, "register"),
+        (path::SECURITY, true, "prove"),
+    ] {
+        let page = render(address, signed_in, "").await.body;
+        assert!(page.contains(&format!("data-passkey=\"{ceremony}\"")), "{ceremony}: {page}");
+        assert_eq!(page.matches("/assets/passkey.js").count(), 1, "{ceremony}: {page}");
+        let asked = send("passkey-challenge", &format!("ceremony={ceremony}"), false).await.body;
+        assert!(asked.contains(&format!("ticket-{ceremony}")), "{asked}");
+    }
+    let right = send("passkey-sign-in", &signed("c0ffee"), true).await;
+    assert_eq!((right.status.as_u16(), right.location()), (302, "/c/1"), "{}", right.body);
+    assert_eq!(right.cookies(), ["session=s4; HttpOnly"]);
+    for wrong in [signed("0a"), "passkey=&to=%2Fc%2F1".to_owned()] {
+        assert_eq!(send("passkey-sign-in", &wrong, true).await.location(), "/from?x=1", "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn security_page_lists_passkeys_with_their_use() {
+    let page = render(path::SECURITY, true, "").await.body;
+    assert!(page.contains("the laptop") && page.contains("last used"), "{page}");
+    assert!(page.contains("action=\"/ui/remove-passkey\"") && page.contains("action=\"/ui/add-passkey\""), "{page}");
+    let removed = send("remove-passkey", "key=00000000-0000-0000-0000-000000000d01", true).await;
+    assert_eq!(removed.location(), path::SECURITY, "{}", removed.body);
 }

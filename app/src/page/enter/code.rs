@@ -1,8 +1,11 @@
-//! The second step of a sign-in: a code.
+//! The second step of a sign-in: a code, or a passkey.
 
 use leptos::prelude::*;
+use undertone_api::account::SecondFactors;
 
+use crate::backend::PasskeyCeremony;
 use crate::component::form::{Field, post};
+use crate::component::passkey::{passkey_form, passkey_script};
 use crate::path;
 use crate::screen::{Place, Sheet, screen};
 
@@ -10,20 +13,31 @@ use crate::screen::{Place, Sheet, screen};
 pub(crate) fn second_factor() -> AnyView {
     screen(Place::Outside, async |desk| {
         let to = super::wanted(&desk.query);
-        let form = post(
-            "second-factor",
-            vec![("to", to)],
-            view! {
-                <Field name="code" label="Code" autocomplete="one-time-code" least=6 most=24 help="Six digits from your authenticator, or a recovery code."/>
-                <button type="submit" class="primary">"Sign in"</button>
-            },
-        );
+        // Where the half session is over, the form says so when it is sent.
+        let factors = desk.backend.second_factors().await.unwrap_or(SecondFactors { code: true, passkey: false });
+        let passkey = factors.passkey.then(|| {
+            let button = view! { <button type="submit" class="primary">"Use a passkey"</button> };
+            let hidden = vec![("to", to.clone())];
+            let form = passkey_form(PasskeyCeremony::SecondStep, "passkey-second-step", hidden, button);
+            view! { {form}{passkey_script()} }
+        });
+        let code = factors.code.then(|| {
+            post(
+                "second-factor",
+                vec![("to", to)],
+                view! {
+                    <Field name="code" label="Code" autocomplete="one-time-code" least=6 most=24 help="Six digits from your authenticator, or a recovery code."/>
+                    <button type="submit" class=if factors.passkey { "" } else { "primary" }>"Sign in"</button>
+                },
+            )
+        });
+        let title = if factors.code { "Enter your code" } else { "Use your passkey" };
         Ok(Sheet::new(
-            "Enter your code",
+            title,
             view! {
-                <p class="lead">"Your password is right. This account also asks for a code."</p>
-                {form}
-                <p class="hint">"You have five minutes. Without the authenticator and the recovery codes, ask the server's operator. "<a href=path::SIGN_IN>"Begin again"</a></p>
+                <p class="lead">"Your password is right. This account also asks for a second factor."</p>
+                {passkey}{code}
+                <p class="hint">"You have five minutes. Without any of your second factors, ask the server's operator. "<a href=path::SIGN_IN>"Begin again"</a></p>
             },
         ))
     })

@@ -5,10 +5,19 @@ use time::OffsetDateTime;
 use undertone_api::id::{ConsortiumId, MemberId, OrganizationId};
 use undertone_api::member::{Member, Role, Scope};
 use undertone_api::organization::{Invitation, Purpose};
+use undertone_api::retirement::RetiredMember;
 
 use crate::component::form::post;
+use crate::component::retire::{restore_form, retire_form, retired as in_force};
 use crate::component::said::{Day, When};
 use crate::words;
+
+/// Consequences of retiring a member.
+const CONSEQUENCES: &[&str] = &[
+    "They lose every role here at once, their sessions end, and the open links that they made are withdrawn.",
+    "Their API keys are revoked unless they have a role elsewhere.",
+    "You can restore them with the roles that they have now.",
+];
 
 /// Every role that an organization gives, with what it means.
 pub(super) const ROLES: [(Role, &str, &str); 5] = [
@@ -85,9 +94,49 @@ fn changes(
             <button type="submit" class="danger">"Remove from the organization"</button>
         },
     );
+    let confirm = post(
+        "confirm-address",
+        hidden(),
+        view! {
+            <p class="hint">"Members typed their addresses themselves. Confirm this one if you know that it is theirs: roles over a consortium are given by address."</p>
+            <button type="submit">"Confirm the e-mail address"</button>
+        },
+    );
+    let retire = retire_form("retire-member", hidden(), name, CONSEQUENCES);
     view! {
+        <details class="more"><summary>"Address"<span class="visually-hidden">{format!(" of {name}")}</span></summary>{confirm}</details>
+        {retire}
         <details class="more"><summary>"Roles"<span class="visually-hidden">{format!(" of {name}")}</span></summary>{assign}</details>
         <details class="more"><summary>"Remove"<span class="visually-hidden">{format!(" {name}")}</span></summary>{remove}</details>
+    }
+    .into_any()
+}
+
+/// Returns the retired members, each with the form that restores them.
+pub(super) fn retired(members: &[RetiredMember], hidden: &[(&'static str, String)], now: OffsetDateTime) -> AnyView {
+    if members.is_empty() {
+        return ().into_any();
+    }
+    let rows = members.iter().map(|one| {
+        let mut hidden = hidden.to_vec();
+        hidden.push(("member", one.member.id.to_string()));
+        let roles: Vec<_> = one.roles.iter().map(|role| words::role(*role)).collect();
+        view! {
+            <tr>
+                <th scope="row">{one.member.name.clone()}</th>
+                <td data-label="roles before">{roles.join(", ")}</td>
+                <td data-label="state">{in_force(&one.retirement, now)}</td>
+                <td data-label="change">{restore_form("restore-member", hidden, &one.member.name)}</td>
+            </tr>
+        }
+    });
+    view! {
+        <details class="more"><summary>{words::plural(members.len() as u64, "retired member")}</summary>
+            <table class="cards">
+                <thead><tr><th scope="col">"Name"</th><th scope="col">"Roles before"</th><th scope="col">"State"</th><th scope="col">"Change"</th></tr></thead>
+                <tbody>{rows.collect_view()}</tbody>
+            </table>
+        </details>
     }
     .into_any()
 }

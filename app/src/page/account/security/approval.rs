@@ -5,7 +5,6 @@ use time::OffsetDateTime;
 use undertone_api::approval_key::OwnApprovalKey;
 use undertone_api::member::Member;
 
-use crate::asset;
 use crate::component::copy::Copyable;
 use crate::component::form::{Field, post};
 use crate::component::said::When;
@@ -51,7 +50,6 @@ pub(super) fn section(member: &Member, keys: &[OwnApprovalKey], now: OffsetDateT
                     <button type="submit">"List the key"</button>
                 })}
             </details>
-            <script type="module" src=asset::PASSKEY></script>
         </section>
     }
     .into_any()

@@ -1,0 +1,220 @@
+//! The forms of retirement, replacement and operators' accounts: targets of plain forms.
+
+#![expect(missing_docs, reason = "the macro makes a struct of each function's arguments and gives its fields no words")]
+
+use leptos::prelude::*;
+use undertone_api::id::{ConsortiumId, InvitationId, MemberId, OrganizationId, WorkerId};
+
+use super::Fault;
+#[cfg(feature = "ssr")]
+use super::native;
+#[cfg(feature = "ssr")]
+use crate::backend::RetirementSubject;
+#[cfg(feature = "ssr")]
+use undertone_api::retirement::StatedReason;
+
+/// Proves the caller's identity once more.
+///
+/// # Errors
+/// The backend's problem.
+#[server(prefix = "/ui", endpoint = "prove-identity")]
+pub async fn prove_identity(#[server(default)] password: String, #[server(default)] code: String) -> Result<(), Fault> {
+    let proof = undertone_api::account::IdentityProof { password, code, passkey: None };
+    let answer = crate::backend::backend()?.prove_identity(proof).await;
+    let said = "Your identity is confirmed. For ten minutes you can make credentials and change access.".to_owned();
+    native::land(answer, |()| crate::path::SECURITY.to_owned(), Some(said))
+}
+
+/// Retires a worker.
+///
+/// # Errors
+/// The backend's problem.
+#[server(prefix = "/ui", endpoint = "retire-worker")]
+pub async fn retire_worker(
+    consortium: ConsortiumId,
+    organization: OrganizationId,
+    worker: WorkerId,
+    reason: String,
+) -> Result<(), Fault> {
+    let subject = RetirementSubject::Worker(organization, worker);
+    let answer = crate::backend::backend()?.retire(subject, StatedReason { reason }).await;
+    let said = "The worker is retired: its calls fail from now on.".to_owned();
+    native::land(answer, |()| crate::path::organization(consortium, organization), Some(said))
+}
+
+/// Restores a worker.
+///
+/// # Errors
+/// The backend's problem.
+#[server(prefix = "/ui", endpoint = "restore-worker")]
+pub async fn restore_worker(
+    consortium: ConsortiumId,
+    organization: OrganizationId,
+    worker: WorkerId,
+    reason: String,
+) -> Result<(), Fault> {
+    let subject = RetirementSubject::Worker(organization, worker);
+    let answer = crate::backend::backend()?.restore(subject, StatedReason { reason }).await;
+    let said = "The worker is restored: it signs in with the key that it had.".to_owned();
+    native::land(answer, |()| crate::path::organization(consortium, organization), Some(said))
+}
+
+/// Writes off a worker whose site does not return.
+///
+/// # Errors
+/// The backend's problem.
+#[server(prefix = "/ui", endpoint = "write-off-worker")]
+pub async fn write_off_worker(
+    consortium: ConsortiumId,
+    organization: OrganizationId,
+    worker: WorkerId,
+    reason: String,
+) -> Result<(), Fault> {
+    let answer = crate::backend::backend()?.write_off(organization, worker, StatedReason { reason }).await;
+    let said = "The worker is written off until its site returns.".to_owned();
+    native::land(answer, |()| crate::path::organization(consortium, organization), Some(said))
+}
+
+/// Makes a token for the replacement of a retired worker.
+///
+/// # Errors
+/// The backend's problem.
+#[server(prefix = "/ui", endpoint = "replace-worker")]
+pub async fn replace_worker(
+    consortium: ConsortiumId,
+    organization: OrganizationId,
+    worker: WorkerId,
+    name: String,
+) -> Result<(), Fault> {
+    let answer = crate::backend::backend()?.replace_worker(organization, worker).await;
+    let shown = answer.map(|enrolment| native::show_token(name, enrolment));
+    native::land(shown, |()| crate::path::organization(consortium, organization), None)
+}
+
+/// Retires a member of an organization.
+///
+/// # Errors
+/// The backend's problem.
+#[server(prefix = "/ui", endpoint = "retire-member")]
+pub async fn retire_member(
+    consortium: ConsortiumId,
+    organization: OrganizationId,
+    member: MemberId,
+    reason: String,
+) -> Result<(), Fault> {
+    let subject = RetirementSubject::Member(organization, member);
+    let answer = crate::backend::backend()?.retire(subject, StatedReason { reason }).await;
+    let said = "The member is retired: their sessions and roles here have ended.".to_owned();
+    native::land(answer, |()| crate::path::organization(consortium, organization), Some(said))
+}
+
+/// Restores a member of an organization.
+///
+/// # Errors
+/// The backend's problem.
+#[server(prefix = "/ui", endpoint = "restore-member")]
+pub async fn restore_member(
+    consortium: ConsortiumId,
+    organization: OrganizationId,
+    member: MemberId,
+    reason: String,
+) -> Result<(), Fault> {
+    let subject = RetirementSubject::Member(organization, member);
+    let answer = crate::backend::backend()?.restore(subject, StatedReason { reason }).await;
+    let said = "The member is restored, with the roles that they had here.".to_owned();
+    native::land(answer, |()| crate::path::organization(consortium, organization), Some(said))
+}
+
+/// Confirms that a member's e-mail address is theirs.
+///
+/// # Errors
+/// The backend's problem.
+#[server(prefix = "/ui", endpoint = "confirm-address")]
+pub async fn confirm_address(
+    consortium: ConsortiumId,
+    organization: OrganizationId,
+    member: MemberId,
+) -> Result<(), Fault> {
+    let answer = crate::backend::backend()?.confirm_address(organization, member).await;
+    let said = "The address is confirmed.".to_owned();
+    native::land(answer, |()| crate::path::organization(consortium, organization), Some(said))
+}
+
+/// Retires an organization from a consortium.
+///
+/// # Errors
+/// The backend's problem.
+#[server(prefix = "/ui", endpoint = "retire-organization")]
+pub async fn retire_organization(
+    consortium: ConsortiumId,
+    organization: OrganizationId,
+    reason: String,
+) -> Result<(), Fault> {
+    let subject = RetirementSubject::Organization(consortium, organization);
+    let answer = crate::backend::backend()?.retire(subject, StatedReason { reason }).await;
+    let said = "The organization is retired from the consortium.".to_owned();
+    native::land(answer, |()| crate::path::organizations(consortium), Some(said))
+}
+
+/// Restores an organization in a consortium.
+///
+/// # Errors
+/// The backend's problem.
+#[server(prefix = "/ui", endpoint = "restore-organization")]
+pub async fn restore_organization(
+    consortium: ConsortiumId,
+    organization: OrganizationId,
+    reason: String,
+) -> Result<(), Fault> {
+    let subject = RetirementSubject::Organization(consortium, organization);
+    let answer = crate::backend::backend()?.restore(subject, StatedReason { reason }).await;
+    let said = "The organization is restored in the consortium.".to_owned();
+    native::land(answer, |()| crate::path::organizations(consortium), Some(said))
+}
+
+/// Retires an account.
+///
+/// # Errors
+/// The backend's problem.
+#[server(prefix = "/ui", endpoint = "retire-account")]
+pub async fn retire_account(member: MemberId, reason: String) -> Result<(), Fault> {
+    let subject = RetirementSubject::Account(member);
+    let answer = crate::backend::backend()?.retire(subject, StatedReason { reason }).await;
+    let said = "The account is retired: it signs in nowhere.".to_owned();
+    native::land(answer, |()| crate::path::ACCOUNTS.to_owned(), Some(said))
+}
+
+/// Restores an account.
+///
+/// # Errors
+/// The backend's problem.
+#[server(prefix = "/ui", endpoint = "restore-account")]
+pub async fn restore_account(member: MemberId, reason: String) -> Result<(), Fault> {
+    let subject = RetirementSubject::Account(member);
+    let answer = crate::backend::backend()?.restore(subject, StatedReason { reason }).await;
+    let said = "The account is restored with its roles. The member signs in again.".to_owned();
+    native::land(answer, |()| crate::path::ACCOUNTS.to_owned(), Some(said))
+}
+
+/// Makes a link by which another operator comes in.
+///
+/// # Errors
+/// The backend's problem.
+#[server(prefix = "/ui", endpoint = "invite-operator")]
+pub async fn invite_operator(label: String) -> Result<(), Fault> {
+    let purpose = undertone_api::organization::Purpose::Operator;
+    let invitation = undertone_api::organization::NewInvitation { purpose, label };
+    let answer = crate::backend::backend()?.invite(invitation).await;
+    native::land(answer.map(native::show_link), |()| crate::path::ACCOUNTS.to_owned(), None)
+}
+
+/// Withdraws a link for an operator.
+///
+/// # Errors
+/// The backend's problem.
+#[server(prefix = "/ui", endpoint = "withdraw-operator")]
+pub async fn withdraw_operator(invitation: InvitationId) -> Result<(), Fault> {
+    let answer = crate::backend::backend()?.withdraw_operator(invitation).await;
+    let said = "The link is withdrawn; it works no longer.".to_owned();
+    native::land(answer, |()| crate::path::ACCOUNTS.to_owned(), Some(said))
+}

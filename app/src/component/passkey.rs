@@ -1,0 +1,29 @@
+//! Forms that a passkey fills in. Without the script, or in a browser without passkeys, they say so and send nothing.
+
+use leptos::prelude::*;
+
+use crate::asset;
+use crate::backend::PasskeyCeremony;
+
+/// Builds a form that posts what a passkey gives for a ceremony to the server function `call`.
+pub(crate) fn passkey_form(
+    ceremony: PasskeyCeremony,
+    call: &str,
+    hidden: Vec<(&'static str, String)>,
+    inner: impl IntoAny,
+) -> AnyView {
+    view! {
+        <form class="stack" method="post" action=format!("/ui/{call}") data-passkey=ceremony.word()>
+            {hidden.into_iter().map(|(name, value)| view! { <input type="hidden" name=name value=value/> }).collect_view()}
+            <input type="hidden" name="passkey"/>
+            {inner.into_any()}
+            <p class="notice bad" role="alert" hidden></p>
+        </form>
+    }
+    .into_any()
+}
+
+/// Returns the script that speaks to passkeys: once on a page with such forms.
+pub(crate) fn passkey_script() -> AnyView {
+    view! { <script type="module" src=asset::PASSKEY></script> }.into_any()
+}

@@ -1,0 +1,92 @@
+//! The forms that retire and restore, each with its reason, and the line that shows a retirement in force.
+
+use leptos::prelude::*;
+use time::OffsetDateTime;
+use undertone_api::retirement::{LONGEST_REASON, Retirement};
+use undertone_api::worker::Worker;
+
+use super::form::{Field, post};
+use super::said::When;
+
+/// Returns the form that retires `name`, by the server function `call`, with its consequences.
+pub(crate) fn retire_form(
+    call: &str,
+    hidden: Vec<(&'static str, String)>,
+    name: &str,
+    consequences: &'static [&'static str],
+) -> AnyView {
+    let form = post(
+        call,
+        hidden,
+        view! {
+            <ul class="consequences">{consequences.iter().map(|line| view! { <li>{*line}</li> }).collect_view()}</ul>
+            <Field name="reason" label="Reason" most=LONGEST_REASON as u32 help="The audit log and the announcement repeat it."/>
+            <button type="submit" class="danger">"Retire"<span class="visually-hidden">{format!(" {name}")}</span></button>
+        },
+    );
+    view! { <details class="more"><summary>"Retire"<span class="visually-hidden">{format!(" {name}")}</span></summary>{form}</details> }
+        .into_any()
+}
+
+/// Returns the form that writes off the worker `name`, with its consequences.
+pub(crate) fn write_off_form(hidden: Vec<(&'static str, String)>, name: &str) -> AnyView {
+    let form = post(
+        "write-off-worker",
+        hidden,
+        view! {
+            <ul class="consequences">
+                <li>"For a site that does not return: its parts in jobs end, and it is offered nothing."</li>
+                <li>"What it has reserved stays spent."</li>
+                <li>"The site undoes it by returning with its key and giving its receipts back."</li>
+            </ul>
+            <Field name="reason" label="Reason" most=LONGEST_REASON as u32 help="The audit log and the announcement repeat it."/>
+            <button type="submit" class="danger">"Write off"<span class="visually-hidden">{format!(" {name}")}</span></button>
+        },
+    );
+    view! { <details class="more"><summary>"Write off"<span class="visually-hidden">{format!(" {name}")}</span></summary>{form}</details> }
+        .into_any()
+}
+
+/// Returns the lines about a worker's write-off and about its receipts since the server was restored.
+pub(crate) fn reconciliation_lines(worker: &Worker, now: OffsetDateTime) -> AnyView {
+    let written_off = worker.write_off.as_ref().map(|write_off| {
+        view! {
+            <span class="state over">"– written off "<When at=write_off.at now/></span>
+            <p class="hint">{write_off.reason.clone()}</p>
+        }
+    });
+    let reconciled = worker.reconciliation.as_ref().map(|state| {
+        let text = match state.finished_at {
+            Some(_) => format!("healed {} receipts", state.receipts),
+            None => format!(
+                "{} receipts are back; the rest is awaited, and its datasets take part in no new job until then",
+                state.receipts
+            ),
+        };
+        view! { <p class="hint">"Server restored "<When at=state.restored_at now/>": "{text}</p> }
+    });
+    view! { {written_off}{reconciled} }.into_any()
+}
+
+/// Returns the form that restores `name`, by the server function `call`.
+pub(crate) fn restore_form(call: &str, hidden: Vec<(&'static str, String)>, name: &str) -> AnyView {
+    let form = post(
+        call,
+        hidden,
+        view! {
+            <Field name="reason" label="Reason" most=LONGEST_REASON as u32 help="The audit log and the announcement repeat it."/>
+            <button type="submit">"Restore"<span class="visually-hidden">{format!(" {name}")}</span></button>
+        },
+    );
+    view! { <details class="more"><summary>"Restore"<span class="visually-hidden">{format!(" {name}")}</span></summary>{form}</details> }
+        .into_any()
+}
+
+/// Returns the state of a retirement in force: since when, and the reason.
+pub(crate) fn retired(retirement: &Retirement, now: OffsetDateTime) -> AnyView {
+    view! {
+        <span class="state over">"– retired "<When at=retirement.at now/></span>
+        <p class="hint">{retirement.reason.clone()}</p>
+    }
+    .into_any()
+}

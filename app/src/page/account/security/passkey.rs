@@ -1,0 +1,46 @@
+//! The passkeys with which the member signs in.
+
+use leptos::prelude::*;
+use time::OffsetDateTime;
+use undertone_api::passkey::Passkey;
+
+use crate::backend::PasskeyCeremony;
+use crate::component::form::{Field, post};
+use crate::component::passkey::passkey_form;
+use crate::component::said::When;
+
+/// Builds the section.
+pub(super) fn section(passkeys: &[Passkey], now: OffsetDateTime) -> AnyView {
+    let rows = passkeys.iter().map(|passkey| {
+        let used = match passkey.last_used_at {
+            Some(at) => view! { ", last used "<When at now/> }.into_any(),
+            None => ", not used yet".into_any(),
+        };
+        let remove = post(
+            "remove-passkey",
+            vec![("key", passkey.id.to_string())],
+            view! { <button type="submit" class="quiet">"Remove"</button> },
+        );
+        view! {
+            <li><p><strong>{passkey.label.clone()}</strong>", registered "<When at=passkey.created_at now/>{used}</p>{remove}</li>
+        }
+    });
+    let add = passkey_form(
+        PasskeyCeremony::Register,
+        "add-passkey",
+        Vec::new(),
+        view! {
+            <Field name="label" label="Name of the passkey"/>
+            <button type="submit">"Register a passkey"</button>
+        },
+    );
+    view! {
+        <section class="panel" id="passkeys"><h2>"Passkeys"</h2>
+            <p>"A passkey signs you in by itself, in this browser, on your telephone or with a security key: it recognizes you by PIN, fingerprint or face. With one registered, a password alone does not sign you in."</p>
+            <p class="hint">"Register two on different devices, or set up two-factor with recovery codes besides: without any of them, an operator has to let you in."</p>
+            <ul class="plain-list">{rows.collect_view()}</ul>
+            {add}
+        </section>
+    }
+    .into_any()
+}

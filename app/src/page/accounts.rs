@@ -1,0 +1,85 @@
+//! The server's accounts and operators, for operators.
+
+#[cfg(test)]
+mod tests;
+
+use leptos::prelude::*;
+use time::OffsetDateTime;
+use undertone_api::organization::Purpose;
+use undertone_api::retirement::AccountState;
+
+use super::account::tabs;
+use super::organization::people;
+use crate::component::form::{Field, post};
+use crate::component::retire::{restore_form, retire_form, retired};
+use crate::path;
+use crate::screen::{Place, Sheet, screen};
+
+/// Consequences of retiring an account.
+const CONSEQUENCES: &[&str] = &[
+    "The account signs in nowhere. Its sessions, API keys and roles, and the open links that it made, end at once.",
+    "What it approved and proposed stays; budgets that were spent stay spent.",
+    "The operators, and the admins of its organizations, are notified.",
+];
+
+/// The page.
+pub(crate) fn accounts() -> AnyView {
+    screen(Place::Settings, async |desk| {
+        let own = desk.member()?.id;
+        let accounts = desk.backend.accounts().await?;
+        let links = desk.backend.invitations(Purpose::Operator).await?;
+        let rows = accounts.iter().map(|account| row(account, account.member.id != own, desk.now));
+        let invite = post(
+            "invite-operator",
+            Vec::new(),
+            view! {
+                <Field name="label" label="For whom" help="A note for the operators, such as a name."/>
+                <ul class="consequences">
+                    <li>"The first person who opens the link becomes an operator: they can retire accounts and reset passwords."</li>
+                    <li>"The operators are notified, now and when the link is used."</li>
+                </ul>
+                <button type="submit" class="primary">"Make a link"</button>
+            },
+        );
+        Ok(Sheet::new(
+            "Accounts",
+            view! {
+                {tabs(path::ACCOUNTS)}
+                <section class="panel"><h2>"Accounts of this server"</h2>
+                    <table class="cards">
+                        <thead><tr><th scope="col">"Name"</th><th scope="col">"E-mail"</th><th scope="col">"State"</th><th scope="col">"Change"</th></tr></thead>
+                        <tbody>{rows.collect_view()}</tbody>
+                    </table>
+                </section>
+                <section class="panel"><h2>"Operators"</h2>
+                    <details class="more"><summary>"Invite an operator"</summary>{invite}</details>
+                    {people::links(&links, "withdraw-operator", &[], desk.now)}
+                </section>
+            },
+        ))
+    })
+}
+
+fn row(account: &AccountState, is_other: bool, now: OffsetDateTime) -> AnyView {
+    let member = &account.member;
+    let hidden = || vec![("member", member.id.to_string())];
+    let state = match &account.retirement {
+        Some(retirement) => retired(retirement, now),
+        None if member.operator => view! { <span class="state done">"● operator"</span> }.into_any(),
+        None => view! { <span class="state done">"● in use"</span> }.into_any(),
+    };
+    let change = match &account.retirement {
+        Some(_) => restore_form("restore-account", hidden(), &member.name),
+        None if is_other => retire_form("retire-account", hidden(), &member.name, CONSEQUENCES),
+        None => view! { <span class="hint">"your own"</span> }.into_any(),
+    };
+    view! {
+        <tr>
+            <th scope="row">{member.name.clone()}</th>
+            <td data-label="e-mail">{member.email.clone()}</td>
+            <td data-label="state">{state}</td>
+            <td data-label="change">{change}</td>
+        </tr>
+    }
+    .into_any()
+}

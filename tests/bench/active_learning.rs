@@ -25,7 +25,8 @@ use undertone_privacy::kanon::Shown as Manner;
 use undertone_privacy::{Epsilon, PrivacyUnit, SamplingRate};
 use undertone_worker::config::queries::Queries;
 use undertone_worker::queries::rehearsal::{
-    Curve, GateSieve, Ground, Learner, Lesson, Plan, RehearsalError, Shown, Sieve, frequencies, rehearse,
+    GateSieve, GateTrial, LearnerSettings, LearningCurve, PublicLog, RehearsalError, RehearsalPlan, TrialOutput,
+    TrialSettings, frequencies, rehearse,
 };
 
 use crate::report::{Outcome, Report};
@@ -62,9 +63,9 @@ impl Sizes {
         })
     }
 
-    fn learner(&self, acquisition: Acquisition, diversity: bool) -> Learner {
+    fn learner(&self, acquisition: Acquisition, diversity: bool) -> LearnerSettings {
         let (batch, golden) = (self.batch, self.golden);
-        Learner { settings: Settings::default(), acquisition, diversity, batch, golden, seed: SEED }
+        LearnerSettings { settings: Settings::default(), acquisition, diversity, batch, golden, seed: SEED }
     }
 }
 
@@ -110,7 +111,7 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
 }
 
 /// The three figures.
-fn pairs(report: &mut Report, sizes: &Sizes, ground: &Ground<'_>, sieve: &mut dyn Sieve) -> Outcome {
+fn pairs(report: &mut Report, sizes: &Sizes, ground: &PublicLog<'_>, sieve: &mut dyn GateTrial) -> Outcome {
     let began = Instant::now();
     let gate = Gate {
         sampling_rate: SamplingRate::ONE,
@@ -120,7 +121,7 @@ fn pairs(report: &mut Report, sizes: &Sizes, ground: &Ground<'_>, sieve: &mut dy
         rows_per_unit: NonZeroU32::MIN,
     };
     let learner = sizes.learner(Acquisition::Entropy, true);
-    let plan = Plan { rehearsal: &sizes.rehearsal, gate: Some(&gate), learner: &learner };
+    let plan = RehearsalPlan { rehearsal: &sizes.rehearsal, gate: Some(&gate), learner: &learner };
     let told = rehearse(ground, plan, sieve, &|_, _| true)?;
     let comparison = told.iter().find(|pair| pair.baseline).and_then(last);
     for pair in &told {
@@ -155,12 +156,12 @@ fn line(pair: &Rehearsed, comparison: Option<f64>) -> Value {
 }
 
 /// Uncertainty, disagreement and chance at equal labels, on the whole log and on one pool.
-fn acquisitions(report: &mut Report, sizes: &Sizes, ground: &Ground<'_>, sieve: &mut dyn Sieve) -> Outcome {
+fn acquisitions(report: &mut Report, sizes: &Sizes, ground: &PublicLog<'_>, sieve: &mut dyn GateTrial) -> Outcome {
     let Rehearsal { questions, repeats, annotator_accuracy: accuracy, .. } = sizes.rehearsal;
     for (rate, threshold) in [(1.0, 1), COMPARED] {
         let (rate, least) = (SamplingRate::new(rate)?, NonZeroU32::new(threshold).ok_or("a threshold of 0")?);
         let pools = (0..repeats)
-            .map(|repeat| sieve.shown(rate, least, SEED ^ u64::from(repeat)))
+            .map(|repeat| sieve.run(rate, least, SEED ^ u64::from(repeat)))
             .collect::<Result<Vec<_>, _>>()?;
         let mut ends = BTreeMap::new();
         for (name, acquisition, diversity) in [
@@ -173,9 +174,9 @@ fn acquisitions(report: &mut Report, sizes: &Sizes, ground: &Ground<'_>, sieve: 
             ("bald, diverse", Acquisition::Bald, true),
         ] {
             let (began, learner) = (Instant::now(), sizes.learner(acquisition, diversity));
-            let one = |repeat: u32, pool: &Shown| {
-                let mut curve = Curve::begin(ground, &learner, Lesson { questions, accuracy, repeat })?;
-                curve.go_on(ground, &learner, &pool.texts)?;
+            let one = |repeat: u32, pool: &TrialOutput| {
+                let mut curve = LearningCurve::begin(ground, &learner, TrialSettings { questions, accuracy, repeat })?;
+                curve.extend(ground, &learner, &pool.texts)?;
                 Ok::<_, RehearsalError>(curve.points().to_vec())
             };
             let one = &one;

@@ -13,7 +13,7 @@ use crate::report::{Outcome, Report};
 const ROUNDS: u32 = 8;
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Where the worker is made to die: see `worker/src/fault.rs`.
+/// Where the worker is made to die: see `worker/site/src/fault.rs`.
 const POINTS: [Option<&str>; 7] = [
     None,
     Some("after-store"),

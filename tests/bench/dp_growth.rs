@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use undertone_worker::dp::bench::Bench;
-use undertone_worker::speech::model::Shape;
+use undertone_worker::dp::bench::StepBench;
+use undertone_worker::speech::model::ModelShape;
 
 use crate::dp_step::peak;
 use crate::report::{Outcome, Report};
@@ -66,7 +66,7 @@ fn alone(report: &mut Report, kind: &str) -> Outcome {
         Ok(std::env::args().nth(place).ok_or("usage: dp_growth KIND UTTERANCES FRAMES CLASSES")?.parse()?)
     };
     let (utterances, frames, classes) = (number(3)?, number(4)?, number(5)?);
-    let mut bench = Bench::new(Shape::plain(13, 200, classes), utterances, frames)?;
+    let mut bench = StepBench::new(ModelShape::plain(13, 200, classes), utterances, frames)?;
     let mut step = || if kind == "private" { bench.private() } else { bench.plain() };
     // The first finds nothing prepared; where steps are long it must do.
     let first = step();

@@ -7,13 +7,13 @@ mod peer;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use undertone_worker::dp::bench::{Bench, Stages, ceiling, noise_on_one_thread};
-use undertone_worker::speech::model::Shape;
+use undertone_worker::dp::bench::{StageTimes, StepBench, ceiling, noise_on_one_thread};
+use undertone_worker::speech::model::ModelShape;
 
 use crate::report::{Outcome, Report};
 
 /// The paper's model.
-const SHAPE: Shape = Shape::plain(13, 200, 9096);
+const SHAPE: ModelShape = ModelShape::plain(13, 200, 9096);
 /// Utterances in a batch, frames in an utterance.
 const BATCHES: [(usize, usize); 2] = [(32, 200), (256, 50)];
 /// Steps of each kind; the medians count.
@@ -123,7 +123,7 @@ fn alone(report: &mut Report, kind: &str) -> Outcome {
         let mut times: Vec<f64> = autodiff::steps(&SHAPE, utterances, frames, REPEAT + 1);
         json!({ "seconds": median(&mut times) })
     } else {
-        let mut bench = Bench::new(SHAPE, utterances, frames)?;
+        let mut bench = StepBench::new(SHAPE, utterances, frames)?;
         let mut step = || if kind == "private" { bench.private() } else { bench.plain() };
         let mut times: Vec<f64> = (0..=REPEAT).map(|_| step()).collect();
         let (seconds, peak) = (median(&mut times), peak());
@@ -143,7 +143,7 @@ fn alone(report: &mut Report, kind: &str) -> Outcome {
     report.line(json!({ "measured": measured }))
 }
 
-fn milliseconds(stages: &Stages) -> Value {
+fn milliseconds(stages: &StageTimes) -> Value {
     stages.0.iter().map(|(name, seconds)| ((*name).to_owned(), json!((seconds * 1e4).round() / 10.0))).collect()
 }
 

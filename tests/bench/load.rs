@@ -16,7 +16,9 @@
 //! scene whose setting up takes more than five minutes is given up.
 
 mod browser;
+pub(crate) mod fairness;
 mod follower;
+pub(crate) mod hostile;
 mod job;
 mod part;
 mod progress;
@@ -136,10 +138,10 @@ struct Ground {
 }
 
 impl Ground {
-    async fn lay(database: Database, servers: usize) -> Staged<Self> {
+    async fn lay(database: Database, servers: usize, set: &[(&str, &str)]) -> Staged<Self> {
         let mut metrics = vec![port::free()?];
         let address = format!("127.0.0.1:{}", metrics[0]);
-        let set: Vec<_> = SET.into_iter().chain([("UNDERTONE_METRICS", &*address)]).collect();
+        let set: Vec<_> = set.iter().copied().chain([("UNDERTONE_METRICS", &*address)]).collect();
         let stage = Stage::set_with(database, &ORGANIZATIONS, &set).await?;
         let replicas = (1..servers).map(|_| stage.replica()).collect::<Staged<Vec<_>>>()?;
         let mut http = vec![port_of(&stage.address())?];
@@ -184,7 +186,7 @@ async fn scene(
     sizes: Sizes,
 ) -> Staged<Summary> {
     let progress = Progress::of(database);
-    let ground = Ground::lay(under, servers).await?;
+    let ground = Ground::lay(under, servers, &SET).await?;
     progress.say(format!("{servers} of the server's programs run"));
     let record = Record::default();
     // Whoever is in it stops when it is dropped.

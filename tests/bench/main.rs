@@ -81,9 +81,19 @@ const MEASUREMENTS: &[Measurement] = &[
         run: exchange::run,
     },
     Measurement {
+        name: "fairness",
+        what: "latency and errors of nineteen organizations beside a greedy one that registers, plans or watches",
+        run: load::fairness::run,
+    },
+    Measurement {
         name: "first_run",
         what: "commands and seconds to a signed-in dashboard with a running job, and to an enrolled site",
         run: first_run::run,
+    },
+    Measurement {
+        name: "hostile",
+        what: "latency, errors, memory and recovery of honest browsers and workers while one attack after another runs",
+        run: load::hostile::run,
     },
     Measurement {
         name: "ledger",

@@ -12,7 +12,7 @@ use serde_json::Value;
 use sources::Source;
 
 /// Our crates and which of ours each may name. A crate that is not here does not belong to the plan.
-const MAY_NAME: [(&str, &[&str]); 11] = [
+const MAY_NAME: [(&str, &[&str]); 17] = [
     ("undertone-privacy", &[]),
     ("undertone-bits", &["undertone-privacy"]),
     // Mutated documents: of the tests of whoever has a door.
@@ -22,11 +22,53 @@ const MAY_NAME: [(&str, &[&str]); 11] = [
     ("undertone-migrations", &[]),
     ("undertone-app", &["undertone-api", "undertone-privacy"]),
     ("undertone-bundle", &[]),
-    ("undertone-worker", &["undertone-proto", "undertone-api", "undertone-privacy", "undertone-fuzz"]),
+    ("undertone-failpoints", &[]),
+    ("undertone-worker-site", &["undertone-failpoints", "undertone-api", "undertone-privacy"]),
+    ("undertone-worker-training", &["undertone-worker-site", "undertone-api", "undertone-privacy"]),
+    ("undertone-worker-speech", &["undertone-worker-site", "undertone-api", "undertone-privacy", "undertone-fuzz"]),
+    (
+        "undertone-worker-transcription",
+        &[
+            "undertone-worker-site",
+            "undertone-worker-training",
+            "undertone-worker-speech",
+            "undertone-api",
+            "undertone-privacy",
+            "undertone-fuzz",
+        ],
+    ),
+    (
+        "undertone-worker-queries",
+        &[
+            "undertone-worker-site",
+            "undertone-worker-training",
+            // A pool of questions is charged as it travels.
+            "undertone-proto",
+            "undertone-api",
+            "undertone-privacy",
+            "undertone-fuzz",
+        ],
+    ),
+    (
+        "undertone-worker",
+        &[
+            "undertone-worker-site",
+            "undertone-worker-training",
+            "undertone-worker-speech",
+            "undertone-worker-transcription",
+            "undertone-worker-queries",
+            "undertone-failpoints",
+            "undertone-proto",
+            "undertone-api",
+            "undertone-privacy",
+            "undertone-fuzz",
+        ],
+    ),
     (
         "undertone-server",
         &[
             "undertone-app",
+            "undertone-failpoints",
             "undertone-proto",
             "undertone-migrations",
             "undertone-api",
@@ -39,6 +81,7 @@ const MAY_NAME: [(&str, &[&str]); 11] = [
         &[
             "undertone-bits",
             "undertone-app",
+            "undertone-failpoints",
             "undertone-proto",
             "undertone-migrations",
             "undertone-api",
@@ -54,6 +97,9 @@ const PURE: [&str; 2] = ["undertone-privacy", "undertone-api"];
 const IMPURE: [&str; 11] =
     ["tokio", "mio", "socket2", "hyper", "axum", "tonic", "reqwest", "sea-orm", "rusqlite", "burn", "leptos"];
 
+/// Features of ours that are for tests.
+const FOR_TESTS: [&str; 2] = ["enabled", "testing"];
+
 /// Which files may name a library: those whose path starts so.
 const ROOMS: [(&str, &[&str]); 9] = [
     // Besides the tables: the one place that maps errors, the start that reports them, and the tests' databases.
@@ -65,6 +111,7 @@ const ROOMS: [(&str, &[&str]); 9] = [
             "server/src/db/",
             "migrations/",
             "server/src/error.rs",
+            "server/src/error/outage.rs",
             "server/src/app.rs",
             "server/src/backup.rs",
             "server/src/verify/command.rs",
@@ -78,22 +125,21 @@ const ROOMS: [(&str, &[&str]); 9] = [
     (
         "burn",
         &[
-            "worker/src/dp",
-            "worker/src/speech/model",
-            "worker/src/speech/transcribe/attack",
-            "worker/src/queries/classifier",
+            "worker/training/src",
+            "worker/transcription/src/attack",
+            "worker/queries/src/classifier",
             "tests/bench/dp_step",
         ],
     ),
     // The differential test of preparation reads the rows that were written.
-    ("datafusion", &["worker/src/queries", "worker/src/cli/data/tests/differential"]),
-    ("ballista", &["worker/src/queries/count"]),
+    ("datafusion", &["worker/queries/src", "worker/src/cli/data/tests/differential"]),
+    ("ballista", &["worker/queries/src/count"]),
     ("leptos", &["app/", "server/src/dashboard.rs"]),
     ("leptos_axum", &["app/", "server/src/dashboard.rs"]),
     // A collector of traces, in a test.
     ("tonic", &["proto/", "server/src/grpc", "server/src/telemetry", "worker/src/gateway"]),
     // An attacker changes what the server's database says.
-    ("rusqlite", &["worker/src/site", "tests/support/simulation", "tests/support/attack"]),
+    ("rusqlite", &["worker/site/src", "tests/support/simulation", "tests/support/attack"]),
 ];
 
 /// A file longer than this holds more than one subject.
@@ -115,6 +161,33 @@ fn a_crate_names_only_what_the_plan_allows() {
         broken.extend(ours.filter(|named| !allowed.contains(named)).map(|named| format!("{name} names {named}")));
     }
     assert_eq!(items(&metadata["packages"]).len(), plan.len(), "a crate of the plan is missing");
+    assert_eq!(broken, [""; 0]);
+}
+
+/// Failure points, and constructors of proofs and permissions: no package may have them.
+#[test]
+fn features_for_tests_are_of_dev_dependencies() {
+    let metadata = metadata(&["--no-deps"]);
+    let (mut enabled, mut broken) = (0, Vec::new());
+    for package in items(&metadata["packages"]) {
+        let name = text(&package["name"]);
+        for dependency in items(&package["dependencies"]) {
+            let features = items(&dependency["features"]).iter().map(text);
+            let for_tests = features.filter(|feature| FOR_TESTS.contains(feature)).count();
+            enabled += for_tests;
+            if for_tests > 0 && dependency["kind"] != "dev" {
+                broken.push(format!("{name} enables one of {}", text(&dependency["name"])));
+            }
+        }
+        for (feature, enables) in package["features"].as_object().expect("a table") {
+            let passed_on = items(enables).iter().map(text).filter_map(|enabled| enabled.split_once('/'));
+            let passed_on = passed_on.filter(|(_, enabled)| FOR_TESTS.contains(enabled)).count();
+            if passed_on > 0 && !FOR_TESTS.contains(&feature.as_str()) {
+                broken.push(format!("{name} enables one by `{feature}`"));
+            }
+        }
+    }
+    assert!(enabled > 5, "only {enabled} are enabled: the test is blind");
     assert_eq!(broken, [""; 0]);
 }
 
@@ -144,6 +217,15 @@ fn a_library_is_named_only_in_its_room() {
         broken.extend(named.map(|(source, line)| format!("{}:{line} names {library}", source.path)));
     }
     assert_eq!(broken, [""; 0]);
+}
+
+/// A [`Prize`](undertone_worker::site::clearance::Prize) is public between crates, so the compiler does not hold this any more.
+#[test]
+fn a_prize_becomes_a_ticket_in_its_contest_only() {
+    let sources = sources::all();
+    let turns = sources.iter().filter(|source| source.holds(".into_ticket()"));
+    let turns: Vec<&str> = turns.map(|source| source.path.as_str()).collect();
+    assert_eq!(turns, ["worker/site/src/clearance/permit.rs", "worker/training/src/contest.rs"]);
 }
 
 #[test]
@@ -194,7 +276,7 @@ fn reach<'a>(root: &'a str, nodes: &BTreeMap<&str, &'a Value>) -> BTreeSet<&'a s
 
 fn metadata(arguments: &[&str]) -> Value {
     let cargo = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--offline", "--locked"])
+        .args(["metadata", "--format-version", "1", "--locked"])
         .args(arguments)
         .current_dir(support::workspace::root())
         .output()

@@ -53,11 +53,24 @@ fn every_entry_names_a_test_a_theorem_or_a_limit() {
     }
 }
 
+/// Every test that the threat model names exists.
+#[test]
+fn threat_model_names_existing_tests() {
+    let text = fs::read_to_string(support::workspace::root().join("SECURITY.md")).expect("a text file");
+    let model = text.split_once("## Threat model").expect("the document has a threat model").1;
+    let functions = functions();
+    // Names of tests are the only code in it that has three underscores or more.
+    let named: Vec<&str> = model.split('`').skip(1).step_by(2).filter(|code| code.matches('_').count() >= 3).collect();
+    assert!(named.len() >= 20, "{named:?}");
+    let missing: Vec<&&str> = named.iter().filter(|name| !functions.contains(**name)).collect();
+    assert!(missing.is_empty(), "SECURITY.md names tests that do not exist: {missing:?}");
+}
+
 /// Returns the names of all test functions in our sources.
 fn functions() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let root = support::workspace::root();
-    for folder in ["privacy", "api", "proto", "migrations", "app", "worker", "server", "tests"] {
+    for folder in ["privacy", "api", "proto", "failpoints", "migrations", "app", "worker", "server", "tests"] {
         collect(&root.join(folder), &mut names);
     }
     names

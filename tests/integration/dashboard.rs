@@ -6,6 +6,7 @@ mod asking;
 mod life;
 mod live;
 mod passkey;
+mod passkey_sign_in;
 mod provider;
 mod recordings;
 mod visitor;

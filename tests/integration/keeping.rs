@@ -60,7 +60,7 @@ async fn a_site_that_comes_back_from_an_older_backup_takes_in_what_it_spent_befo
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
     let file = stage.sites[1].folder().with_extension("backup").to_string_lossy().into_owned();
-    stage.sites[1].command(&["backup", &file])?;
+    stage.sites[1].command(&["backup", &file, "--unsealed"])?;
     run(&stage).await?;
     proved(&stage, ROUNDS).await?;
     let spent = account(&stage.sites[1])?;

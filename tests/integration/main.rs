@@ -18,5 +18,6 @@ mod package;
 mod questions;
 mod refusal;
 mod simulation;
+mod supply;
 mod tampering;
 mod transcription;

@@ -1,9 +1,12 @@
 //! A server in its operator's hands: watched, stopped, backed up and restored, doubled, and with its objects elsewhere.
 
 mod backup;
+mod doctor;
+mod recovery;
 mod replicas;
 mod store;
 mod traces;
+mod upgrade;
 mod watch;
 
 use std::time::{Duration, Instant};

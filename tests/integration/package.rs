@@ -108,6 +108,8 @@ fn a_package_is_installed_upgraded_and_purged_and_the_ledger_stays() -> Staged<(
         "{user}"
     );
     assert_ne!(made.uid(), 0);
+    let secrets = fs::metadata(root.path("etc/default/undertone-worker"))?;
+    assert_eq!((secrets.permissions().mode() & 0o777, secrets.uid(), secrets.gid()), (0o640, 0, made.gid()));
     assert!(root.worker(&["--version"])?.starts_with("undertone-worker "));
     let enabled = root.path("etc/systemd/system/multi-user.target.wants/undertone-worker.service");
     assert!(fs::symlink_metadata(&enabled).is_ok(), "it is enabled in an image too, where no systemd runs");
@@ -177,8 +179,15 @@ fn backup(root: &Root, out: &Path, owner: &fs::Metadata) -> Staged<String> {
         fs::write(site.join(name), text)?;
         fs::set_permissions(site.join(name), fs::Permissions::from_mode(0o600))?;
     }
+    undertone_worker::site::store::Store::create(&site.join("ledger.db"))?;
     let file = out.join("site.backup");
-    said(Command::new(root.path("usr/bin/undertone-worker")).arg("--site").arg(&site).arg("backup").arg(&file))?;
+    said(
+        Command::new(root.path("usr/bin/undertone-worker"))
+            .arg("--site")
+            .arg(&site)
+            .args(["backup", "--unsealed"])
+            .arg(&file),
+    )?;
     for path in [&file, &out.to_owned()] {
         std::os::unix::fs::chown(path, Some(owner.uid()), Some(owner.gid()))?;
     }

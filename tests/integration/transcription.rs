@@ -12,10 +12,10 @@ use undertone_api::job::transcription::Report;
 use undertone_api::job::{Job, Report as AnyReport, Spec as AnySpec, State};
 use undertone_worker::site::folder::Folder;
 use undertone_worker::speech::audio;
-use undertone_worker::speech::transcribe::piece::{Heard, Piece};
-use undertone_worker::speech::transcribe::plan::{Item, Plan};
+use undertone_worker::speech::transcribe::piece::{Piece, Recognition};
+use undertone_worker::speech::transcribe::plan::{BatchItem, Plan};
 use undertone_worker::speech::transcribe::speak::likeness::SAMPLES;
-use undertone_worker::speech::transcribe::voice::Voice;
+use undertone_worker::speech::transcribe::voice::VoiceConfig;
 use undertone_worker::speech::transcribe::wav;
 
 use support::scene::recordings::{self as scene, CLINIC, Clouds, PROVIDERS, RECORDING, Scene};
@@ -82,23 +82,23 @@ struct Kept {
     plan: Plan,
     pieces: Vec<Piece>,
     /// What its own recognizer heard in the recording.
-    heard: Heard,
+    heard: Recognition,
 }
 
 impl Kept {
     fn read(work: &Path) -> Staged<Self> {
         let first: serde_json::Value = serde_json::from_slice(&fs::read(work.join("heard-0.json"))?)?;
-        let heard: Vec<(Piece, Heard)> = serde_json::from_value(first["pieces"].clone())?;
+        let heard: Vec<(Piece, Recognition)> = serde_json::from_value(first["pieces"].clone())?;
         Ok(Self {
             plan: serde_json::from_slice(&fs::read(work.join("plan.json"))?)?,
-            heard: Heard { words: heard.iter().flat_map(|(_, heard)| heard.words.iter().cloned()).collect() },
+            heard: Recognition { words: heard.iter().flat_map(|(_, heard)| heard.words.iter().cloned()).collect() },
             pieces: heard.into_iter().map(|(piece, _)| piece).collect(),
         })
     }
 
     /// The pieces that a provider hears.
     fn sent(&self, provider: u32) -> impl Iterator<Item = u32> + '_ {
-        let piece = |item: &Item| if let Item::Piece(number) = item { Some(*number) } else { None };
+        let piece = |item: &BatchItem| if let BatchItem::Piece(number) = item { Some(*number) } else { None };
         self.plan.batch(provider).iter().filter_map(piece)
     }
 }
@@ -139,7 +139,7 @@ fn alike(piece: &[f32], file: &[f32]) -> bool {
 
 fn what_stays_was_never_received(kept: &Kept, clouds: &Clouds, recording: &Path) -> Staged<()> {
     let samples = audio::read(recording, audio::LONGEST)?.samples;
-    let voice = Voice::default().start()?;
+    let voice = VoiceConfig::default().start()?;
     let sound = |piece: &Piece| &samples[piece.samples.start as usize..piece.samples.end as usize];
     let clouds = clouds.distinct();
     // A piece leaves in the one voice, at another loudness and with noise behind. Whether it came so, or as it is.

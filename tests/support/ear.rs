@@ -3,7 +3,7 @@
 use std::env;
 use std::sync::Arc;
 
-use undertone_worker::speech::transcribe::recognize::Recognizer as _;
+use undertone_worker::speech::transcribe::recognize::SpeechRecognizer as _;
 use undertone_worker::speech::transcribe::recognize::pocketsphinx::PocketSphinx;
 use undertone_worker::speech::transcribe::wav;
 
@@ -21,7 +21,7 @@ pub fn pocketsphinx(processes: usize) -> Staged<Option<Ear>> {
     let runtime = tokio::runtime::Handle::current();
     let ear: Ear = Arc::new(move |file: &[u8]| {
         let Ok(samples) = wav::read(file) else { return Vec::new() };
-        let heard = runtime.block_on(recognizer.hear(&samples)).unwrap_or_default();
+        let heard = runtime.block_on(recognizer.transcribe(&samples)).unwrap_or_default();
         heard.words.into_iter().map(|word| (word.text, word.start, word.end)).collect()
     });
     Ok(Some(ear))

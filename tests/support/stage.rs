@@ -1,6 +1,7 @@
 //! A consortium on stage: a real server, a real worker at each site, founded by the documented ways only — the printed
 //! link, REST, the worker's command line. What a scenario then does with it is the scenario's.
 
+mod cluster;
 mod corpus;
 mod database;
 mod log;
@@ -25,6 +26,7 @@ use crate::client::Client;
 use crate::process::Process;
 use crate::{port, workspace};
 
+pub use cluster::Cluster;
 pub use corpus::Corpus;
 pub use database::Database;
 pub use log::{LABELS, QueryLog, truth};
@@ -91,8 +93,10 @@ impl Stage {
             sites: Vec::new(),
         };
         stage.start_server()?;
-        let link = stage.server()?.wait_for("/accept/", PATIENCE)?;
-        let link = link.split_whitespace().find(|word| word.contains("/accept/")).unwrap_or_default().to_owned();
+        // The standard output is no terminal: it names the file that holds the link.
+        let line = stage.server()?.wait_for("operator-link", PATIENCE)?;
+        let path = line.split_whitespace().find(|word| word.ends_with("operator-link")).unwrap_or_default();
+        let link = std::fs::read_to_string(path)?.trim().to_owned();
         Ok((stage, link))
     }
 

@@ -83,7 +83,7 @@ impl Site {
         let temporary = tempfile::tempdir()?;
         let folder = Folder::new(temporary.path());
         let key = SiteKey::load_or_make(&folder.key())?;
-        let store = Arc::new(Store::open(&folder.ledger())?);
+        let store = Arc::new(Store::create(&folder.ledger())?);
         let ledger = Ledger::open(store, folder.lock()?, key, WorkerId(Uuid::from_u128(1)), clock::system())?;
         let own = Limit { epsilon: Epsilon::new(10.0)?, delta: Delta::new(1e-6)? };
         let limit = UnitLimits { own, others: Vec::new() };

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use support::workspace;
 use undertone_api::dataset::Visibility;
 use undertone_worker::queries::dataset::Row;
-use undertone_worker::queries::rehearsal::Ground;
+use undertone_worker::queries::rehearsal::PublicLog;
 use undertone_worker::site::clearance::Published;
 use undertone_worker::site::{gate, policy};
 
@@ -52,10 +52,10 @@ impl Log {
     }
 
     /// What can be learned from and measured on.
-    pub(super) fn ground<'p>(&self, published: &'p Published) -> Ground<'p> {
+    pub(super) fn ground<'p>(&self, published: &'p Published) -> PublicLog<'p> {
         let rows = self.rows.iter().map(|row| Ok::<_, Infallible>((row.text.clone(), row.count, row.label)));
         let tests = self.tests.iter().map(|(text, label)| Ok((text.clone(), 1, *label)));
-        let Ok(ground) = Ground::new(published, self.labels.clone(), rows, tests);
+        let Ok(ground) = PublicLog::new(published, self.labels.clone(), rows, tests);
         ground
     }
 }

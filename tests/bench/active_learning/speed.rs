@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use serde_json::json;
 use undertone_api::job::active_learning::{Classifier as Settings, Encoder};
-use undertone_worker::queries::acquire::{Choice, choose};
+use undertone_worker::queries::acquire::{BatchPlan, choose};
 use undertone_worker::queries::classifier::{Classifier, Example, Visible};
-use undertone_worker::queries::rehearsal::{Ground, Learner, Query};
+use undertone_worker::queries::rehearsal::{LearnerSettings, PublicLog, PublicQuery};
 
 use super::seconds;
 use crate::report::{Outcome, Report};
@@ -17,8 +17,8 @@ const LABELLED: usize = 2000;
 const POOL: usize = 10_000;
 
 /// Either encoder on the log's own texts.
-pub(super) fn run(report: &mut Report, ground: &Ground<'_>, learner: &Learner) -> Outcome {
-    let queries: Vec<&Query> = ground.queries().collect();
+pub(super) fn run(report: &mut Report, ground: &PublicLog<'_>, learner: &LearnerSettings) -> Outcome {
+    let queries: Vec<&PublicQuery> = ground.queries().collect();
     // Spread over the whole log, which is in the order of its texts.
     let spread = |count: usize, shift: usize| {
         let step = (queries.len() / count).max(1);
@@ -39,7 +39,7 @@ pub(super) fn run(report: &mut Report, ground: &Ground<'_>, learner: &Learner) -
         let posteriors = classifier.posteriors(&pool);
         let ranking = seconds(began);
         let began = Instant::now();
-        let choice = Choice { acquisition: learner.acquisition, batch: 50, diversity: true, seed: learner.seed };
+        let choice = BatchPlan { acquisition: learner.acquisition, batch: 50, diversity: true, seed: learner.seed };
         let chosen = choose(&classifier, &pool, &posteriors, &known, choice);
         let choosing = seconds(began);
         let began = Instant::now();

@@ -14,7 +14,7 @@ use undertone_worker::dp::randomness::{Purpose, Randomness};
 use undertone_worker::queries::bench;
 use undertone_worker::queries::dataset::Row;
 use undertone_worker::queries::gate::Gate;
-use undertone_worker::queries::sketch::{Background, CountMin, Distinct, Key, Size, Update};
+use undertone_worker::queries::sketch::{CountMin, DistinctCounter, MeanBackground, SketchKey, TableSize, UpdateRule};
 
 use crate::report::{Outcome, Report};
 
@@ -39,7 +39,7 @@ pub(super) fn run(report: &mut Report) -> Outcome {
         *exact.entry(text).or_default() += 1;
     }
     for error in [0.01, 0.05] {
-        let mut sketch = Distinct::for_error(error, Key::fresh())?;
+        let mut sketch = DistinctCounter::for_error(error, SketchKey::fresh())?;
         for text in &texts {
             sketch.add(text);
         }
@@ -63,20 +63,21 @@ fn read(path: &Path) -> Result<Vec<String>, Box<dyn Error>> {
 
 /// Each estimator on tables of the same size.
 fn table(report: &mut Report, texts: &[String], exact: &HashMap<&str, u64>, columns: u32) -> Outcome {
-    let size = Size::new(HASHES, columns)?;
+    let size = TableSize::new(HASHES, columns)?;
     let fill = |update| {
-        let mut sketch = CountMin::new(size, update, Key::fresh());
+        let mut sketch = CountMin::new(size, update, SketchKey::fresh());
         for text in texts {
             sketch.add(text, 1);
         }
         sketch
     };
-    let (plain, conservative) = (fill(Update::Plain), fill(Update::Conservative));
+    let (plain, conservative) = (fill(UpdateRule::Plain), fill(UpdateRule::Conservative));
     let mut apache = CountMinSketch::<u64>::new(HASHES as u8, columns)?;
     for text in texts {
         apache.update(text.as_str());
     }
-    let (mean_min, conservative_mean_min) = (plain.mean_mins(Background::Row), conservative.mean_mins(Background::Row));
+    let (mean_min, conservative_mean_min) =
+        (plain.mean_mins(MeanBackground::Row), conservative.mean_mins(MeanBackground::Row));
     let estimators: [(&str, Estimate<'_>); 5] = [
         ("count-min", &|text| plain.at_most(text) as f64),
         ("count-min, Apache DataSketches", &|text| apache.estimate(text) as f64),

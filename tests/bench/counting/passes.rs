@@ -12,10 +12,10 @@ use undertone_privacy::PrivacyUnit;
 use undertone_worker::config::queries::Queries;
 use undertone_worker::dp::randomness::{Purpose, Randomness};
 use undertone_worker::queries::bench;
-use undertone_worker::queries::count::{Candidates, Embedded, Engine};
+use undertone_worker::queries::count::{CandidateFile, CountingEngine, EmbeddedEngine};
 use undertone_worker::queries::dataset::Row;
 use undertone_worker::queries::gate::Gate;
-use undertone_worker::queries::sketch::{CountMin, Key, Nominator, Size, Update};
+use undertone_worker::queries::sketch::{CountMin, Nominator, SketchKey, TableSize, UpdateRule};
 
 use super::stream::Stream;
 use super::{MEMORY_MIB, THRESHOLD};
@@ -90,7 +90,7 @@ impl Pass {
             }
             Self::Write => {
                 let path = folder.join(FILE);
-                let mut file = Candidates::create(&path)?;
+                let mut file = CandidateFile::create(&path)?;
                 while let Some(text) = stream.next() {
                     file.push(text, 1)?;
                 }
@@ -100,14 +100,15 @@ impl Pass {
             Self::Gate => gate(stream, rows, 1.0, folder)?,
             Self::Sampled => gate(stream, rows, 0.25, folder)?,
             Self::Nominate => {
-                let mut nominator = Nominator::new(THRESHOLD, rows, (MEMORY_MIB as usize) << 18, Key::fresh())?;
+                let mut nominator = Nominator::new(THRESHOLD, rows, (MEMORY_MIB as usize) << 18, SketchKey::fresh())?;
                 while let Some(text) = stream.next() {
                     nominator.add(text, 1);
                 }
                 json!({ "names_the_first": nominator.names(Stream::new(rows).next().unwrap_or_default()) })
             }
             Self::CountMin => {
-                let mut sketch = CountMin::new(Size::new(HASHES, columns)?, Update::Conservative, Key::fresh());
+                let mut sketch =
+                    CountMin::new(TableSize::new(HASHES, columns)?, UpdateRule::Conservative, SketchKey::fresh());
                 while let Some(text) = stream.next() {
                     sketch.add(text, 1);
                 }
@@ -133,7 +134,7 @@ impl Pass {
             }
             Self::Exact => {
                 let queries = Queries { memory_mib: MEMORY_MIB, ..Queries::default() };
-                let mut counts = Embedded::new(&queries, folder)?.count(&folder.join(FILE), THRESHOLD.into())?;
+                let mut counts = EmbeddedEngine::new(&queries, folder)?.count(&folder.join(FILE), THRESHOLD.into())?;
                 let (mut survivors, mut occurrences) = (0_u64, 0_u64);
                 for counted in counts.by_ref() {
                     survivors += 1;

@@ -3,14 +3,14 @@
 use std::time::Instant;
 
 use burn::tensor::{Device, Distribution, Int, Tensor, activation};
-use undertone_worker::speech::model::Shape;
+use undertone_worker::speech::model::ModelShape;
 
 /// Of the workspace's manifest.
 pub(super) const VERSION: &str = "0.22.1";
 const RATE: f32 = 1e-4;
 
 /// Seconds of each of some steps of plain gradient descent.
-pub(super) fn steps(shape: &Shape, utterances: usize, frames: usize, count: usize) -> Vec<f64> {
+pub(super) fn steps(shape: &ModelShape, utterances: usize, frames: usize, count: usize) -> Vec<f64> {
     let device = Device::flex().autodiff();
     let (hidden, classes) = (shape.hidden, shape.classes);
     let random = |rows: usize, columns: usize| {

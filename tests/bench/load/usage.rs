@@ -30,6 +30,11 @@ impl Memory {
         Ok(Self { most: kilobytes(&text, "VmHWM:")? * 1024, now: kilobytes(&text, "VmRSS:")? * 1024 })
     }
 
+    /// Resident now, in MiB.
+    pub(super) const fn resident_mib(&self) -> u64 {
+        self.now >> 20
+    }
+
     pub(super) fn figures(&self) -> Value {
         json!({ "highest_resident_bytes": self.most, "resident_bytes": self.now })
     }

@@ -179,7 +179,7 @@ impl Worker {
         loop {
             let asked = block_in_place(|| question(store))?;
             let (head, numbers) = (asked.known.as_ref(), asked.numbers());
-            let answer = answered(record, "Witness", || self.gateway.witness(head, &numbers)).await?;
+            let answer = answered(record, "Witness", || self.gateway.witness(head, &numbers, None)).await?;
             match block_in_place(|| judge(store, key, &asked, &answer, now()))? {
                 Judged::Holds(proved) if proved < MOST_RECEIPTS => return Ok(()),
                 Judged::Holds(_) => {}

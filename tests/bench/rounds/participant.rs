@@ -182,7 +182,7 @@ impl Opened {
             return Err(wrong.into());
         }
         let question = witness::question(store)?;
-        let answer = handle.block_on(self.gateway.witness(question.known.as_ref(), &question.numbers()))?;
+        let answer = handle.block_on(self.gateway.witness(question.known.as_ref(), &question.numbers(), None))?;
         match witness::judge(store, key, &question, &answer, now())? {
             Judged::Holds(_) => Ok(()),
             Judged::Contradicts(wrong) => Err(wrong.into()),

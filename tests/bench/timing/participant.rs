@@ -24,7 +24,7 @@ use undertone_worker::run::{Average, Exchange, Past, Run as _, RunError};
 use undertone_worker::site::clearance::Clearance;
 use undertone_worker::site::gate;
 use undertone_worker::site::policy::{Policy, ReleasePeriod, Rules, UnitLength, declare};
-use undertone_worker::speech::model::{Model, Normalizer, Shape};
+use undertone_worker::speech::model::{Model, ModelShape, Normalizer};
 use uuid::Uuid;
 
 use super::speakers::{CLASSES, INPUTS, LONGEST_SECONDS, SPEAKERS};
@@ -89,7 +89,7 @@ impl Participant {
         declare(&policy, "speakers", Visibility::Public)?;
         let rate = SamplingRate::new(RATE)?;
         let normalizer = Normalizer::new(vec![0.0; INPUTS], vec![1.0; INPUTS]);
-        let start = Model::initialize(Shape::plain(INPUTS, HIDDEN, CLASSES), normalizer, 7).to_safetensors()?;
+        let start = Model::initialize(ModelShape::plain(INPUTS, HIDDEN, CLASSES), normalizer, 7).to_safetensors()?;
         Ok(Self {
             manifest: manifest(rate, rounds)?,
             folder: folder.to_owned(),

@@ -12,11 +12,11 @@ use undertone_worker::site::clearance::{Clearance, Departure, Published};
 use undertone_worker::site::clock::system;
 use undertone_worker::site::gate::published;
 use undertone_worker::site::policy::Policy;
-use undertone_worker::speech::transcribe::outbound::{BatchPermit, Draft, deliver};
-use undertone_worker::speech::transcribe::piece::{Heard, Word};
+use undertone_worker::speech::transcribe::outbound::{BatchDraft, BatchPermit, deliver};
+use undertone_worker::speech::transcribe::piece::{Recognition, TimedWord};
 use undertone_worker::speech::transcribe::plan::Plan;
-use undertone_worker::speech::transcribe::provider::line::Line;
-use undertone_worker::speech::transcribe::provider::settings::Settings;
+use undertone_worker::speech::transcribe::provider::line::ProviderLine;
+use undertone_worker::speech::transcribe::provider::settings::ProviderSettings;
 
 /// The protocols, in turn.
 const PROTOCOLS: [&str; 3] = ["openai", "google", "deepgram"];
@@ -28,21 +28,22 @@ const POLICY: &str = "[jobs]\nkinds = [\"transcription\"]\nleast_noise_multiplie
 ///
 /// # Errors
 /// When a thread gives up.
-pub(super) async fn hear(ear: &Ear, files: &[Vec<u8>], at_once: usize) -> Staged<Vec<Heard>> {
+pub(super) async fn hear(ear: &Ear, files: &[Vec<u8>], at_once: usize) -> Staged<Vec<Recognition>> {
     let hearing = files.iter().cloned().map(|file| {
         let ear = Arc::clone(ear);
         tokio::task::spawn_blocking(move || ear(&file))
     });
-    let words = |(text, start, end)| Word { text, start, end, confidence: None };
-    let heard =
-        stream::iter(hearing).buffered(at_once).map_ok(|told| Heard { words: told.into_iter().map(words).collect() });
+    let words = |(text, start, end)| TimedWord { text, start, end, confidence: None };
+    let heard = stream::iter(hearing)
+        .buffered(at_once)
+        .map_ok(|told| Recognition { words: told.into_iter().map(words).collect() });
     Ok(heard.try_collect().await?)
 }
 
 /// What a batch came to.
 pub(super) struct Sent {
     /// Provider, place, words.
-    pub(super) answers: Vec<(u32, u32, Heard)>,
+    pub(super) answers: Vec<(u32, u32, Recognition)>,
     /// What each cloud kept.
     pub(super) received: Vec<Vec<Received>>,
 }
@@ -56,7 +57,7 @@ pub(super) async fn send(plan: &Plan, files: &[Vec<Vec<u8>>], ear: &Ear, at_once
     let (mut clouds, mut lines) = (Vec::new(), Vec::new());
     for (provider, _) in files.iter().enumerate() {
         let cloud = Cloud::start(Arc::clone(ear)).await?;
-        let settings: Settings = serde_json::from_value(json!({
+        let settings: ProviderSettings = serde_json::from_value(json!({
             "name": format!("cloud-{provider}"), "protocol": PROTOCOLS[provider % PROTOCOLS.len()], "url": cloud.url(),
             "key_variable": "KEY", "concurrency": at_once.min(64), "requests_per_minute": 60_000, "seconds": 600,
         }))?;
@@ -64,7 +65,7 @@ pub(super) async fn send(plan: &Plan, files: &[Vec<Vec<u8>>], ear: &Ear, at_once
         clouds.push(cloud);
     }
     let sizes = lines.iter().zip(files).map(|(line, files)| (line.recipient().to_owned(), files.len() as u32));
-    let mut draft = Draft::begin(&folder.path().join("batch"), sizes.collect())?;
+    let mut draft = BatchDraft::begin(&folder.path().join("batch"), sizes.collect())?;
     for (provider, files) in (0..).zip(files) {
         for (place, file) in (0..).zip(files) {
             draft.add(provider, place, file)?;
@@ -79,7 +80,7 @@ pub(super) async fn send(plan: &Plan, files: &[Vec<Vec<u8>>], ear: &Ear, at_once
     Ok(Sent { answers: sealed.answers(), received })
 }
 
-fn whole(done: &undertone_worker::speech::transcribe::outbound::Delivered, line: &Line) -> Staged<()> {
+fn whole(done: &undertone_worker::speech::transcribe::outbound::DeliveryResult, line: &ProviderLine) -> Staged<()> {
     if done.left == 0 {
         Ok(())
     } else {

@@ -8,7 +8,7 @@ use undertone_api::job::transcription::window::SOUND;
 use undertone_privacy::histogram::Partition;
 use undertone_privacy::{Delta, Epsilon};
 use undertone_worker::speech::audio::RATE;
-use undertone_worker::speech::transcribe::noise::{Mechanism, Promise};
+use undertone_worker::speech::transcribe::noise::{CollusionPromise, DummyMechanism};
 use undertone_worker::speech::transcribe::provider::cost::Price;
 
 use super::sizes::Sizes;
@@ -45,7 +45,8 @@ pub(super) fn measure(report: &mut Report, sizes: &Sizes) -> Staged<()> {
 fn row(table: &str, sizes: &Sizes, (epsilon, distance, providers, words): (f64, u32, u32, u32)) -> Staged<Value> {
     let count = |count: u32| NonZeroU32::new(count).ok_or("a count is at least 1");
     let partition = Partition::new(count(providers)?, NonZeroU32::MIN)?;
-    let mechanism = Mechanism::calibrated(Epsilon::new(epsilon)?, Delta::new(DELTA)?, count(distance)?, partition)?;
+    let mechanism =
+        DummyMechanism::calibrated(Epsilon::new(epsilon)?, Delta::new(DELTA)?, count(distance)?, partition)?;
     let (noise, dummies) = (mechanism.noise(), mechanism.expected(words));
     let seconds = dummies * SOUND;
     let price = Price {
@@ -56,7 +57,7 @@ fn row(table: &str, sizes: &Sizes, (epsilon, distance, providers, words): (f64, 
     };
     // Each dummy is a request of its own, rounded up by itself.
     let money = price.tariff()?.cost(std::iter::repeat_n((SOUND * f64::from(RATE)) as u64, dummies.ceil() as usize));
-    let collusion = |promise: &Promise| json!([promise.colluding, rounded(promise.epsilon), promise.delta]);
+    let collusion = |promise: &CollusionPromise| json!([promise.colluding, rounded(promise.epsilon), promise.delta]);
     Ok(json!({
         "table": table, "epsilon": epsilon, "delta": DELTA, "distance": distance, "providers": providers,
         "vocabulary": words, "shift": noise.shift(), "rate": noise.rate(), "dummies_per_word": rounded(noise.mean()),

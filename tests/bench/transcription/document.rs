@@ -7,7 +7,7 @@ use std::time::Duration;
 use support::stage::Staged;
 use support::workspace;
 use undertone_worker::speech::audio;
-use undertone_worker::speech::transcribe::speak::{Engine, Speaker as _, USUAL_RATE};
+use undertone_worker::speech::transcribe::speak::{SpeechEngine, SpeechSynthesizer as _, USUAL_RATE};
 use undertone_worker::speech::transcribe::transcript::wer::normalized;
 
 use super::sizes::Sizes;
@@ -128,7 +128,7 @@ fn spoken(sizes: &Sizes) -> Staged<Vec<Document>> {
     for (place, call) in files(&docs.join("earnings21"), "txt")?.into_iter().enumerate() {
         texts.insert((2 * place + 1).min(texts.len()), call);
     }
-    let engine = Engine::flite(VOICE, Duration::from_mins(1))?;
+    let engine = SpeechEngine::flite(VOICE, Duration::from_mins(1))?;
     let mut documents = Vec::new();
     for text in texts.into_iter().take(sizes.spoken) {
         let words = words_of(&fs::read_to_string(&text)?, sizes.spoken_words);

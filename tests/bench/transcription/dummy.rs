@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use support::stage::Staged;
 use undertone_worker::speech::mfcc::Mfcc;
 use undertone_worker::speech::transcribe::attack::{
-    FOLDS, Knowledge, Learner, Received, Scores, feature, true_or_dummy,
+    AttackKnowledge, AttackLearner, AttackScores, FOLDS, ReceivedSound, feature, true_or_dummy,
 };
-use undertone_worker::speech::transcribe::plan::{Chance, Crowded, Plan};
-use undertone_worker::speech::transcribe::vocabulary::Held;
+use undertone_worker::speech::transcribe::plan::{Crowded, Plan, PlanRandomness};
+use undertone_worker::speech::transcribe::vocabulary::PieceWords;
 use undertone_worker::speech::transcribe::wav;
 
 use super::site::{self, Noise, Prepared, Spoke, Tools};
@@ -46,7 +46,7 @@ pub(super) async fn measure(report: &mut Report, sizes: &Sizes, stages: &mut Sta
             tools.vocabulary.disclosure(),
             &prepared.candidates,
             Crowded::Keep,
-            &Chance::from_os(),
+            &PlanRandomness::from_os(),
         )?;
         // Spread over the words, as they are received.
         let spread = |dummies: Vec<Vec<f32>>| -> Vec<Vec<f32>> {
@@ -67,7 +67,7 @@ pub(super) async fn measure(report: &mut Report, sizes: &Sizes, stages: &mut Sta
 /// # Errors
 /// When one is not there.
 pub(super) fn leaving(prepared: &Prepared, most: usize) -> Staged<Vec<Vec<f32>>> {
-    let leaves = prepared.candidates.iter().filter(|(_, held)| *held != Held::Several);
+    let leaves = prepared.candidates.iter().filter(|(_, held)| *held != PieceWords::Several);
     leaves.take(most).map(|(id, _)| Ok(prepared.piece(*id)?.audio.clone())).collect()
 }
 
@@ -86,8 +86,8 @@ pub(super) async fn tell(
     let imitated = made.iter().any(|made| !made.imitations.is_empty());
     for voice in site::voices(sizes)?.iter().filter(|voice| imitated || !voice.clones) {
         let sounds = received(tools, made, voice, stages).await?;
-        for learner in Learner::ALL {
-            for knowledge in Knowledge::ALL {
+        for learner in AttackLearner::ALL {
+            for knowledge in AttackKnowledge::ALL {
                 let scores = true_or_dummy(&sounds, learner, knowledge, SEED, &|| false).ok_or("nobody stops it")?;
                 say(report, line(&voice.name, source, learner, knowledge, &scores))?;
             }
@@ -96,7 +96,7 @@ pub(super) async fn tell(
     Ok(())
 }
 
-async fn received(tools: &Tools, made: &[Made], voice: &Spoke, stages: &mut Stages) -> Staged<Vec<Received>> {
+async fn received(tools: &Tools, made: &[Made], voice: &Spoke, stages: &mut Stages) -> Staged<Vec<ReceivedSound>> {
     let mut all = Vec::new();
     for (number, Made { pieces, dummies, imitations }) in made.iter().enumerate() {
         let dummies = if voice.clones { imitations } else { dummies };
@@ -113,13 +113,13 @@ async fn received(tools: &Tools, made: &[Made], voice: &Spoke, stages: &mut Stag
             let words = feature::words(&tools.vocabulary, heard, wav::seconds(file));
             let fold = if made.len() > 1 { number } else { place % FOLDS };
             let sound = feature::sound(&mut mfcc, &samples);
-            all.push(Received { fold, dummy: place >= pieces.len(), sound, words });
+            all.push(ReceivedSound { fold, dummy: place >= pieces.len(), sound, words });
         }
     }
     Ok(all)
 }
 
-fn line(voice: &str, source: &str, learner: Learner, knowledge: Knowledge, scores: &Scores) -> Value {
+fn line(voice: &str, source: &str, learner: AttackLearner, knowledge: AttackKnowledge, scores: &AttackScores) -> Value {
     let (low, high) = scores.interval(CONFIDENCE);
     let area = scores.area();
     json!({

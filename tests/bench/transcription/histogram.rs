@@ -10,9 +10,9 @@ use serde_json::json;
 use support::stage::Staged;
 use undertone_privacy::histogram::TruncatedLaplace;
 use undertone_privacy::special::{binomial_pmf, normal_tail};
-use undertone_worker::speech::transcribe::noise::Mechanism;
-use undertone_worker::speech::transcribe::plan::{Candidate, Chance, Crowded, Item, Plan};
-use undertone_worker::speech::transcribe::vocabulary::{Disclosure, Held};
+use undertone_worker::speech::transcribe::noise::DummyMechanism;
+use undertone_worker::speech::transcribe::plan::{BatchItem, Candidate, Crowded, Plan, PlanRandomness};
+use undertone_worker::speech::transcribe::vocabulary::{PieceWords, WordDisclosure};
 
 use super::sizes::Sizes;
 use super::{rounded, say};
@@ -90,16 +90,16 @@ pub(super) fn rank(plan: &Plan, candidates: &[Candidate], words: u32, draws: usi
     Ok((1 + farther) as f64 / (1 + draws) as f64)
 }
 
-fn draw(mechanism: Mechanism, words: u32, candidates: &[Candidate]) -> Staged<Plan> {
-    Ok(Plan::draw(mechanism, words, Disclosure::Nothing, candidates, Crowded::Keep, &Chance::from_os())?)
+fn draw(mechanism: DummyMechanism, words: u32, candidates: &[Candidate]) -> Staged<Plan> {
+    Ok(Plan::draw(mechanism, words, WordDisclosure::Nothing, candidates, Crowded::Keep, &PlanRandomness::from_os())?)
 }
 
 /// The word that a piece counts as, if it is sent: nothing of the vocabulary is the last one.
-fn word(held: Held, words: u32) -> Option<usize> {
+fn word(held: PieceWords, words: u32) -> Option<usize> {
     match held {
-        Held::Nothing => Some(words as usize),
-        Held::One(word) => Some(word as usize),
-        Held::Several => None,
+        PieceWords::Nothing => Some(words as usize),
+        PieceWords::One(word) => Some(word as usize),
+        PieceWords::Several => None,
     }
 }
 
@@ -123,7 +123,7 @@ fn received(plans: &[Plan], candidates: &[Candidate], words: u32) -> Vec<Vec<Vec
         }
         for (provider, seen) in (0..plan.providers()).zip(&mut all) {
             for item in plan.batch(provider) {
-                if let Item::Piece(piece) = item
+                if let BatchItem::Piece(piece) = item
                     && let Some(word) = held.get(piece)
                 {
                     seen[*word][place] += 1;
@@ -191,9 +191,9 @@ fn p_value(sum: f64, freedom: f64) -> f64 {
 /// Pieces with one word, none and several, the first words most often.
 fn made_up(words: u32) -> Vec<Candidate> {
     let held = |piece: u32| match piece % 8 {
-        0 => Held::Several,
-        1 | 2 => Held::Nothing,
-        _ => Held::One((piece * piece / 64) % (1 + piece % words.max(1))),
+        0 => PieceWords::Several,
+        1 | 2 => PieceWords::Nothing,
+        _ => PieceWords::One((piece * piece / 64) % (1 + piece % words.max(1))),
     };
     (0..PIECES).map(|piece| (piece, held(piece))).collect()
 }

@@ -10,11 +10,11 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use support::stage::Staged;
 use undertone_worker::speech::audio::{RATE, Stream};
-use undertone_worker::speech::transcribe::outbound::Draft;
+use undertone_worker::speech::transcribe::outbound::BatchDraft;
 use undertone_worker::speech::transcribe::piece::Piece;
-use undertone_worker::speech::transcribe::segment::cut::cut;
-use undertone_worker::speech::transcribe::segment::{Limits, segment};
-use undertone_worker::speech::transcribe::voice::Voice;
+use undertone_worker::speech::transcribe::segment::cut::extract_pieces;
+use undertone_worker::speech::transcribe::segment::{SegmentLimits, segment};
+use undertone_worker::speech::transcribe::voice::VoiceConfig;
 use undertone_worker::speech::transcribe::wav;
 
 use super::sizes::Sizes;
@@ -65,14 +65,14 @@ pub(super) fn alone(report: &mut Report) -> Staged<()> {
     let path = Path::new(&path);
     let began = Instant::now();
     let mut pieces: Vec<Piece> = Vec::new();
-    for spoken in segment(Stream::open(path, LONGEST)?, Limits::default())? {
+    for spoken in segment(Stream::open(path, LONGEST)?, SegmentLimits::default())? {
         pieces.push(spoken?.piece);
     }
     let folder = tempfile::tempdir()?;
-    let voice = Voice::default().start()?;
+    let voice = VoiceConfig::default().start()?;
     let count = u32::try_from(pieces.len())?;
-    let mut draft = Draft::begin(&folder.path().join("batch"), vec![("nobody".to_owned(), count)])?;
-    for (place, spoken) in (0..).zip(cut(Stream::open(path, LONGEST)?, pieces)) {
+    let mut draft = BatchDraft::begin(&folder.path().join("batch"), vec![("nobody".to_owned(), count)])?;
+    for (place, spoken) in (0..).zip(extract_pieces(Stream::open(path, LONGEST)?, pieces)) {
         draft.add(0, place, &wav::write(&voice.convert(&spoken?.audio)?))?;
     }
     if draft.missing() > 0 {

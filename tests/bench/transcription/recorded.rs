@@ -10,10 +10,10 @@ use rand_chacha::rand_core::SeedableRng as _;
 use serde_json::json;
 use support::stage::Staged;
 use undertone_worker::site::clock::entropy;
-use undertone_worker::speech::transcribe::dummy::{Length, Lengths};
-use undertone_worker::speech::transcribe::piece::Word;
-use undertone_worker::speech::transcribe::recorded::choice::Pool;
-use undertone_worker::speech::transcribe::vocabulary::Held;
+use undertone_worker::speech::transcribe::dummy::{PhraseLength, PhraseLengths};
+use undertone_worker::speech::transcribe::piece::TimedWord;
+use undertone_worker::speech::transcribe::recorded::choice::PiecePool;
+use undertone_worker::speech::transcribe::vocabulary::PieceWords;
 
 use super::dummy::{Made, leaving, tell};
 use super::site::{self, Prepared, Tools};
@@ -25,7 +25,7 @@ use crate::report::Report;
 /// A piece of public speech, with what was heard in it.
 struct Public<'a> {
     audio: &'a [f32],
-    words: &'a [Word],
+    words: &'a [TimedWord],
 }
 
 /// # Errors
@@ -63,7 +63,7 @@ pub(super) async fn measure(
 
 /// The pieces of a reader that may be dummies.
 fn pieces(reader: &Prepared) -> Staged<Vec<Public<'_>>> {
-    let fits = reader.candidates.iter().filter(|(_, held)| *held != Held::Several);
+    let fits = reader.candidates.iter().filter(|(_, held)| *held != PieceWords::Several);
     fits.map(|(id, _)| {
         let part = reader.parts.get(*id as usize).ok_or("a piece without a part")?;
         Ok(Public { audio: &reader.piece(*id)?.audio, words: &part.offline.words })
@@ -75,8 +75,8 @@ fn pieces(reader: &Prepared) -> Staged<Vec<Public<'_>>> {
 fn make(sizes: &Sizes, tools: &Tools, transcribed: &[&Prepared], corpus: &[Public<'_>]) -> Staged<Vec<Made>> {
     let language = tools.vocabulary.language();
     let stops = language.stop_words();
-    let lengths: Vec<Length> = corpus.iter().map(|piece| Length::of(piece.words, &stops)).collect();
-    let mut pool = Pool::new(&lengths, (0..corpus.len() as u32).collect());
+    let lengths: Vec<PhraseLength> = corpus.iter().map(|piece| PhraseLength::from_words(piece.words, &stops)).collect();
+    let mut pool = PiecePool::new(&lengths, (0..corpus.len() as u32).collect());
     let mut rng = ChaCha20Rng::from_seed(entropy()?);
     let each = sizes.sounds.div_ceil(transcribed.len());
     let share = (corpus.len() / transcribed.len()).min(each);
@@ -84,7 +84,7 @@ fn make(sizes: &Sizes, tools: &Tools, transcribed: &[&Prepared], corpus: &[Publi
     for reader in transcribed {
         let mut dummies = Vec::new();
         for _ in 0..share {
-            let piece = pool.take(&Lengths::public(), &mut rng).and_then(|number| corpus.get(number as usize));
+            let piece = pool.take(&PhraseLengths::public(), &mut rng).and_then(|number| corpus.get(number as usize));
             let piece = piece.ok_or("more dummies than pieces")?;
             dummies.push(piece.audio.to_vec());
         }

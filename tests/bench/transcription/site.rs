@@ -16,22 +16,24 @@ use support::stage::Staged;
 use undertone_worker::dp::randomness::{Purpose, Randomness};
 use undertone_worker::site::clock::entropy;
 use undertone_worker::speech::audio::{RATE, Stream};
-use undertone_worker::speech::transcribe::dummy::ngram::Corpus;
-use undertone_worker::speech::transcribe::dummy::{self, Lengths};
+use undertone_worker::speech::transcribe::dummy::ngram::TextCorpus;
+use undertone_worker::speech::transcribe::dummy::{self, PhraseLengths};
 use undertone_worker::speech::transcribe::parts::parts;
-use undertone_worker::speech::transcribe::piece::{Heard, Piece, Word};
+use undertone_worker::speech::transcribe::piece::{Piece, Recognition, TimedWord};
 use undertone_worker::speech::transcribe::plan::{Candidate, Plan};
-use undertone_worker::speech::transcribe::recognize::Recognizer as _;
-use undertone_worker::speech::transcribe::recognize::pocketsphinx::{PocketSphinx, Running};
-use undertone_worker::speech::transcribe::segment::{Limits, Spoken, segment};
-use undertone_worker::speech::transcribe::sensitive::{self, Finder};
-use undertone_worker::speech::transcribe::speak::likeness::{Manner, Shaping, Spectrum, level, pad};
-use undertone_worker::speech::transcribe::speak::reference::{Reference, References};
-use undertone_worker::speech::transcribe::speak::{self, Engine, Speaker};
-use undertone_worker::speech::transcribe::transcript::Part;
-use undertone_worker::speech::transcribe::vocabulary::language::{Language, normal};
-use undertone_worker::speech::transcribe::vocabulary::{self, List, Vocabulary};
-use undertone_worker::speech::transcribe::voice::{OneVoice, Voice};
+use undertone_worker::speech::transcribe::recognize::SpeechRecognizer as _;
+use undertone_worker::speech::transcribe::recognize::pocketsphinx::{PocketSphinx, PocketSphinxPool};
+use undertone_worker::speech::transcribe::segment::{SegmentLimits, SpokenPiece, segment};
+use undertone_worker::speech::transcribe::sensitive::{self, SensitiveFinder};
+use undertone_worker::speech::transcribe::speak::likeness::{
+    MeanSpectrum, SpeakingManner, SpectrumShaping, level, pad,
+};
+use undertone_worker::speech::transcribe::speak::reference::{ReferenceFolder, VoiceReference};
+use undertone_worker::speech::transcribe::speak::{self, SpeechEngine, SpeechSynthesizer};
+use undertone_worker::speech::transcribe::transcript::TranscriptPart;
+use undertone_worker::speech::transcribe::vocabulary::language::{StemmingLanguage, normal};
+use undertone_worker::speech::transcribe::vocabulary::{self, Vocabulary, WordList};
+use undertone_worker::speech::transcribe::voice::{OneVoice, VoiceConfig};
 use undertone_worker::speech::transcribe::wav;
 
 use super::document::{self, Document};
@@ -43,15 +45,15 @@ const LONGEST: f64 = 36_000.0;
 
 /// What the site works with.
 pub(super) struct Tools {
-    pub(super) recognizer: Running,
+    pub(super) recognizer: PocketSphinxPool,
     /// Of the clouds: the same program, in processes of its own.
     pub(super) ear: Ear,
     pub(super) vocabulary: Vocabulary,
-    finder: Finder,
-    corpus: Corpus,
-    engine: Engine,
+    finder: SensitiveFinder,
+    corpus: TextCorpus,
+    engine: SpeechEngine,
     /// What speaks in imitated voices, where one is given.
-    cloner: Option<Engine>,
+    cloner: Option<SpeechEngine>,
     /// As many at a time as the machine has cores.
     pub(super) at_once: usize,
 }
@@ -66,45 +68,48 @@ impl Tools {
         let python = std::env::var_os("UNDERTONE_ALIGNER").filter(|python| !python.is_empty());
         let python = python.ok_or("no PocketSphinx: UNDERTONE_ALIGNER names no Python that has it (.ci/aligner.sh)")?;
         let ear = ear::pocketsphinx(at_once)?.ok_or("no PocketSphinx")?;
-        let language = Language::new("en")?;
+        let language = StemmingLanguage::new("en")?;
         Ok(Self {
             recognizer: PocketSphinx::new(python).start(at_once)?,
             ear,
             vocabulary: vocabulary::public(language, &public(language, sizes.vocabulary)?)?,
-            finder: Finder::new(sensitive::language::Language::known("en")?, &sensitive::Settings::default())?,
-            corpus: Corpus::bundled()?,
-            engine: Engine::espeak("en-us", Duration::from_mins(1))?,
+            finder: SensitiveFinder::new(
+                sensitive::language::SensitiveLexicon::bundled("en")?,
+                &sensitive::SensitiveSettings::default(),
+            )?,
+            corpus: TextCorpus::bundled()?,
+            engine: SpeechEngine::espeak("en-us", Duration::from_mins(1))?,
             cloner: cloner(sizes)?,
             at_once,
         })
     }
 }
 
-fn cloner(sizes: &Sizes) -> Staged<Option<Engine>> {
+fn cloner(sizes: &Sizes) -> Staged<Option<SpeechEngine>> {
     if sizes.cloner.is_empty() {
         return Ok(None);
     }
     let command: Vec<&str> = sizes.cloner.iter().map(String::as_str).collect();
-    let engine = Engine::command(&command, Duration::from_mins(5))?;
+    let engine = SpeechEngine::command(&command, Duration::from_mins(5))?;
     if engine.clones() { Ok(Some(engine)) } else { Err("UNDERTONE_TRANSCRIPTION_CLONER has no {reference}".into()) }
 }
 
 /// The most frequent words of books that are no stop words: a list that was there before the data.
-fn public(language: Language, words: usize) -> Staged<List> {
+fn public(language: StemmingLanguage, words: usize) -> Staged<WordList> {
     let table = std::fs::read_to_string(document::data()?.join("docs/librispeech_word_counts.tsv"))?;
     let stops = language.stop_words();
     let all = table.lines().skip(1).filter_map(|line| line.split('\t').next());
     let chosen = all.filter(|word| normal(word).is_some_and(|word| !stops.contains(&word)));
-    Ok(List::parse(&chosen.take(words).collect::<Vec<_>>().join("\n"))?)
+    Ok(WordList::parse(&chosen.take(words).collect::<Vec<_>>().join("\n"))?)
 }
 
 /// A recording, cut and heard at the site.
 pub(super) struct Prepared {
-    pub(super) pieces: Vec<Spoken>,
+    pub(super) pieces: Vec<SpokenPiece>,
     /// The first transcript.
-    pub(super) words: Vec<Word>,
+    pub(super) words: Vec<TimedWord>,
     /// Every piece; those that never leave say why.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<TranscriptPart>,
     /// Those that may leave, with what they hold.
     pub(super) candidates: Vec<Candidate>,
     /// How many pieces stay, by reason.
@@ -116,7 +121,7 @@ impl Prepared {
     ///
     /// # Errors
     /// When there is none of this number.
-    pub(super) fn piece(&self, id: u32) -> Staged<&Spoken> {
+    pub(super) fn piece(&self, id: u32) -> Staged<&SpokenPiece> {
         self.pieces.get(id as usize).ok_or_else(|| format!("no piece {id}").into())
     }
 
@@ -132,7 +137,7 @@ impl Prepared {
 /// When a room fails.
 pub(super) async fn prepare(tools: &Tools, document: &Document, stages: &mut Stages) -> Staged<Prepared> {
     let began = Instant::now();
-    let pieces = by_ear(document, Limits::default())?;
+    let pieces = by_ear(document, SegmentLimits::default())?;
     stages.add("segment", document.seconds(), began);
 
     let began = Instant::now();
@@ -142,19 +147,19 @@ pub(super) async fn prepare(tools: &Tools, document: &Document, stages: &mut Sta
     let began = Instant::now();
     let heard = pieces.iter().zip(heard).map(|(spoken, heard)| {
         let words = heard.words.iter().map(|word| word.later(spoken.piece.start())).collect();
-        (spoken.piece.clone(), Heard { words })
+        (spoken.piece.clone(), Recognition { words })
     });
-    let heard: Vec<(Piece, Heard)> = heard.collect();
-    let words: Vec<Word> = heard.iter().flat_map(|(_, heard)| heard.words.iter().cloned()).collect();
+    let heard: Vec<(Piece, Recognition)> = heard.collect();
+    let words: Vec<TimedWord> = heard.iter().flat_map(|(_, heard)| heard.words.iter().cloned()).collect();
     let places: Vec<Piece> = pieces.iter().map(|spoken| spoken.piece.clone()).collect();
     // By reason, over the whole document: what is found in a piece and its neighbours is nearly that.
     let mut kept: BTreeMap<String, usize> = BTreeMap::new();
-    for kind in sensitive::kept(&places, &words, &tools.finder.find(&words)).values().flatten() {
+    for kind in sensitive::select_local_pieces(&places, &words, &tools.finder.find(&words)).values().flatten() {
         *kept.entry(format!("{kind:?}").to_lowercase()).or_default() += 1;
     }
     let parts = parts(heard, &tools.finder);
     let may = parts.iter().filter(|part| part.stays.is_none());
-    let candidates = may.map(|part| (part.piece.id, tools.vocabulary.held(&part.offline.words))).collect();
+    let candidates = may.map(|part| (part.piece.id, tools.vocabulary.classify(&part.offline.words))).collect();
     stages.add("sensitive words, vocabulary", document.seconds(), began);
     Ok(Prepared { pieces, words, parts, candidates, kept })
 }
@@ -163,7 +168,7 @@ pub(super) async fn prepare(tools: &Tools, document: &Document, stages: &mut Sta
 ///
 /// # Errors
 /// When it cannot be read.
-pub(super) fn by_ear(document: &Document, limits: Limits) -> Staged<Vec<Spoken>> {
+pub(super) fn by_ear(document: &Document, limits: SegmentLimits) -> Staged<Vec<SpokenPiece>> {
     let folder = tempfile::tempdir()?;
     let path: PathBuf = folder.path().join("recording.wav");
     std::fs::write(&path, wav::write(&document.samples))?;
@@ -171,8 +176,8 @@ pub(super) fn by_ear(document: &Document, limits: Limits) -> Staged<Vec<Spoken>>
 }
 
 /// What the site's own recognizer hears in pieces.
-async fn offline(tools: &Tools, pieces: &[Spoken]) -> Staged<Vec<Heard>> {
-    let hearing = pieces.iter().map(|spoken| tools.recognizer.hear(&spoken.audio));
+async fn offline(tools: &Tools, pieces: &[SpokenPiece]) -> Staged<Vec<Recognition>> {
+    let hearing = pieces.iter().map(|spoken| tools.recognizer.transcribe(&spoken.audio));
     Ok(stream::iter(hearing).buffered(tools.at_once).try_collect().await?)
 }
 
@@ -196,12 +201,12 @@ pub(super) fn imitations(
     stages: &mut Stages,
 ) -> Staged<Vec<Vec<f32>>> {
     let Some(cloner) = &tools.cloner else { return Ok(Vec::new()) };
-    let mut reference = Reference::default();
+    let mut reference = VoiceReference::default();
     for (id, _) in &prepared.candidates {
-        reference.hear(&prepared.piece(*id)?.audio);
+        reference.add(&prepared.piece(*id)?.audio);
     }
     let folder = tempfile::tempdir()?;
-    let references = References::begin(&folder.path().join("voices"))?;
+    let references = ReferenceFolder::begin(&folder.path().join("voices"))?;
     references.keep(0, &reference.sound())?;
     let path = references.path(0);
     spoken(tools, &cloner.imitating(&path), plan, most, stages)
@@ -209,16 +214,16 @@ pub(super) fn imitations(
 
 fn spoken(
     tools: &Tools,
-    speaker: &dyn Speaker,
+    speaker: &dyn SpeechSynthesizer,
     plan: &Plan,
     most: usize,
     stages: &mut Stages,
 ) -> Staged<Vec<Vec<f32>>> {
     let began = Instant::now();
     let randomness = Randomness::from_os(Purpose::Dummies);
-    let texts = dummy::write(plan, &tools.vocabulary, &tools.corpus, &Lengths::public(), &randomness)?;
+    let texts = dummy::write(plan, &tools.vocabulary, &tools.corpus, &PhraseLengths::public(), &randomness)?;
     let mut rng = ChaCha20Rng::from_seed(entropy()?);
-    let manners: Vec<Manner> = (0..texts.len().min(most)).map(|_| Manner::draw(&mut rng)).collect();
+    let manners: Vec<SpeakingManner> = (0..texts.len().min(most)).map(|_| SpeakingManner::draw(&mut rng)).collect();
     let asked: Vec<(String, f64)> =
         texts.into_iter().zip(&manners).map(|(text, manner)| (text.text, manner.rate)).collect();
     let spoken = Mutex::new(vec![Vec::new(); asked.len()]);
@@ -231,11 +236,11 @@ fn spoken(
     stages.add("dummies: text and speech", seconds(&spoken), began);
 
     let began = Instant::now();
-    let mut engine = Spectrum::default();
+    let mut engine = MeanSpectrum::default();
     for sound in &spoken {
-        engine.hear(sound);
+        engine.add(sound);
     }
-    let shaping = Shaping::new(&engine);
+    let shaping = SpectrumShaping::new(&engine);
     let shaped: Vec<Vec<f32>> =
         spoken.iter().zip(&manners).map(|(sound, manner)| shaping.shape(sound, manner.lead)).collect();
     stages.add("dummies: mean spectrum", seconds(&shaped), began);
@@ -261,10 +266,10 @@ pub(super) struct Spoke {
 /// When a voice cannot be.
 pub(super) fn voices(sizes: &Sizes) -> Staged<Vec<Spoke>> {
     let mut voices = vec![Spoke { name: "as recorded".to_owned(), clones: false, voice: None }];
-    let mut all: Vec<Voice> = sizes.alphas.iter().map(|alpha| Voice::Mcadams { alpha: *alpha }).collect();
-    all.extend(sizes.details.iter().map(|detail| Voice::Vocoder { detail: *detail }));
+    let mut all: Vec<VoiceConfig> = sizes.alphas.iter().map(|alpha| VoiceConfig::Mcadams { alpha: *alpha }).collect();
+    all.extend(sizes.details.iter().map(|detail| VoiceConfig::Vocoder { detail: *detail }));
     if !sizes.converter.is_empty() {
-        all.push(Voice::Command { command: sizes.converter.clone(), seconds: 60 });
+        all.push(VoiceConfig::Command { command: sizes.converter.clone(), seconds: 60 });
     }
     for voice in all {
         let voice = voice.start()?;

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use support::stage::Staged;
 use undertone_privacy::histogram::Partition;
 use undertone_privacy::{Delta, Epsilon};
-use undertone_worker::speech::transcribe::noise::Mechanism;
+use undertone_worker::speech::transcribe::noise::DummyMechanism;
 
 /// Everything that can be asked for.
 const PARTS: [&str; 6] = ["cost", "histogram", "words", "speaker", "dummy", "memory"];
@@ -95,10 +95,10 @@ impl Sizes {
     ///
     /// # Errors
     /// When there is none.
-    pub(super) fn mechanism(&self) -> Staged<Mechanism> {
+    pub(super) fn mechanism(&self) -> Staged<DummyMechanism> {
         let partition = Partition::new(self.providers, NonZeroU32::MIN)?;
         let (epsilon, delta) = (Epsilon::new(self.epsilon)?, Delta::new(self.delta)?);
-        Ok(Mechanism::calibrated(epsilon, delta, self.distance, partition)?)
+        Ok(DummyMechanism::calibrated(epsilon, delta, self.distance, partition)?)
     }
 
     pub(super) fn told(&self) -> Value {

@@ -17,7 +17,7 @@ use support::stage::Staged;
 use undertone_privacy::membership::rate_interval;
 use undertone_worker::speech::audio::{self, RATE};
 use undertone_worker::speech::mfcc::Mfcc;
-use undertone_worker::speech::transcribe::attack::classifier::Classifier;
+use undertone_worker::speech::transcribe::attack::classifier::SoundClassifier;
 use undertone_worker::speech::transcribe::attack::feature;
 use undertone_worker::speech::transcribe::wav;
 
@@ -106,14 +106,14 @@ fn windows(utterances: &[Said], voice: &Spoke, stages: &mut Stages) -> Staged<Ve
     })
 }
 
-fn learned(utterances: &[Said], windows: &[Vec<Vec<f32>>]) -> Classifier {
+fn learned(utterances: &[Said], windows: &[Vec<Vec<f32>>]) -> SoundClassifier {
     let (mut examples, mut labels) = (Vec::new(), Vec::new());
     for (said, windows) in utterances.iter().zip(windows).filter(|(said, _)| said.known) {
         examples.extend(windows.iter().cloned());
         labels.extend(std::iter::repeat_n(said.speaker, windows.len()));
     }
     let speakers = utterances.iter().map(|said| said.speaker + 1).max().unwrap_or(0);
-    Classifier::train(&examples, &labels, speakers, Some(HIDDEN), SEED)
+    SoundClassifier::train(&examples, &labels, speakers, Some(HIDDEN), SEED)
 }
 
 /// Trials of one utterance: how much it is like its own speaker, and like each other one of its corpus.
@@ -124,7 +124,13 @@ struct Trial {
     right: bool,
 }
 
-fn asked(attack: &str, voice: &str, utterances: &[Said], windows: &[Vec<Vec<f32>>], classifier: &Classifier) -> Value {
+fn asked(
+    attack: &str,
+    voice: &str,
+    utterances: &[Said],
+    windows: &[Vec<Vec<f32>>],
+    classifier: &SoundClassifier,
+) -> Value {
     let mut trials = Vec::new();
     for (said, windows) in utterances.iter().zip(windows).filter(|(said, _)| !said.known) {
         let logs = classifier.logs(windows);

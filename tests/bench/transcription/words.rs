@@ -9,12 +9,12 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use support::stage::Staged;
 use undertone_worker::speech::transcribe::attack::topic;
-use undertone_worker::speech::transcribe::piece::Heard;
-use undertone_worker::speech::transcribe::plan::{Chance, Crowded, Item, Plan};
-use undertone_worker::speech::transcribe::segment::Limits;
+use undertone_worker::speech::transcribe::piece::Recognition;
+use undertone_worker::speech::transcribe::plan::{BatchItem, Crowded, Plan, PlanRandomness};
+use undertone_worker::speech::transcribe::segment::SegmentLimits;
 use undertone_worker::speech::transcribe::transcript::wer::WordErrors;
-use undertone_worker::speech::transcribe::transcript::{Part, Transcript, Why};
-use undertone_worker::speech::transcribe::vocabulary::Held;
+use undertone_worker::speech::transcribe::transcript::{OfflineReason, Transcript, TranscriptPart};
+use undertone_worker::speech::transcribe::vocabulary::PieceWords;
 use undertone_worker::speech::transcribe::{vocabulary, wav};
 
 use super::document::{self, Document};
@@ -25,7 +25,7 @@ use super::{cloud, histogram, rounded, say};
 use crate::report::Report;
 
 /// What a cloud alone hears at once: as long as every provider takes.
-const WHOLE: Limits = Limits { window: 26.0, zone: 4.0, margin: 0.3, threshold: 0.5 };
+const WHOLE: SegmentLimits = SegmentLimits { window: 26.0, zone: 4.0, margin: 0.3, threshold: 0.5 };
 
 /// # Errors
 /// When a room fails, or dummies change a transcript.
@@ -52,7 +52,7 @@ pub(super) async fn measure(report: &mut Report, sizes: &Sizes, stages: &mut Sta
             ours.insert(voice.name.clone(), answers);
         }
         for (arm, heard) in heard {
-            let errors = WordErrors::between(&document.reference, &heard);
+            let errors = WordErrors::count(&document.reference, &heard);
             *totals.entry((document.kind, arm.clone())).or_default() += errors;
             say(report, line(&document.name, document.kind, &arm, errors))?;
         }
@@ -79,18 +79,19 @@ fn line(document: &str, kind: &str, arm: &str, errors: WordErrors) -> Value {
 
 /// What of a document leaves, and what a vocabulary of its own would tell.
 fn told(tools: &Tools, document: &Document, prepared: &Prepared) -> Staged<Value> {
-    let count = |wanted: fn(&Held) -> bool| prepared.candidates.iter().filter(|(_, held)| wanted(held)).count();
-    let first = Heard { words: prepared.words.clone() };
+    let count = |wanted: fn(&PieceWords) -> bool| prepared.candidates.iter().filter(|(_, held)| wanted(held)).count();
+    let first = Recognition { words: prepared.words.clone() };
     let language = tools.vocabulary.language();
     let table = std::fs::read_to_string(document::data()?.join("docs/document_frequency_ami_icsi.tsv"))?;
-    let baseline = vocabulary::Baseline::parse(&table, language)?;
+    let baseline = vocabulary::BaselineCounts::parse(&table, language)?;
     // A document in which hardly anything was heard has no vocabulary of its own.
-    let own = vocabulary::from_transcripts(language, &[&first], &vocabulary::Choice::default(), &baseline, None).ok();
+    let own =
+        vocabulary::from_transcripts(language, &[&first], &vocabulary::WordChoice::default(), &baseline, None).ok();
     Ok(json!({
         "document": document.name, "kind": document.kind, "seconds": rounded(document.seconds()),
         "pieces": prepared.pieces.len(), "spoken_seconds": rounded(prepared.seconds()), "kept": prepared.kept,
-        "with_nothing": count(|held| *held == Held::Nothing), "with_one": count(|held| matches!(held, Held::One(_))),
-        "crowded": count(|held| *held == Held::Several), "public_vocabulary": tools.vocabulary.len(),
+        "with_nothing": count(|held| *held == PieceWords::Nothing), "with_one": count(|held| matches!(held, PieceWords::One(_))),
+        "crowded": count(|held| *held == PieceWords::Several), "public_vocabulary": tools.vocabulary.len(),
         "own_vocabulary": own.map(|own| json!({ "words": own.len(), "disclosure": own.disclosure() })),
     }))
 }
@@ -100,7 +101,7 @@ async fn alone(tools: &Tools, document: &Document) -> Staged<String> {
     let whole = site::by_ear(document, WHOLE)?;
     let files: Vec<Vec<u8>> = whole.iter().map(|spoken| wav::write(&spoken.audio)).collect();
     let heard = cloud::hear(&tools.ear, &files, tools.at_once).await?;
-    Ok(heard.iter().map(Heard::text).collect::<Vec<_>>().join(" "))
+    Ok(heard.iter().map(Recognition::text).collect::<Vec<_>>().join(" "))
 }
 
 /// What is heard in every piece that may leave, without any dummy: provider 0, the piece, its words.
@@ -109,7 +110,7 @@ async fn answers(
     prepared: &Prepared,
     voice: &Spoke,
     stages: &mut Stages,
-) -> Staged<Vec<(u32, u32, Heard)>> {
+) -> Staged<Vec<(u32, u32, Recognition)>> {
     let mut sounds = Vec::new();
     for (id, _) in &prepared.candidates {
         sounds.push((Noise::Piece(*id), prepared.piece(*id)?.audio.as_slice()));
@@ -122,13 +123,13 @@ async fn answers(
 }
 
 /// The parts, of which those with several words stay or not.
-fn staying(prepared: &Prepared, crowded: Crowded) -> Vec<Part> {
+fn staying(prepared: &Prepared, crowded: Crowded) -> Vec<TranscriptPart> {
     let several: BTreeSet<u32> =
-        prepared.candidates.iter().filter(|(_, held)| *held == Held::Several).map(|(id, _)| *id).collect();
+        prepared.candidates.iter().filter(|(_, held)| *held == PieceWords::Several).map(|(id, _)| *id).collect();
     let mut parts = prepared.parts.clone();
     if crowded == Crowded::Keep {
         for part in parts.iter_mut().filter(|part| several.contains(&part.piece.id)) {
-            part.stays = Some(Why::Crowded);
+            part.stays = Some(OfflineReason::Crowded);
         }
     }
     parts
@@ -141,7 +142,7 @@ async fn through_clouds(
     tools: &Tools,
     prepared: &Prepared,
     voice: &Spoke,
-    without: Vec<(u32, u32, Heard)>,
+    without: Vec<(u32, u32, Recognition)>,
     stages: &mut Stages,
 ) -> Staged<()> {
     let words = tools.vocabulary.len();
@@ -151,7 +152,7 @@ async fn through_clouds(
         tools.vocabulary.disclosure(),
         &prepared.candidates,
         Crowded::Keep,
-        &Chance::from_os(),
+        &PlanRandomness::from_os(),
     )?;
     let dummies = site::dummies(tools, &plan, usize::MAX, stages)?;
     let mut batches = Vec::new();
@@ -159,8 +160,8 @@ async fn through_clouds(
         let mut sounds: Vec<(Noise, &[f32])> = Vec::new();
         for item in plan.batch(provider) {
             sounds.push(match item {
-                Item::Piece(id) => (Noise::Piece(*id), &prepared.piece(*id)?.audio),
-                Item::Dummy(number) => {
+                BatchItem::Piece(id) => (Noise::Piece(*id), &prepared.piece(*id)?.audio),
+                BatchItem::Dummy(number) => {
                     let number = *number as usize;
                     (Noise::Dummy(number), dummies.get(number).ok_or("a dummy of the plan")?)
                 }
@@ -186,7 +187,7 @@ async fn through_clouds(
     let stay: Vec<(Noise, &[f32])> = prepared
         .parts
         .iter()
-        .filter(|part| part.stays.is_some() || plan.kept().contains(&part.piece.id))
+        .filter(|part| part.stays.is_some() || plan.offline_pieces().contains(&part.piece.id))
         .map(|part| {
             let spoken = prepared.piece(part.piece.id)?;
             Ok((Noise::Piece(part.piece.id), spoken.audio.as_slice()))
@@ -200,7 +201,7 @@ async fn through_clouds(
 
     let parts = staying(prepared, Crowded::Keep);
     let piece = |provider: u32, place: u32| match plan.batch(provider).get(place as usize) {
-        Some(Item::Piece(id)) => Some(*id),
+        Some(BatchItem::Piece(id)) => Some(*id),
         _ => None,
     };
     let with = Transcript::assemble(&parts, sent.answers.iter().cloned(), piece).plain();
@@ -215,13 +216,13 @@ async fn through_clouds(
         said.filter_map(|word| tools.vocabulary.number(&word.text)).for_each(|word| heard[word as usize] += 1);
         let dummies = plan.dummies().filter(|dummy| dummy.provider == provider);
         dummies.filter_map(|dummy| dummy.word).for_each(|word| planned[word as usize] += 1);
-        let held: BTreeMap<u32, Held> = prepared.candidates.iter().copied().collect();
+        let held: BTreeMap<u32, PieceWords> = prepared.candidates.iter().copied().collect();
         let (mut pieces, mut truth) = (0, vec![0_u64; words as usize]);
         for id in
-            plan.batch(provider).iter().filter_map(|item| if let Item::Piece(id) = item { Some(id) } else { None })
+            plan.batch(provider).iter().filter_map(|item| if let BatchItem::Piece(id) = item { Some(id) } else { None })
         {
             pieces += 1;
-            if let Some(Held::One(word)) = held.get(id) {
+            if let Some(PieceWords::One(word)) = held.get(id) {
                 truth[*word as usize] += 1;
             }
         }
@@ -245,6 +246,6 @@ async fn through_clouds(
     )
 }
 
-fn text(words: &[undertone_worker::speech::transcribe::piece::Word]) -> String {
+fn text(words: &[undertone_worker::speech::transcribe::piece::TimedWord]) -> String {
     words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ")
 }

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 /// The folders of our crates; the tests may name anything.
-const FOLDERS: [&str; 7] = ["privacy", "api", "proto", "migrations", "app", "worker", "server"];
+const FOLDERS: [&str; 8] = ["privacy", "api", "proto", "failpoints", "migrations", "app", "worker", "server"];
 
 /// One file.
 #[derive(Debug)]
@@ -16,6 +16,11 @@ pub(super) struct Source {
 impl Source {
     pub(super) fn lines(&self) -> usize {
         self.content.lines().count()
+    }
+
+    /// Whether `code` stands in it.
+    pub(super) fn holds(&self, code: &str) -> bool {
+        self.content.contains(code)
     }
 
     /// The number of the first line that uses the library `name` in a path or as a macro or derive, comments apart.

@@ -11,7 +11,7 @@ use super::sentences::{fewest_words, of_comments, of_help, of_markdown, of_text}
 const PAGES: &str = "app/src";
 
 /// The policy that a site begins with.
-const TEMPLATE: &str = "worker/src/site/policy/template.toml";
+const TEMPLATE: &str = "worker/site/src/policy/template.toml";
 
 /// Programs whose `--help` is read, with every subcommand.
 const PROGRAMS: [&str; 2] = ["undertone-worker", "undertone-server"];

@@ -34,6 +34,9 @@ async fn a_draft_becomes_a_job_that_is_approved_paused_let_go_on_and_cloned() ->
     browser.see("main", "What it would cost").await?;
     visitor.sound("draft").await?;
     browser.click("form[action='/ui/propose-draft'] button").await?;
+    // The draft's page has the same title.
+    let is_job = |place: &serde_json::Value| place.as_str().is_some_and(|place| place.contains("/jobs/"));
+    visitor.wait("the job's page", "return location.pathname", Vec::new(), PATIENCE, is_job).await?;
     browser.see("h1", "From a draft").await?;
     let job = visitor.place().await?;
 

@@ -3,7 +3,7 @@
 
 use support::browser::Screen;
 use support::provider::{NAME, Provider};
-use support::stage::{Database, PASSWORD, PATIENCE, Stage, Staged};
+use support::stage::{Database, PATIENCE, Stage, Staged};
 
 use super::visitor::Visitor;
 
@@ -22,7 +22,7 @@ async fn a_member_links_what_they_are_at_the_provider_comes_in_by_it_and_unlinks
     // From the account's page to the provider's own, and back to the same page.
     visitor.visit(KEYS).await?;
     browser.see("main", &format!("No identity at {NAME} is linked")).await?;
-    browser.see(".consequences", "ends what opened it before: its password").await?;
+    browser.see(".consequences", "Your second factor is still required.").await?;
     visitor.sound("identity-none").await?;
     browser.click(WAY).await?;
     recognized(&visitor, &provider, "operator").await?;
@@ -42,20 +42,14 @@ async fn a_member_links_what_they_are_at_the_provider_comes_in_by_it_and_unlinks
     assert_eq!(visitor.place().await?, format!("/c/{}", stage.consortium), "where members land");
     visitor.sound("signed-in-by-provider").await?;
 
-    // The password is over, as was said; the provider, which remembers, asks for nothing.
+    // The password goes on working.
     sign_out(&visitor).await?;
-    visitor.visit("/sign-in").await?;
-    browser.fill("input[name=email]", "operator@example.org").await?;
-    browser.fill("input[name=password]", PASSWORD).await?;
-    browser.click("main button[type=submit]").await?;
-    browser.see(".notice.bad", "E-mail or password is wrong").await?;
-    browser.click(WAY).await?;
-    browser.see(".rail", "Overview").await?;
+    visitor.sign_in("operator").await?;
 
     // Unlinked, and told how they come in from now on.
     visitor.visit(KEYS).await?;
     browser.click("form[action='/ui/unlink-identity'] button").await?;
-    browser.see(".notice", "It signs you in no longer, and this account has no password.").await?;
+    browser.see(".notice", "It signs you in no longer. You sign in with e-mail and password.").await?;
     browser.see("main", &format!("No identity at {NAME} is linked")).await?;
     visitor.sound("identity-unlinked").await
 }
@@ -79,6 +73,7 @@ async fn who_is_sent_away_reads_why_and_what_to_do() -> Staged<()> {
     // Whose e-mail nobody has verified there, and whom nobody knows here.
     for (login, remedy) in [
         ("unverified-operator", "Have it verified there, then begin again."),
+        ("operator", "An account with your e-mail address exists and is not linked to this identity."),
         ("stranger", "Members join by a link: ask for one, and open it first."),
     ] {
         browser.client().delete_all_cookies().await?;

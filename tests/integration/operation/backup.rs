@@ -1,4 +1,4 @@
-//! Backups: the newest one makes the server that was, and an older one is noticed by every site that paid since.
+//! Backups: the newest one makes the server that was, and an older one gets back from each site what the site paid since.
 
 use std::fs;
 use std::path::Path;
@@ -15,12 +15,12 @@ const ROUNDS: u32 = 2;
 const PASSPHRASE: &str = "a passphrase of a test";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_restores_the_server_and_an_older_one_is_noticed_on_sqlite() -> Staged<()> {
+async fn older_backup_is_healed_by_the_sites_on_sqlite() -> Staged<()> {
     restore(Database::Sqlite).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_restores_the_server_and_an_older_one_is_noticed_on_postgresql() -> Staged<()> {
+async fn older_backup_is_healed_by_the_sites_on_postgresql() -> Staged<()> {
     let Some(database) = Database::postgres()? else {
         eprintln!("no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, or run `make test`");
         return Ok(());
@@ -72,22 +72,45 @@ async fn restore(database: Database) -> Staged<()> {
         assert!(!shown.contains("Open: nothing leaves"), "{} is content: {shown}", site.name);
     }
 
-    // An older one: every site that paid since says so, and lets nothing out.
+    // An older one: every site that paid since gives its receipts back.
     stage.kill_server();
     vacate(&mut stage, postgres)?;
-    server(&stage, &["restore"], &older, PASSPHRASE)?;
+    server(&stage, &["restore", "--reason", "the newest backup is lost"], &older, PASSPHRASE)?;
     stage.start_server()?;
+    healed(&mut stage, 2 * ROUNDS, "the newest backup is lost").await?;
+    run(&stage).await?;
+    proved(&stage, 3 * ROUNDS).await?;
+    verified(&stage)
+}
+
+/// Starts every site again, and waits until the server has the receipts that it lost: so many of each private site.
+pub(super) async fn healed(stage: &mut Stage, receipts: u32, reason: &str) -> Staged<()> {
     for site in &mut stage.sites {
         site.stop()?;
         site.start(&[])?;
     }
-    for site in private(&stage.sites) {
-        until(&format!("{} raises an alarm", site.name), || {
-            site.command(&["ledger", "verify"]).is_err_and(|said| said.to_string().contains("older copy is in use"))
+    for site in &stage.sites {
+        until(&format!("{} has given its receipts back", site.name), || {
+            site.command(&["ledger", "show"]).is_ok_and(|said| {
+                said.contains(&format!("({reason}); healed")) && !said.contains("does not have every receipt")
+            })
         })
         .await?;
     }
+    for site in private(&stage.sites) {
+        let shown = site.command(&["ledger", "show"])?;
+        assert!(shown.contains(&format!("({reason}); healed {receipts} receipts")), "{shown}");
+        let alarms = site.command(&["ledger", "alarm", "show"])?;
+        assert!(!alarms.contains("Open: nothing leaves"), "{alarms}");
+    }
     Ok(())
+}
+
+/// Examines the server's ledger.
+pub(super) fn verified(stage: &Stage) -> Staged<()> {
+    let output = stage.server_command()?.arg("verify").output()?;
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.success() { Ok(()) } else { Err(said.into()) }
 }
 
 /// Runs a command of the server's on a file.
@@ -99,7 +122,7 @@ fn server(stage: &Stage, command: &[&str], file: &Path, passphrase: &str) -> Sta
 }
 
 /// Runs a small job to its end.
-async fn run(stage: &Stage) -> Staged<JobId> {
+pub(super) async fn run(stage: &Stage) -> Staged<JobId> {
     let plan = scene::small_job(stage, ROUNDS, 300).await?;
     let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
     scene::approve(stage, job).await?;
@@ -108,7 +131,7 @@ async fn run(stage: &Stage) -> Staged<JobId> {
 }
 
 /// Waits until every private site has every proof of what it paid.
-async fn proved(stage: &Stage, receipts: u32) -> Staged<()> {
+pub(super) async fn proved(stage: &Stage, receipts: u32) -> Staged<()> {
     let all = format!(
         "answers for {receipts} of {receipts} receipts by its signature, for {receipts} by their place in its log"
     );

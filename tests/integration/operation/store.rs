@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use support::s3::S3;
-use support::stage::{Database, Staged};
+use support::stage::{Database, PATIENCE, Staged};
 
 use support::scene;
 
@@ -30,6 +30,7 @@ async fn a_job_runs_with_its_vectors_and_models_in_a_bucket() -> Staged<()> {
     assert!(s3.objects()? >= artifacts.len(), "they are in the store");
     assert!(!stage.server_folder().join("objects").exists(), "and nowhere else");
 
+    stage.stop_server(PATIENCE)?;
     let refused = stage
         .server_command()?
         .arg("serve")

@@ -36,7 +36,9 @@ fn is_whole(call: &Call) -> Result<(), String> {
         "Log" => whole::<v1::LogRequest>(message),
         "Finish" => whole::<v1::FinishRequest>(message),
         "Witness" => whole::<v1::WitnessRequest>(message),
+        "Reconcile" => whole::<v1::ReconcileRequest>(message),
         "Countersign" => whole::<v1::CountersignRequest>(message),
+        "ExchangeHeads" => whole::<v1::ExchangeHeadsRequest>(message),
         "CredentialNotices" => whole::<v1::CredentialNoticesRequest>(message),
         other => Err(format!("a site that asks has no business with {other}")),
     };

@@ -88,11 +88,17 @@ async fn records_beside_speakers(stage: &mut Stage) -> Staged<Attacked> {
     let before = receipts(stage)?;
     let job = job(stage, PrivacyUnit::Record, 2).await?;
     // Refused when it is proposed, or by the site that is asked.
-    if let Ok(proposed) = stage.sites[0].client.propose(stage.consortium, &job).await {
-        let id = proposed.summary.id;
-        let dataset = stage.dataset(scene::PRIVATE[0]).await?.id;
-        let _ = stage.sites[1].client.approve(id, dataset).await;
-        stage.wait_until(id, JOB, |job| job.summary.state.is_over()).await?;
+    let said = match stage.sites[0].client.propose(stage.consortium, &job).await {
+        Ok(proposed) => {
+            let id = proposed.summary.id;
+            let dataset = stage.dataset(scene::PRIVATE[0]).await?.id;
+            let _ = stage.sites[1].client.approve(id, dataset).await;
+            format!("{:?}", stage.wait_until(id, JOB, |job| job.summary.state.is_over()).await?.reason)
+        }
+        Err(error) => format!("{error:?}"),
+    };
+    if receipts(stage)? == before && !said.contains("speaker") {
+        return Err(format!("the job was refused for another reason: {said}").into());
     }
     Ok(Attacked {
         attack: "record_job_beside_a_speaker_limit",

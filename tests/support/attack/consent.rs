@@ -31,7 +31,7 @@ async fn without_signature(stage: &Stage) -> Staged<Attacked> {
     let job = proposed(stage).await?;
     let bare = stage.sites[1].client.at(stage.address()).without_approval_key();
     bare.approve(job, dataset).await?;
-    let gained = outcome(stage, job, dataset).await?;
+    let gained = outcome(stage, job, dataset, "brought no signature").await?;
     database.set_rule(dataset, Some(&rule))?;
     Ok(Attacked {
         attack: "approval_without_signature",
@@ -61,7 +61,7 @@ async fn with_another_key(stage: &Stage) -> Staged<Attacked> {
     database.set_rule(dataset, Some(&truth.replace(&theirs, &own)))?;
     let job = proposed(stage).await?;
     attacker.approve(job, dataset).await?;
-    let gained = outcome(stage, job, dataset).await?;
+    let gained = outcome(stage, job, dataset, "none of the keys").await?;
     database.set_rule(dataset, Some(&truth))?;
     Ok(Attacked {
         attack: "approval_by_another_key",
@@ -81,12 +81,16 @@ async fn proposed(stage: &Stage) -> Staged<JobId> {
     Ok(job)
 }
 
-/// Waits until the site refuses or holds the job, or pays for it; 1 if it paid.
-async fn outcome(stage: &Stage, job: JobId, dataset: DatasetId) -> Staged<u64> {
+/// Waits until the site refuses or holds the job for this reason, or pays for it; 1 if it paid.
+async fn outcome(stage: &Stage, job: JobId, dataset: DatasetId, reason: &str) -> Staged<u64> {
     let before = commits(stage, dataset).await?;
     let over = |state: State| state.is_over() || state == State::Paused;
-    stage.wait_until(job, JOB, |job| over(job.summary.state) || job.summary.rounds_done > 0).await?;
+    let seen = stage.wait_until(job, JOB, |job| over(job.summary.state) || job.summary.rounds_done > 0).await?;
     let paid = commits(stage, dataset).await? > before;
+    let said = format!("{:?} {:?}", seen.reason, seen.holds);
+    if !paid && !said.contains(reason) {
+        return Err(format!("the site did not run the job for another reason: {said}").into());
+    }
     if !stage.operator.job(job).await?.summary.state.is_over() {
         stage.operator.cancel(job).await?;
     }

@@ -17,30 +17,25 @@ pub(super) async fn play() -> Staged<Vec<Attacked>> {
         arguments.extend(options);
         site.command(&arguments)
     };
-    let accepted = |tries: &[(&str, &[&str])]| -> Staged<u64> {
-        let mut accepted = 0;
-        for (name, options) in tries {
-            match takes(name, "one", options) {
-                Ok(_) => accepted += 1,
-                // Refused for what it is, not for a slip of ours.
-                Err(error) if error.to_string().contains("private") => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(accepted)
+    let accepted = |tries: &[(&str, &[&str])], reason: &str| -> Staged<u64> {
+        tries.iter().map(|(name, options)| taken(takes(name, "one", options), reason)).sum()
     };
-    let mixing = accepted(&[
-        ("by-frames", &["--least-frames", "2"]),
-        ("by-phones", &["--phone-frames", "2", "--classes", &classes]),
-        ("by-place", &["--speaker-range", "0..1", "--classes", &classes]),
-    ])?;
-    let counted = accepted(&[("counted", &[])])?;
+    let mixing = accepted(
+        &[
+            ("by-frames", &["--least-frames", "2"]),
+            ("by-phones", &["--phone-frames", "2", "--classes", &classes]),
+            ("by-place", &["--speaker-range", "0..1", "--classes", &classes]),
+        ],
+        "computes over all recordings",
+    )?;
+    let counted = accepted(&[("counted", &[])], "--classes is missing")?;
 
     takes("ward", "two", &["--classes", &classes])?;
-    let mut again = u64::from(takes("ward-again", "two", &["--classes", &classes]).is_ok());
+    let known = "--continues ward";
+    let mut again = taken(takes("ward-again", "two", &["--classes", &classes]), known)?;
     let recordings = corpus.folder().join("two").to_string_lossy().into_owned();
     let sound = ["data", "add-recordings", "--input", &recordings, "--name", "ward-sound", "--visibility", "private"];
-    again += u64::from(site.command(&sound).is_ok());
+    again += taken(site.command(&sound), known)?;
     let line = site.command(&["lineage", "show"])?;
     if !line.contains("ward") {
         return Err(format!("the site does not know what it prepared: {line}").into());
@@ -65,4 +60,14 @@ pub(super) async fn play() -> Staged<Vec<Attacked>> {
             what: "further lifetime budgets for the same people",
         },
     ])
+}
+
+/// 1 if a command was obeyed, 0 if it was refused for this reason.
+fn taken(command: Staged<String>, reason: &str) -> Staged<u64> {
+    match command {
+        Ok(_) => Ok(1),
+        Err(error) if error.to_string().contains(reason) => Ok(0),
+        // A slip of the attack is no refusal.
+        Err(error) => Err(error),
+    }
 }

@@ -143,7 +143,11 @@ async fn ask_for_less_than_a_word(stage: &Stage, job: &NewJob) -> Staged<Attacke
     let mut spec = spec.clone();
     spec.participant.distance = std::num::NonZeroU32::MIN;
     let job = NewJob { title: title.clone(), spec: AnySpec::Transcription(spec) };
-    let refused = stage.sites[0].client.propose(stage.consortium, &job).await.is_err();
+    let refused = match stage.sites[0].client.propose(stage.consortium, &job).await {
+        Ok(_) => false,
+        Err(error) if format!("{error:?}").contains("participant.distance") => true,
+        Err(error) => return Err(error.into()),
+    };
     Ok(Attacked {
         attack: "distance_below_a_spoken_word",
         gained: u64::from(!refused),
@@ -154,7 +158,7 @@ async fn ask_for_less_than_a_word(stage: &Stage, job: &NewJob) -> Staged<Attacke
 
 fn back_up(stage: &Stage, site: usize) -> Staged<String> {
     let backup = stage.sites[site].folder().with_extension("backup").to_string_lossy().into_owned();
-    stage.sites[site].command(&["backup", &backup])?;
+    stage.sites[site].command(&["backup", &backup, "--unsealed"])?;
     Ok(backup)
 }
 

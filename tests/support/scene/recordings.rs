@@ -21,7 +21,7 @@ use undertone_api::job::transcription::{
 };
 use undertone_api::job::{NewJob, Spec as AnySpec};
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
-use undertone_worker::speech::transcribe::speak::{Engine, SpeakError, Speaker as _};
+use undertone_worker::speech::transcribe::speak::{SpeakError, SpeechEngine, SpeechSynthesizer as _};
 use undertone_worker::speech::transcribe::wav;
 
 /// The clinic among the sites.
@@ -193,7 +193,7 @@ fn watched(ear: &Ear, site: PathBuf, unpaid: &Arc<AtomicUsize>) -> Ear {
 
 /// The sentences, spoken.
 fn said() -> Staged<Option<Vec<f32>>> {
-    let engine = Engine::flite("slt", Duration::from_mins(1))?;
+    let engine = SpeechEngine::flite("slt", Duration::from_mins(1))?;
     let mut samples = vec![0.0; PAUSE];
     for sentence in SAID {
         match engine.speak(sentence, 150.0) {

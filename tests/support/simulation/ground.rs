@@ -271,6 +271,7 @@ async fn enrol(
     let folder = Folder::new(site(root, number));
     folder.create()?;
     let key = SiteKey::load_or_make(&folder.key())?;
+    undertone_worker::site::store::Store::create(&folder.ledger())?;
     let new = NewEnrolment { name: format!("{name} worker") };
     let token = Token::parse(&workers::invite(ctx, &admin, organization, &new).await?.token)?;
     let kinds = ["dp_sgd".to_owned()];
@@ -284,6 +285,8 @@ async fn enrol(
         organization_name: name.to_owned(),
         concurrent_runs: 4,
         rotate_key_days: 0,
+        programs: undertone_worker::speech::sandbox::Programs::default(),
+        anchor: None,
         compute: undertone_worker::dp::device::Compute::default(),
         queries: undertone_worker::config::queries::Queries::default(),
         transcription: undertone_worker::config::transcription::Transcription::default(),

@@ -26,9 +26,17 @@ impl Database {
     /// When the database cannot be made.
     pub fn postgres() -> Staged<Option<Self>> {
         let Ok(administrator) = env::var("UNDERTONE_TEST_DATABASE_URL") else { return Ok(None) };
+        Self::create(&administrator).map(Some)
+    }
+
+    /// A fresh database on the PostgreSQL server that an administrator reaches by this address.
+    ///
+    /// # Errors
+    /// When the database cannot be made.
+    pub fn create(administrator: &str) -> Staged<Self> {
         let name = format!("undertone_stage_{}", uuid::Uuid::now_v7().simple());
-        psql(&administrator, &format!("CREATE DATABASE {name}"))?;
-        Ok(Some(Self::Postgres { administrator, name }))
+        psql(administrator, &format!("CREATE DATABASE {name}"))?;
+        Ok(Self::Postgres { administrator: administrator.to_owned(), name })
     }
 
     /// Another one with the same content, for as long as nobody is connected to this one. SQLite's is a file that its owner

@@ -1,5 +1,8 @@
 //! A second server on the same database and data: a replica.
 
+use std::process::ExitStatus;
+use std::time::Duration;
+
 use crate::port;
 use crate::process::Process;
 
@@ -24,7 +27,22 @@ impl Stage {
     /// # Errors
     /// When it does not come up.
     pub fn replica(&self) -> Staged<Replica> {
-        let (http, grpc, metrics) = (port::free()?, port::free()?, port::free()?);
+        self.replica_at(port::free()?, port::free()?, port::free()?)
+    }
+
+    /// Stops a replica as an administrator does, starts it again on the same ports, and returns the status that it ended with.
+    ///
+    /// # Errors
+    /// When it does not end within `within`, or does not come up again.
+    pub fn replace_replica(&self, replica: &mut Replica, within: Duration) -> Staged<ExitStatus> {
+        replica.process.terminate()?;
+        let status = replica.process.wait(within)?;
+        let http = replica.address.rsplit(':').next().unwrap_or_default().parse()?;
+        *replica = self.replica_at(http, replica.grpc, replica.metrics)?;
+        Ok(status)
+    }
+
+    fn replica_at(&self, http: u16, grpc: u16, metrics: u16) -> Staged<Replica> {
         let mut command = self.server_command()?;
         command.arg("serve");
         command.env("UNDERTONE_HTTP", format!("127.0.0.1:{http}")).env("UNDERTONE_GRPC", format!("127.0.0.1:{grpc}"));

@@ -1,0 +1,281 @@
+//! Twenty organizations, of which one is greedy: hundreds of its calls of one kind run at a time, one kind after another, while the
+//! other nineteen register datasets, plan jobs and watch their consortium at their own pace. Once with the rate of writes that is
+//! built in, and once without it, so that the order of turns stands alone.
+//!
+//! A line for each kind of the greedy organization: for each kind of the honest ones the median and the 99th percentile alone and
+//! beside it, in seconds, their ratio, and how many honest requests failed. Everything is on loopback; the rates by caller and by address
+//! are off, since all callers come from one address.
+//!
+//! `UNDERTONE_FAIRNESS_CALLERS` (200) are the greedy calls at a time, `UNDERTONE_FAIRNESS_SECONDS` (15) is the time of each measurement.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header;
+use serde_json::{Value, json};
+use support::client::Client;
+use support::stage::{Database, PASSWORD, Plan, Rounds, Stage, Staged};
+use tokio::task::JoinSet;
+use undertone_api::budget::NewBudget;
+use undertone_api::dataset::{Content, Dataset, Registration, SizeClass, Visibility, usual_units};
+use undertone_api::id::{ConsortiumId, LineageId};
+use undertone_api::plan::NewPlan;
+use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
+use undertone_worker::config::Server;
+use uuid::Uuid;
+
+use super::progress::Progress;
+use super::record::{Record, Summary};
+use super::worker::Worker;
+use super::{one, tell};
+use crate::report::{Outcome, Report};
+
+/// Organizations, the greedy one among them.
+const ORGANIZATIONS: usize = 20;
+/// The greedy one. The first leads the plans.
+const GREEDY: usize = 1;
+/// The pause of an honest caller between two requests.
+const PAUSE: Duration = Duration::from_millis(250);
+/// How long an honest request may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The pause of a greedy caller after a refusal.
+const AFTER_REFUSAL: Duration = Duration::from_millis(10);
+
+/// What is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CallKind {
+    /// A worker registers a dataset with other facts than before: a writing transaction.
+    Register,
+    /// A researcher plans a job.
+    Plan,
+    /// A member watches the consortium, until the first event.
+    Watch,
+}
+
+impl CallKind {
+    const ALL: [Self; 3] = [Self::Register, Self::Plan, Self::Watch];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Register => "register",
+            Self::Plan => "plan",
+            Self::Watch => "watch",
+        }
+    }
+}
+
+/// A member and a worker of an organization.
+struct Party {
+    worker: Worker,
+    client: Client,
+    http: reqwest::Client,
+    events: String,
+    token: String,
+    consortium: ConsortiumId,
+    lead: Dataset,
+    own: Dataset,
+}
+
+pub(crate) fn run(report: &mut Report) -> Outcome {
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(measure(report)).map_err(|error| -> Box<dyn std::error::Error> { error })
+}
+
+async fn measure(report: &mut Report) -> Staged<()> {
+    let callers: usize = one("UNDERTONE_FAIRNESS_CALLERS", 200)?;
+    let time = Duration::from_secs(one("UNDERTONE_FAIRNESS_SECONDS", 15)?);
+    for writes_a_minute in ["6000", "0"] {
+        scene(report, writes_a_minute, callers, time).await?;
+    }
+    Ok(())
+}
+
+/// Measures the honest organizations alone, and beside each kind of greed.
+async fn scene(report: &mut Report, writes_a_minute: &str, callers: usize, time: Duration) -> Staged<()> {
+    let progress = Progress::of("fairness");
+    let set = [
+        ("UNDERTONE_RATES__BY_ADDRESS", "0"),
+        ("UNDERTONE_RATES__BY_CALLER", "0"),
+        ("UNDERTONE_RATES__BY_ORGANIZATION", writes_a_minute),
+    ];
+    let names: Vec<String> = (0..ORGANIZATIONS).map(|number| format!("Party {number:02}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let stage = Stage::set_with(Database::Sqlite, &names, &set).await?;
+    let parties = come(&stage).await?;
+    progress.say(format!("{} organizations are there", parties.len()));
+    let record = Record::default();
+    let mut honest = JoinSet::new();
+    for (number, party) in parties.iter().enumerate().filter(|(number, _)| *number != GREEDY) {
+        for kind in CallKind::ALL {
+            honest.spawn(call_honestly(Arc::clone(party), kind, number, record.clone()));
+        }
+    }
+    let alone = summary_of(&record, time).await;
+    for greedy in CallKind::ALL {
+        progress.say(format!("{} by {callers} callers: {} s", greedy.name(), time.as_secs()));
+        let mut greed = JoinSet::new();
+        for number in 0..callers {
+            greed.spawn(call_greedily(Arc::clone(&parties[GREEDY]), greedy, number));
+        }
+        let beside = summary_of(&record, time).await;
+        greed.shutdown().await;
+        tell(
+            report,
+            json!({
+                "what": "honest organizations beside a greedy one", "organizations": ORGANIZATIONS,
+                "greedy_calls": greedy.name(), "greedy_callers": callers, "seconds": beside.seconds,
+                "writes_a_minute_of_an_organization": writes_a_minute,
+                "honest": compare(&alone, &beside),
+                "honest_errors": beside.errors(), "first_errors": beside.first_errors(),
+            }),
+        )?;
+    }
+    honest.shutdown().await;
+    Ok(())
+}
+
+async fn summary_of(record: &Record, time: Duration) -> Summary {
+    record.begin();
+    tokio::time::sleep(time).await;
+    record.end()
+}
+
+/// Returns the figures of each kind of honest request, in seconds.
+fn compare(alone: &Summary, beside: &Summary) -> Value {
+    let figures = CallKind::ALL.into_iter().map(|kind| {
+        let seconds = |summary: &Summary| summary.latency(kind.name()).map(|took| (took.median / 1e3, took.p99 / 1e3));
+        let (alone, beside) = (seconds(alone), seconds(beside));
+        let ratio =
+            alone.zip(beside).map(|(alone, beside)| json!({ "p50": beside.0 / alone.0, "p99": beside.1 / alone.1 }));
+        let line =
+            |figures: Option<(f64, f64)>| figures.map(|(p50, p99)| json!({ "p50_seconds": p50, "p99_seconds": p99 }));
+        (kind.name().to_owned(), json!({ "alone": line(alone), "beside": line(beside), "ratio": ratio }))
+    });
+    Value::Object(figures.collect())
+}
+
+/// Has every organization's worker register its dataset, and sets the budgets of those that are private.
+async fn come(stage: &Stage) -> Staged<Vec<Arc<Party>>> {
+    let server = Server::new(&format!("http://{}", stage.gateway()), None)?;
+    let mut workers = Vec::new();
+    for (number, site) in stage.sites.iter().enumerate() {
+        let name = dataset_name(number);
+        workers.push(Worker::open(site.folder(), &server, site.client.clone(), &name, number == 0).await?);
+    }
+    let budget = NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(8.0)?, delta: Delta::new(1e-6)? };
+    let lead = stage.dataset(&dataset_name(0)).await?;
+    let mut parties = Vec::new();
+    for ((number, site), worker) in stage.sites.iter().enumerate().zip(workers) {
+        let own = stage.dataset(&dataset_name(number)).await?;
+        if number > 0 {
+            site.client.set_budget(own.id, &budget).await?;
+        }
+        let email = if number == 0 { "operator".to_owned() } else { site.name.to_lowercase().replace(' ', "-") };
+        parties.push(Arc::new(Party {
+            worker,
+            client: site.client.clone(),
+            http: reqwest::Client::new(),
+            events: format!("{}/api/v1/consortia/{}/events", stage.address(), stage.consortium),
+            token: sign_in(stage, &format!("{email}@example.org")).await?,
+            consortium: stage.consortium,
+            lead: lead.clone(),
+            own,
+        }));
+    }
+    Ok(parties)
+}
+
+fn dataset_name(number: usize) -> String {
+    format!("fairness-{number:02}")
+}
+
+/// Returns an access token of a member.
+async fn sign_in(stage: &Stage, email: &str) -> Staged<String> {
+    let body = json!({ "email": email, "password": PASSWORD });
+    let answer = reqwest::Client::new().post(format!("{}/api/v1/session", stage.address())).json(&body).send();
+    let session: Value = answer.await?.error_for_status()?.json().await?;
+    let token = session["access_token"].as_str().ok_or("a session has an access token")?;
+    Ok(token.to_owned())
+}
+
+/// Calls again and again with pauses, and writes down what each call took.
+async fn call_honestly(party: Arc<Party>, kind: CallKind, number: usize, record: Record) {
+    let lineage = LineageId(Uuid::now_v7());
+    for turn in number.. {
+        let call = async {
+            tokio::time::timeout(PATIENCE, party.call(kind, "honest", lineage, turn))
+                .await
+                .unwrap_or_else(|_| Err("no answer within 30 s".into()))
+        };
+        // Counted as failed, if it fails.
+        let _ = record.request(kind.name(), call).await;
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Calls again and again without a pause, until it is dropped.
+async fn call_greedily(party: Arc<Party>, kind: CallKind, number: usize) {
+    let (name, lineage) = (format!("greedy-{number}"), LineageId(Uuid::now_v7()));
+    for turn in 0.. {
+        if party.call(kind, &name, lineage, turn).await.is_err() {
+            tokio::time::sleep(AFTER_REFUSAL).await;
+        }
+    }
+}
+
+impl Party {
+    async fn call(&self, kind: CallKind, name: &str, lineage: LineageId, turn: usize) -> Staged<()> {
+        match kind {
+            CallKind::Register => {
+                // Other facts each time.
+                let records = SizeClass(if turn.is_multiple_of(2) { 1000 } else { 2000 });
+                self.worker.gateway().register(&registration(name, lineage, records)).await?;
+            }
+            CallKind::Plan => {
+                let _: Value = self.client.post("/plans", &self.plan(turn)?).await?;
+            }
+            CallKind::Watch => {
+                let request = self.http.get(&self.events).bearer_auth(&self.token);
+                let mut stream =
+                    request.header(header::ACCEPT, "text/event-stream").send().await?.error_for_status()?;
+                while let Some(bytes) = stream.chunk().await? {
+                    if String::from_utf8_lossy(&bytes).contains("data:") {
+                        return Ok(());
+                    }
+                }
+                return Err("the stream ended without an event".into());
+            }
+        }
+        Ok(())
+    }
+
+    /// A plan of its own dataset; another one each turn, so that no result is known.
+    fn plan(&self, turn: usize) -> Staged<NewPlan> {
+        let rounds = Rounds { rounds: 100, learning_rate: 1e-3, evaluate_every: 10, deadline_seconds: 60, quorum: 1 };
+        let noise = 1.0 + (turn % 10_000) as f64 / 1e4;
+        let mut plan = Plan::new("fairness", PrivacyUnit::Record, 8, &self.lead, 1)?;
+        if self.own.id != self.lead.id {
+            plan = plan.party(self.own.id, 0.05, noise, 1.0)?;
+        }
+        let job = plan.test("held out", self.lead.id).private(rounds).job();
+        Ok(NewPlan { consortium: self.consortium, job })
+    }
+}
+
+fn registration(name: &str, lineage: LineageId, records: SizeClass) -> Registration {
+    Registration {
+        name: name.to_owned(),
+        lineage,
+        visibility: Visibility::Private,
+        content: Content::Speech,
+        inputs: super::job::INPUTS,
+        classes: super::job::CLASSES,
+        records,
+        speakers: SizeClass(50),
+        test_records: 0,
+        seconds: None,
+        users: None,
+        units: usual_units(),
+        approval: None,
+    }
+}

@@ -24,7 +24,7 @@ pub(super) fn check(config: &Config, now: OffsetDateTime, report: &mut Examinati
         Ok(Some(view)) => judge(&view, now, report),
         Ok(None) => report.warn(CHECK, "there is none yet", "start the server, which makes one"),
         Err(error) => {
-            report.fail(CHECK, error.to_string(), "correct `tls.certificate`, `tls.key` and `tls.next_certificate`")
+            report.fail(CHECK, error.to_string(), "correct `tls.certificate`, `tls.key` and `tls.next_certificate`");
         }
     }
 }

@@ -24,7 +24,9 @@ fn state(report: &Examination, check: &str) -> Option<CheckState> {
 
 fn detail(report: &Examination, check: &str) -> String {
     let of_check = report.results().iter().filter(|result| result.check == check);
-    of_check.map(|result| format!("{} -> {}\n", result.detail, result.remedy.as_deref().unwrap_or_default())).collect()
+    let lines =
+        of_check.map(|result| [&result.detail, " -> ", result.remedy.as_deref().unwrap_or_default(), "\n"].concat());
+    lines.collect()
 }
 
 /// Examines by this machine's clock, which the database has as well.

@@ -47,7 +47,7 @@ impl Gateway {
         self.ctx.metrics.reach(Limit::OrganizationWrites);
         let seconds = wait.as_secs() + 1;
         let detail = format!(
-            "the workers of your organization register, decide, ask, store and finish more often than              `rates.by_organization` allows: come again in {seconds} s"
+            "the workers of your organization register, decide, ask, store and finish more often than `rates.by_organization` allows: come again in {seconds} s"
         );
         Err(status_later(&Problem::new(Code::RateLimited, detail), wait))
     }
@@ -144,12 +144,12 @@ impl WorkerGateway for Gateway {
     ) -> Result<Response<v1::RegisterDatasetReply>, Status> {
         let caller = self.caller(&request).await?;
         let registration = json(&request.into_inner().registration, "registration")?;
-        let dataset = match dataset::registered(&self.ctx, caller, &registration).await.map_err(fail)? {
-            Some(dataset) => dataset,
-            None => {
-                self.count_write()?;
-                dataset::register(&self.ctx, caller, &registration).await.map_err(fail)?
-            }
+        let registered = dataset::registered(&self.ctx, caller, &registration).await.map_err(fail)?;
+        let dataset = if let Some(dataset) = registered {
+            dataset
+        } else {
+            self.count_write()?;
+            dataset::register(&self.ctx, caller, &registration).await.map_err(fail)?
         };
         Ok(Response::new(v1::RegisterDatasetReply { dataset_id: dataset.id.to_string() }))
     }

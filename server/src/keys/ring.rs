@@ -120,6 +120,7 @@ impl KeyRing {
     }
 
     /// Returns the ring without the keys of these ids. The key in force, and those that will follow it, stay.
+    #[must_use]
     pub fn without(&self, now: OffsetDateTime, is_unused: impl Fn(&RingKey, OffsetDateTime) -> bool) -> Self {
         let stays = |(index, key): &(usize, &RingKey)| match self.replaced_at(*index) {
             Some(replaced) if replaced <= now => !is_unused(key, replaced),

@@ -178,8 +178,9 @@ fn is_root() -> Staged<bool> {
 }
 
 fn succeed(program: &str, output: Output) -> Staged<String> {
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    let Output { status, stdout, stderr } = output;
+    if status.success() {
+        return Ok(String::from_utf8_lossy(&stdout).into_owned());
     }
-    Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr)).into())
+    Err(format!("{program}: {}", String::from_utf8_lossy(&stderr)).into())
 }

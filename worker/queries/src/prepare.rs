@@ -319,7 +319,7 @@ impl<'a> Preparation<'a> {
         match judge(self.options, &mut self.normalizer, self.users.as_ref(), &mut self.last_user, raw, number) {
             RowVerdict::Outside => self.state.outside(),
             RowVerdict::Bad(reason) => {
-                self.state.bad(reason, line, log::excerpt(rejected_excerpt(raw, reason).as_bytes()))
+                self.state.bad(reason, line, log::excerpt(rejected_excerpt(raw, reason).as_bytes()));
             }
             RowVerdict::Keep(row, subset, changed) => {
                 let part = match &mut self.part {

@@ -3,15 +3,15 @@
 //! The chain of types below is the only way to a vector that can be sent. Each step consumes the value of the step
 //! before it (`privacy.md`, 1.4 and 11):
 //!
-//! 1. 1. [`sampler::Sampler`] draws a [`sampler::Batch`] by Poisson sampling. A batch may be empty, and it is charged
+//! 1. [`sampler::Sampler`] draws a [`sampler::Batch`] by Poisson sampling. A batch may be empty, and it is charged
 //!    all the same.
-//! 2. 2. One forward and one backward pass through [`layers`] produce a [`layers::Gradient`], from which the norm and
+//! 2. One forward and one backward pass through [`layers`] produce a [`layers::Gradient`], from which the norm and
 //!    the gradient of each unit are computed. A unit too long for one pass has a complete gradient,
 //!    [`per_unit::PerUnit`].
-//! 3. 3. [`clip::ClippedSum::add_group`] clips the gradients and adds them to a [`clip::ClippedSum`].
-//! 4. 4. [`clip::ClippedSum::release`] consumes a [`undertone_worker_site::clearance::Clearance`] and returns a
+//! 3. [`clip::ClippedSum::add_group`] clips the gradients and adds them to a [`clip::ClippedSum`].
+//! 4. [`clip::ClippedSum::release`] consumes a [`undertone_worker_site::clearance::Clearance`] and returns a
 //!    [`release::Release`].
-//! 5. 5. A [`release::Release`] becomes a [`release::Outgoing`], the only type that a site can send. Code that sends an
+//! 5. A [`release::Release`] becomes a [`release::Outgoing`], the only type that a site can send. Code that sends an
 //!    unclipped, uncharged or noiseless update of private data does not compile.
 //!
 //! Layers are written once over burn's tensors, with derivatives by hand, for the device that the site configured

@@ -5,10 +5,10 @@
 //! Gaussian for differential privacy"). The sampler follows Karney's (2016, "Sampling exactly from the normal
 //! distribution", algorithm D) with finer strips, so that nine in ten draws are accepted by one comparison:
 //!
-//! 1. 1. |x|/σ lies in the i-th strip of width 1/16 with i ∝ exp(−i²/512), from a table of 128 bits (`strips`), of
+//! 1. |x|/σ lies in the i-th strip of width 1/16 with i ∝ exp(−i²/512), from a table of 128 bits (`strips`), of
 //!    which 32 almost always decide.
-//! 2. 2. Each integer of the strip is equally likely: |x|/σ = (i + f)/16 with 0 ≤ f < 1 rational.
-//! 3. 3. The integer is accepted with probability exp(−f(2i + f)/512), by the trials of Canonne et al. (algorithm 1).
+//! 2. Each integer of the strip is equally likely: |x|/σ = (i + f)/16 with 0 ≤ f < 1 rational.
+//! 3. The integer is accepted with probability exp(−f(2i + f)/512), by the trials of Canonne et al. (algorithm 1).
 //!    Each trial compares a uniform number with a rational, and draws more bits where the drawn bits do not decide.
 //!
 //! Together P(x) ∝ exp(−i²/512 − f(2i + f)/512) = exp(−x²/2σ²).

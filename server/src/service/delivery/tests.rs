@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
-use sea_orm::{EntityTrait as _, IntoActiveModel as _, PaginatorTrait as _};
+use sea_orm::{EntityTrait as _, PaginatorTrait as _};
 use time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -220,7 +220,7 @@ async fn only_security_notices_are_queued_and_no_more_than_fit() {
     });
     let rows: Vec<notice_delivery::Model> = rows.collect();
     for part in rows.chunks(1000) {
-        let part = part.iter().cloned().map(|row| row.into_active_model());
+        let part = part.iter().cloned().map(sea_orm::IntoActiveModel::into_active_model);
         let filled = app.ctx.db.write("test", async |tx| {
             notice_delivery::Entity::insert_many(part.clone()).exec_without_returning(tx).await?;
             Ok(())

@@ -59,7 +59,7 @@ async fn append_event(ctx: &Ctx, tx: &Tx, row: &worker::Model, public_key: &str,
 /// When the database fails, or a change of a key that is stored does not hold.
 pub(crate) async fn adopt_keys(ctx: &Ctx) -> Result<u64, Error> {
     let mut adopted = 0;
-    while unlogged(ctx.db.read()).await?.first().is_some() {
+    while !unlogged(ctx.db.read()).await?.is_empty() {
         adopted += ctx
             .db
             .write("log workers' keys", async |tx| {

@@ -1,4 +1,4 @@
-//! Compiles the wire with `protox`, so that no `protoc` is needed.
+//! Compiles the protocol files with `protox`, so that no `protoc` is needed.
 
 use std::path::PathBuf;
 

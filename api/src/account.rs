@@ -1,14 +1,14 @@
-//! A member's own account: second factor, sessions, password; and the link by which an operator lets somebody back in.
-//! Secrets travel in the answer that made them and in no other, and have no `Debug` form.
+//! A member's own account: second factor, sessions, password, and the reset link that an operator issues. A secret
+//! occurs only in the response that created it, and has no `Debug` form.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use crate::id::SessionId;
 
-/// Fewest and most characters of a password.
+/// The fewest and the most characters of a password.
 pub const PASSWORD_LENGTH: std::ops::RangeInclusive<usize> = 12..=200;
-/// Recovery codes that are made at a time.
+/// The number of recovery codes in a set.
 pub const RECOVERY_CODES: usize = 10;
 
 macro_rules! silent {

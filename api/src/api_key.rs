@@ -1,4 +1,4 @@
-//! Keys by which programs ask for a member: what they reach, how long they hold.
+//! API keys: programs authenticate with them as a member. This module holds their scopes and their lifetime.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -7,11 +7,11 @@ use crate::id::ApiKeyId;
 use crate::member::check_name;
 use crate::problem::Violation;
 
-/// With what every key begins, so that one that has leaked can be recognized.
+/// The prefix of every key, by which a leaked key can be recognized.
 pub const PREFIX: &str = "udk_";
-/// Days for which a key may hold at most.
+/// The longest lifetime of a key, days.
 pub const MOST_DAYS: u32 = 365;
-/// Keys that a member may have at a time.
+/// The most keys that a member may have at a time.
 pub const MOST_KEYS: u64 = 20;
 
 /// What a key reaches of what its owner may. Every key may read, whatever else it may; no key reaches accounts, roles,
@@ -39,7 +39,7 @@ pub enum KeyScope {
 }
 
 impl KeyScope {
-    /// All, in the order in which they are shown.
+    /// All scopes, in display order.
     pub const ALL: &'static [Self] = &[
         Self::Read,
         Self::Jobs,
@@ -51,7 +51,7 @@ impl KeyScope {
         Self::Consortia,
     ];
 
-    /// As it stands in JSON.
+    /// Returns the scope's name in JSON.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -81,7 +81,7 @@ pub struct NewApiKey {
 }
 
 impl NewApiKey {
-    /// Every violation, none when the input is good.
+    /// Returns every violation; none if the input is valid.
     pub fn check(&self) -> Vec<Violation> {
         let mut violations = Vec::new();
         check_name("name", &self.name, &mut violations);

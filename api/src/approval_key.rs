@@ -1,5 +1,5 @@
-//! Keys with which stewards approve jobs, as their owners list them at the server. The list is for convenience: a key counts at
-//! a site once the site's operator has pinned it at the site's terminal.
+//! The keys with which stewards approve jobs, as their owners list them at the server. The list is for convenience: a
+//! site accepts a key only after the site's operator has pinned it at the site's terminal.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -11,7 +11,7 @@ use crate::member::check_name;
 use crate::problem::Violation;
 use crate::signed::{ApprovalKey, KeyFingerprint};
 
-/// Most approval keys of a member.
+/// The most approval keys of a member.
 pub const MOST_OWN_APPROVAL_KEYS: u64 = 20;
 
 /// A key to be listed.
@@ -25,7 +25,7 @@ pub struct NewApprovalKey {
 }
 
 impl NewApprovalKey {
-    /// Returns everything wrong with it.
+    /// Returns every violation.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn check(&self) -> Vec<Violation> {
         let mut violations = Vec::new();

@@ -1,9 +1,9 @@
-//! The audit log: who did what, where and when, on the server, in a consortium and in an organization.
+//! The audit log: actor, action, place and time of every change on the server, in a consortium and in an organization.
 //!
-//! Each place has a log of its own, numbered without gaps, whose entries form a hash chain: what was taken away can be
-//! checked without the server by [`broken_at`]. An entry says what was done and to what, in words of a closed list; it
-//! never holds a secret, an e-mail address, or anything of the data. To log one more thing: a line in [`What`]'s table. A
-//! word that was used is never changed or taken out.
+//! Each place has a log of its own, numbered without gaps, whose entries form a hash chain: [`broken_at`] detects
+//! changed or removed entries without the server. An entry names the action and its subject, in words of a closed list;
+//! it never holds a secret, an e-mail address, or any of the data. To log one more action, add a line to [`What`]'s
+//! table. Never change or remove a word that was used.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -28,7 +28,7 @@ pub enum Where {
 }
 
 impl Where {
-    /// The place's word and id; the id of the server is nil.
+    /// Returns the place's word and id; the id of the server is nil.
     pub const fn parts(self) -> (&'static str, Uuid) {
         match self {
             Self::Server => ("server", Uuid::nil()),
@@ -37,7 +37,7 @@ impl Where {
         }
     }
 
-    /// The place of [`Where::parts`]; `None` for a word that is none.
+    /// Returns the place with these [`Where::parts`]; `None` for an unknown word.
     pub fn of(word: &str, id: Uuid) -> Option<Self> {
         match word {
             "server" => Some(Self::Server),
@@ -68,11 +68,11 @@ pub enum Hand {
 }
 
 impl Hand {
-    /// All, in the order of the filter.
+    /// All kinds of actor, in the order of the filter.
     pub const ALL: &'static [Self] =
         &[Self::Member, Self::Worker, Self::Key, Self::Operator, Self::Nobody, Self::System];
 
-    /// Its word, as it is written in JSON and in addresses.
+    /// Returns the word in JSON and in addresses.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Member => "member",
@@ -109,7 +109,8 @@ pub struct Subject {
     pub id: String,
 }
 
-// The word is a bare token: derived descriptions do not see through a `literal`, and would tell the variant's name instead.
+// The word is a bare token: derived descriptions do not see through a `literal`, and would contain the variant's name
+// instead.
 macro_rules! whats {
     ($($name:ident $word:tt $said:literal;)*) => {
         /// What was done.
@@ -120,15 +121,15 @@ macro_rules! whats {
         }
 
         impl What {
-            /// Every word, in the order of the table.
+            /// Every action, in the order of the table.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// Its word, as it is written in JSON and in addresses.
+            /// Returns the word in JSON and in addresses.
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$name => $word,)* }
             }
 
-            /// What was done, for a person: "set a budget".
+            /// Returns the description for pages: "set a budget".
             pub const fn said(self) -> &'static str {
                 match self { $(Self::$name => $said,)* }
             }
@@ -250,8 +251,8 @@ pub struct AuditEntry {
 }
 
 impl AuditEntry {
-    /// The text that is hashed: JSON without blanks, in this order of names; the names within `detail` are in the order in
-    /// which the entry has them.
+    /// Returns the hashed text: JSON without blanks, with names in this order; names within `detail` keep the entry's
+    /// order.
     pub fn content(&self) -> String {
         let (place, place_id) = self.place.parts();
         let Self { number, at, by, what, subject, detail, previous, .. } = self;
@@ -271,7 +272,7 @@ impl AuditEntry {
         .unwrap_or_default()
     }
 
-    /// The hash that the entry should have.
+    /// Computes the hash that the entry should have.
     pub fn digest(&self) -> String {
         hex::encode(Sha256::digest(self.content().as_bytes()))
     }
@@ -292,13 +293,13 @@ struct Content<'a> {
     detail: &'a Value,
 }
 
-/// The hash before a log's first entry.
+/// Returns the hash before a log's first entry.
 pub fn origin() -> String {
     hex::encode(Sha256::digest(b""))
 }
 
-/// The first number at which a place's entries, in ascending order, do not continue a log that ended with `before` (its
-/// number and hash; 0 and [`origin`] for the beginning); `None` when they do.
+/// Returns the first number at which a place's entries, in ascending order, do not continue a log that ended with
+/// `before`; `None` if they do. `before` is a number and a hash; 0 and [`origin`] mean the beginning.
 pub fn broken_at(before: (u64, &str), entries: &[AuditEntry]) -> Option<u64> {
     let (mut number, mut previous) = (before.0, before.1.to_owned());
     for entry in entries {
@@ -350,10 +351,10 @@ pub struct AuditQuery {
 }
 
 impl AuditQuery {
-    /// Longest kind or id of a subject that is asked for, in characters.
+    /// The longest kind or id of a subject in a query, characters.
     pub const LONGEST: usize = 200;
 
-    /// Everything wrong with it.
+    /// Returns every violation.
     pub fn check(&self) -> Vec<Violation> {
         let mut violations = Vec::new();
         for (field, value) in [("subject_kind", &self.subject_kind), ("subject", &self.subject)] {

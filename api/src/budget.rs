@@ -1,4 +1,4 @@
-//! Budgets and accounts as they are shown: every epsilon is rounded up, every "left" down.
+//! Budgets and accounts for display: every epsilon is rounded up, every remainder down.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -74,7 +74,7 @@ impl PromisedLimit {
         promises.all().iter().map(limit).collect()
     }
 
-    /// Returns ε and δ that hold for everything released under all of these limits, each sum rounded up.
+    /// Returns ε and δ of everything released under all of these limits, each sum rounded up.
     pub fn together(limits: &[Self]) -> (f64, f64) {
         let sum = |number: fn(&Self) -> f64| match limits {
             [one] => number(one),
@@ -172,7 +172,7 @@ pub struct SideDelta {
 }
 
 impl SideDelta {
-    /// Returns the figures as a phrase; what is used is rounded up, the limit down, to three decimals.
+    /// Returns the figures as a phrase, to three decimals: used δ is rounded up, the limit down.
     pub fn phrase(&self) -> String {
         format!(
             "{} of {} is spent or reserved and the job asks {}",
@@ -189,7 +189,7 @@ fn decimal(number: f64, round: fn(f64) -> f64) -> String {
         return "0".to_owned();
     }
     let exact = format!("{number:e}");
-    // The fewest digits that name the number: most limits are short, and stand as they were set.
+    // Prefer the shortest digits: most limits are short, and appear as they were entered.
     if exact.len() <= "1.234e-10".len() {
         return exact;
     }

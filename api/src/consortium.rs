@@ -1,4 +1,4 @@
-//! Consortia: organizations that learn together, and what they say of people who may be in several of them.
+//! Consortia: organizations that train together, and their declaration about people who may be in several of them.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -91,14 +91,14 @@ pub struct NewOverlap {
 }
 
 impl NewOverlap {
-    /// Fewest characters of grounds.
+    /// The fewest characters of a statement.
     pub const SHORTEST: usize = 10;
-    /// Most characters of grounds.
+    /// The most characters of a statement.
     pub const LONGEST: usize = 1000;
-    /// Most organizations that a declaration may name.
+    /// The most organizations that a declaration may name.
     pub const MOST: u32 = 1000;
 
-    /// Everything wrong with it.
+    /// Returns every violation.
     pub fn check(&self) -> Vec<Violation> {
         let mut violations = Vec::new();
         let length = self.statement.trim().chars().count();

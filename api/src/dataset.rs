@@ -1,4 +1,4 @@
-//! Datasets, as much of them as may be known outside their site.
+//! Datasets: the part of their description that may be known outside their site.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -37,12 +37,12 @@ pub enum Content {
 }
 
 impl Content {
-    /// Whether it is what every dataset was before there were others, and is not written.
+    /// Returns whether it is speech, the only content of older records. It is then left out of JSON.
     pub fn is_speech(&self) -> bool {
         *self == Self::Speech
     }
 
-    /// Its name for people.
+    /// Returns the name for display.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Speech => "speech",
@@ -59,7 +59,7 @@ impl Content {
 pub struct SizeClass(pub u64);
 
 impl SizeClass {
-    /// The class nearest to `count` on a logarithmic scale; at least 1.
+    /// Returns the class nearest to `count` on a logarithmic scale; at least 1.
     pub fn of(count: u64) -> Self {
         let mut best = 1_u64;
         let mut power = 1_u64;
@@ -78,7 +78,7 @@ impl SizeClass {
         }
     }
 
-    /// The least count that is told by this class.
+    /// Returns the least count in this class.
     pub fn least(self) -> u64 {
         let told = |count: u64| Self::of(count) == self;
         let (mut low, mut high) = (0, self.0);
@@ -90,7 +90,7 @@ impl SizeClass {
         low
     }
 
-    /// The greatest count that is told by this class.
+    /// Returns the greatest count in this class.
     pub fn most(self) -> u64 {
         let (mut low, mut high) = (self.0, self.0.saturating_mul(4));
         while low < high {
@@ -154,43 +154,45 @@ pub struct Dataset {
     pub created_at: OffsetDateTime,
 }
 
-/// What a site tells of a dataset when it registers it.
+/// The description of a dataset that a site sends to register it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registration {
     /// Name, unique at its organization.
     pub name: String,
-    /// Its line of versions, made at the site when the line began.
+    /// Its lineage (line of versions), made at the site with the first version.
     pub lineage: LineageId,
-    /// Who may learn what.
+    /// Its visibility.
     pub visibility: Visibility,
-    /// What it is of.
+    /// The kind of its data.
     #[serde(default, skip_serializing_if = "Content::is_speech")]
     pub content: Content,
-    /// Coefficients in a frame; 0 of queries and recordings.
+    /// Coefficients in a frame; 0 for queries and recordings.
     pub inputs: u32,
-    /// Classes of the labels, as declared if private; of queries the distinct labels of public data, else 0; 0 of recordings.
+    /// Classes of the labels, as declared if private. For queries: distinct labels of public data, else 0. For
+    /// recordings: 0.
     pub classes: u32,
-    /// Training records, roughly.
+    /// The approximate number of training records.
     pub records: SizeClass,
-    /// Training speakers, roughly; 1 of queries, which have none, and of recordings, where nobody counts them.
+    /// The approximate number of training speakers; 1 for queries, which have none, and for recordings, where speakers
+    /// are not counted.
     pub speakers: SizeClass,
-    /// Test records, roughly; 0 when none are held out.
+    /// The approximate number of test records; 0 if none are held out.
     pub test_records: u64,
-    /// Seconds of sound, roughly; of recordings, and only of them.
+    /// The approximate length of all recordings, seconds; `None` for other content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<SizeClass>,
-    /// Training users, roughly; absent where it has no column of users.
+    /// The approximate number of training users; `None` without a column of users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<SizeClass>,
     /// The units that its data keep apart, ascending.
     #[serde(default = "usual_units", skip_serializing_if = "are_usual_units")]
     pub units: Vec<PrivacyUnit>,
-    /// How the site approves jobs on it; absent from workers that do not say.
+    /// How the site approves jobs on it; `None` from workers that do not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<SiteApproval>,
 }
 
-/// What speech keeps apart unless its owner says otherwise: records and speakers.
+/// Returns the units that speech keeps apart by default: records and speakers.
 pub fn usual_units() -> Vec<PrivacyUnit> {
     vec![PrivacyUnit::Record, PrivacyUnit::Speaker]
 }
@@ -200,8 +202,8 @@ fn are_usual_units(units: &[PrivacyUnit]) -> bool {
 }
 
 impl Dataset {
-    /// n: how many of these units it has, roughly. Of public data, which need no protection, speakers stand for users
-    /// where there is no column of users. Nobody counts words outside the site: recordings stand for them.
+    /// Returns n, the approximate number of these units. For public data without a column of users, speakers count as
+    /// users; public data need no protection. Words are not counted outside the site: recordings count instead.
     pub fn count(&self, unit: PrivacyUnit) -> SizeClass {
         match unit {
             PrivacyUnit::Record | PrivacyUnit::Words => self.records,
@@ -210,7 +212,7 @@ impl Dataset {
         }
     }
 
-    /// Whether a unit's data depend on that unit alone, so that it can be protected.
+    /// Returns whether a unit's data depend on that unit alone, so that it can be protected.
     pub fn keeps_apart(&self, unit: PrivacyUnit) -> bool {
         self.units.contains(&unit)
     }

@@ -1,7 +1,7 @@
-//! What the server says by itself, as server-sent events: how something stands now, with a version.
+//! Server-sent events: the current state of a subject, with a version.
 //!
-//! An event is a state, not a change: whoever has missed some has lost nothing when the next one comes. Its id is the
-//! version; a client that comes back with it (`Last-Event-ID`) is told nothing until there is a newer one.
+//! An event is a state, not a change, so a missed event is harmless once the next one arrives. Its id is the version. A
+//! client that reconnects with it (`Last-Event-ID`) receives nothing until there is a newer one.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,9 +30,9 @@ pub struct ConsortiumEvent {
     pub jobs: Vec<JobSummary>,
 }
 
-/// That something has changed. Pages get this: what has changed is asked for as it is shown.
+/// A notice to pages that something has changed. The page then requests the new content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
-    /// The version that is there now.
+    /// The current version.
     pub version: String,
 }

@@ -1,7 +1,7 @@
-//! Frozen accounts: lines of versions on which nothing new is reserved, because an audit disproved what was claimed.
+//! Frozen accounts: lineages on which nothing new is reserved, because an audit disproved a claim.
 //!
-//! Site and consortium freeze separately, and each is cleared by its own people: the site's at its terminal, the consortium's
-//! by a steward of the owner.
+//! Site and consortium freeze separately. The site's freeze is cleared at its terminal, the consortium's by a steward
+//! of the owner.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -40,7 +40,7 @@ pub struct ClearFreeze {
 }
 
 impl ClearFreeze {
-    /// Everything wrong with it.
+    /// Returns every violation.
     pub fn check(&self) -> Vec<Violation> {
         if (10..=1000).contains(&self.reason.trim().chars().count()) {
             return Vec::new();

@@ -1,5 +1,4 @@
-//! Hostile input at the contract: specs and bodies as programs may send them, signed documents as nobody signed them, leaves
-//! and proofs of a log.
+//! Hostile input to this crate's types: specs and request bodies, forged signed documents, leaves and proofs of a log.
 
 mod body;
 mod document;

@@ -1,4 +1,4 @@
-//! Identifiers: UUIDs of version 7, one type for each subject, so that one can never stand for another.
+//! Identifiers: UUIDs of version 7, one type for each subject, so that ids of different subjects cannot be confused.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,8 +1,8 @@
-//! Jobs: what they are, what they cost, and how they live.
+//! Jobs: their specs, costs and states.
 //!
-//! A job kind is three files. This room holds the first face, *what it is*: `job/<kind>.rs` with `Spec`, `Report` and
-//! [`Kind`] (check, cost, exchange). The second is *how it runs* (`worker/src/run/<kind>.rs`), the third *how it looks*
-//! (`app/src/kind/<kind>.rs`). To add one: the three files, and one line in the `kinds!` call below.
+//! A job kind has three files. This module holds the first, the specification: `job/<kind>.rs` with `Spec`, `Report`
+//! and [`Kind`] (check, cost, exchange). The second runs the kind (`worker/src/run/<kind>.rs`), the third displays it
+//! (`app/src/kind/<kind>.rs`). To add a kind: the three files, and one line in the `kinds!` call below.
 
 mod charge;
 mod check;
@@ -69,18 +69,18 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// Returns whether the charge goes to the account that is kept for `unit` under `adjacency`.
+    /// Returns whether the charge goes to the account for `unit` under `adjacency`.
     pub fn is_on(&self, unit: PrivacyUnit, adjacency: Adjacency) -> bool {
         self.unit == unit && self.adjacency.shares_account(adjacency)
     }
 
-    /// Returns whether a manifest that states `stated` charges what this version works out: the same releases of the same account.
-    /// Manifests that were signed before zero-out adjacency state add-remove, at the same price.
+    /// Returns whether a manifest that states `stated` charges the same releases of the same account as this version
+    /// computes. Manifests from before zero-out adjacency state add-remove, at the same price.
     pub fn agrees_with(&self, stated: &Self) -> bool {
         self.is_on(stated.unit, stated.adjacency) && (&self.event, self.releases) == (&stated.event, stated.releases)
     }
 
-    /// Returns the charge of a manifest that states `stated`, where this version works out `own`; `None` when they disagree.
+    /// Returns the charge of a manifest that states `stated`, if this version computes `own`; `None` if they disagree.
     pub fn reconcile(own: Option<Self>, stated: Option<&Self>) -> Option<Option<Self>> {
         match (own, stated) {
             (None, None) => Some(None),
@@ -90,127 +90,130 @@ impl Charge {
     }
 }
 
-/// A run of rounds in which the participants' vectors are averaged by the server.
+/// A series of rounds in which the server averages the participants' vectors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// Name within the job: `private`.
     pub name: String,
     /// Rounds, numbered from 1.
     pub rounds: u32,
-    /// Fewest submissions with which a round may close when its deadline has passed.
+    /// The fewest submissions with which a round may close after its deadline.
     pub quorum: u32,
     /// Seconds from the opening of a round to its deadline.
     pub deadline_seconds: u32,
-    /// Who contributes, with the weight of each: positive; only ratios matter.
+    /// The contributing datasets with their weights: positive; only ratios matter.
     pub weights: Vec<(DatasetId, f64)>,
-    /// Most numbers in a vector: the trained parameters. `None` where the kind cannot say.
+    /// The most numbers in a vector: the trained parameters. `None` if the kind cannot tell.
     #[serde(default)]
     pub length: Option<u64>,
-    /// In how many bits each number travels, both ways.
+    /// The width of each number in transit, in both directions.
     #[serde(default)]
     pub precision: dp_sgd::Precision,
 }
 
-/// The first face of a job kind.
+/// The specification of a job kind.
 pub trait Kind: Serialize + DeserializeOwned + Clone {
-    /// The kind's name on the wire and in the database: never changes.
+    /// The kind's name on the wire and in the database; never changes.
     const NAME: &'static str;
 
-    /// Every violation of the spec against the datasets it names (those the proposer may see), with field paths that
-    /// start at `spec`.
+    /// Returns every violation of the spec against its datasets (those that the proposer may see), with field paths
+    /// that start at `spec`.
     fn check(&self, datasets: &[Dataset]) -> Vec<Violation>;
 
-    /// The spec with a number in the place of everything it leaves to the datasets, as it goes into the signed manifest, so that
-    /// all sites read the same. Called on a spec that [`Kind::check`] finds nothing wrong with, with the same datasets. A kind
-    /// that leaves nothing open keeps this.
+    /// Returns the spec with a number for every value that it leaves to the datasets. The signed manifest holds this
+    /// form, so that all sites read the same. Call it only on a spec without violations under [`Kind::check`], with the
+    /// same datasets. A kind that leaves nothing open keeps this default.
     #[must_use]
     fn settled(self, datasets: &[Dataset]) -> Self {
         let _ = datasets;
         self
     }
 
-    /// The datasets it uses, each once, participants first; the first participant leads.
+    /// Returns its datasets, each once, participants first; the first participant leads.
     fn datasets(&self) -> Vec<(DatasetId, Purpose)>;
 
-    /// What it charges `dataset`'s lineage at worst; `None` when nothing of it leaves the site unprotected by being
-    /// public already, and [`Event::NonPrivate`] where nothing but exact
-    /// results of data marked open leaves. Exact releases beside charged ones are known by [`Kind::release`].
+    /// Returns the worst-case charge to `dataset`'s lineage. `None` if only already public data leave the site;
+    /// [`Event::NonPrivate`] if only exact results of data marked open leave. [`Kind::release`] reports exact releases
+    /// in addition to charged ones.
     fn cost(&self, dataset: &Dataset) -> Option<Charge>;
 
-    /// What one vector of `dataset` in `series` releases, with exact parameters; `None` when nothing of it that is not
-    /// public leaves in that series. At most as much as [`Kind::cost`] charges.
+    /// Returns the release of one vector of `dataset` in `series`, with exact parameters; `None` if no data that are
+    /// not public leave in that series. At most as much as [`Kind::cost`] charges.
     fn release(&self, dataset: &Dataset, series: &str) -> Option<Event>;
 
-    /// C, the L2 norm to which each unit's contribution from `dataset` is clipped before noise is added: the sensitivity of the
-    /// sum by construction. `None` where nothing is clipped.
+    /// Returns C, the L2 norm to which each unit's contribution from `dataset` is clipped before noise is added: the
+    /// sensitivity of the sum by construction. `None` without clipping.
     fn clip(&self, dataset: DatasetId) -> Option<f64> {
         let _ = dataset;
         None
     }
 
-    /// The greatest L2 norm of a vector that `dataset` sends in `series`, but for a chance of [`dp_sgd::FALSE_REFUSAL`]. `None`
-    /// where the spec bounds none.
+    /// Returns the greatest L2 norm of a vector of `dataset` in `series`, up to a probability of
+    /// [`dp_sgd::FALSE_REFUSAL`]. `None` if the spec implies no bound.
     fn most_norm(&self, dataset: &Dataset, series: &Series) -> Option<f64> {
         let _ = (dataset, series);
         None
     }
 
-    /// n, the public number of a dataset's units that stands in every division.
+    /// Returns n, the public number of a dataset's units, used in every division.
     fn units(&self, dataset: &Dataset) -> u64;
 
-    /// The rounds it asks of the server's averaging, in order.
+    /// Returns the series of rounds that the server averages, in order.
     fn series(&self, datasets: &[Dataset]) -> Vec<Series>;
 
-    /// SHA-256, hex, of the description of the model that all participants start from, for data of `inputs` coefficients in a
-    /// frame: parties whose data make another model have another digest. `None` from a kind that starts from no model.
+    /// Returns the SHA-256, hex, of the description of the initial model, for data of `inputs` coefficients in a frame.
+    /// Parties whose data imply another model have another digest. `None` for a kind without an initial model.
     fn model(&self, inputs: u32) -> Option<String> {
         let _ = inputs;
         None
     }
 
-    /// What it asks of people; `None` from a kind that asks nothing. All that the server knows of it.
+    /// Returns the job's questions to annotators, all that the server knows of them; `None` for a kind without
+    /// questions.
     fn questions(&self) -> Option<Questions> {
         None
     }
 
-    /// What leaves for somebody who is no part of the consortium; `None` from a kind of which nothing does. All that the server
-    /// knows of it: it is paid for like everything else, and never comes here.
+    /// Returns the release to recipients outside the consortium, all that the server knows of it; `None` for a kind
+    /// without one. It is charged like every other release, and never passes through the server.
     fn outside(&self) -> Option<Outside> {
         None
     }
 
-    /// What the lead may measure: every series (arm) with its last round, and the names of the public test sets. The server
-    /// takes no other figure.
+    /// Returns the measurements that the lead may submit: every series (arm) with its last round, and the names of the
+    /// public test sets. The server accepts no other figure.
     fn measured(&self) -> Measured;
 
-    /// The audit of `dataset`'s releases that the job promises; `None` when it promises none. While one is promised, the
-    /// job's files are nobody's until every statement has come and none disproves its claim.
+    /// Returns the promised audit of `dataset`'s releases, if the job promises one. The job's files then stay closed
+    /// until every statement has arrived and none disproves its claim.
     fn audited(&self, dataset: &Dataset) -> Option<Audited> {
         let _ = dataset;
         None
     }
 }
 
-/// What leaves for somebody who is no part of the consortium: recognizers that hear pieces of recordings among dummies.
+/// A release to recipients outside the consortium: recognizers that receive pieces of recordings among dummies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outside {
-    /// The series under which it is paid for, in one round with the number 1: [`Kind::release`] tells what is released.
+    /// The series that is charged for it, in one round with the number 1; [`Kind::release`] describes the release.
     pub series: String,
-    /// Whose data leave, in the order of the participants.
+    /// The datasets that leave, in the order of the participants.
     pub sending: Vec<DatasetId>,
-    /// Who gets a part of it, by the names that the site has for them: at least one.
+    /// The recipients of the parts, by the site's names for them: at least one.
     pub recipients: Vec<String>,
-    /// How many of them may put their parts together without more being told than is charged for.
+    /// The most recipients that may combine their parts without learning more than is charged.
     pub colluding: u32,
-    /// d: counts of pieces by word, added and removed together, that are hidden.
+    /// d: the hidden distance in counts of pieces by word, added and removed together.
     pub distance: u32,
-    /// Whether speakers leave in their own voices, by which recognizers can tell them: their site must allow that by itself.
+    /// Whether pieces keep the speakers' own voices, by which recognizers can identify them; the speakers' site must
+    /// allow that.
     pub voices: bool,
 }
 
 impl Report {
-    /// Whether it tells no more than the spec does, as a report must of recordings that are charged: whatever else is in it was
-    /// computed of them and not paid for. Reports of other kinds follow from what was released and from public data.
+    /// Returns whether the report contains no more than the spec does, as it must for charged recordings: any other
+    /// content would be computed from them without a charge. Reports of other kinds follow from releases and public
+    /// data.
     pub fn tells_no_more(&self, spec: &Spec) -> bool {
         match (self, spec) {
             (Self::Transcription(report), Spec::Transcription(spec)) => spec.report().as_ref() == Ok(report),
@@ -220,7 +223,7 @@ impl Report {
     }
 }
 
-/// What a job's lead may measure.
+/// The measurements that a job's lead may submit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Measured {
     /// Each series, with the last round after which it can be measured.
@@ -229,7 +232,7 @@ pub struct Measured {
     pub tests: Vec<String>,
 }
 
-/// Makes the closed enum of all kinds, so that a kind with a missing face does not compile.
+/// Makes the closed enum of all kinds, so that a kind without a complete specification does not compile.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $variant:ident => $module:ident),* $(,)?) => {
         /// The spec of a job of any kind; in JSON `{"kind": ..., "spec": {...}}`.
@@ -244,78 +247,78 @@ macro_rules! kinds {
             /// The names of all kinds.
             pub const KINDS: &'static [&'static str] = &[$($module::Spec::NAME,)*];
 
-            /// The kind's name.
+            /// Returns the kind's name.
             pub const fn kind(&self) -> &'static str {
                 match self { $(Self::$variant(_) => $module::Spec::NAME,)* }
             }
 
-            /// See [`Kind::check`].
+            /// Calls [`Kind::check`].
             pub fn check(&self, datasets: &[Dataset]) -> Vec<Violation> {
                 match self { $(Self::$variant(spec) => spec.check(datasets),)* }
             }
 
-            /// See [`Kind::settled`].
+            /// Calls [`Kind::settled`].
             #[must_use]
             pub fn settled(self, datasets: &[Dataset]) -> Self {
                 match self { $(Self::$variant(spec) => Self::$variant(spec.settled(datasets)),)* }
             }
 
-            /// See [`Kind::datasets`].
+            /// Calls [`Kind::datasets`].
             pub fn datasets(&self) -> Vec<(DatasetId, Purpose)> {
                 match self { $(Self::$variant(spec) => spec.datasets(),)* }
             }
 
-            /// See [`Kind::cost`].
+            /// Calls [`Kind::cost`].
             pub fn cost(&self, dataset: &Dataset) -> Option<Charge> {
                 match self { $(Self::$variant(spec) => spec.cost(dataset),)* }
             }
 
-            /// See [`Kind::release`].
+            /// Calls [`Kind::release`].
             pub fn release(&self, dataset: &Dataset, series: &str) -> Option<Event> {
                 match self { $(Self::$variant(spec) => spec.release(dataset, series),)* }
             }
 
-            /// See [`Kind::clip`].
+            /// Calls [`Kind::clip`].
             pub fn clip(&self, dataset: DatasetId) -> Option<f64> {
                 match self { $(Self::$variant(spec) => spec.clip(dataset),)* }
             }
 
-            /// See [`Kind::most_norm`].
+            /// Calls [`Kind::most_norm`].
             pub fn most_norm(&self, dataset: &Dataset, series: &Series) -> Option<f64> {
                 match self { $(Self::$variant(spec) => spec.most_norm(dataset, series),)* }
             }
 
-            /// See [`Kind::units`].
+            /// Calls [`Kind::units`].
             pub fn units(&self, dataset: &Dataset) -> u64 {
                 match self { $(Self::$variant(spec) => Kind::units(spec, dataset),)* }
             }
 
-            /// See [`Kind::model`].
+            /// Calls [`Kind::model`].
             pub fn model(&self, inputs: u32) -> Option<String> {
                 match self { $(Self::$variant(spec) => Kind::model(spec, inputs),)* }
             }
 
-            /// See [`Kind::audited`].
+            /// Calls [`Kind::audited`].
             pub fn audited(&self, dataset: &Dataset) -> Option<Audited> {
                 match self { $(Self::$variant(spec) => spec.audited(dataset),)* }
             }
 
-            /// See [`Kind::questions`].
+            /// Calls [`Kind::questions`].
             pub fn questions(&self) -> Option<Questions> {
                 match self { $(Self::$variant(spec) => Kind::questions(spec),)* }
             }
 
-            /// See [`Kind::outside`].
+            /// Calls [`Kind::outside`].
             pub fn outside(&self) -> Option<Outside> {
                 match self { $(Self::$variant(spec) => Kind::outside(spec),)* }
             }
 
-            /// See [`Kind::measured`].
+            /// Calls [`Kind::measured`].
             pub fn measured(&self) -> Measured {
                 match self { $(Self::$variant(spec) => spec.measured(),)* }
             }
 
-            /// See [`Kind::series`].
+            /// Calls [`Kind::series`].
             pub fn series(&self, datasets: &[Dataset]) -> Vec<Series> {
                 match self { $(Self::$variant(spec) => spec.series(datasets),)* }
             }

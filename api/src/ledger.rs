@@ -1,7 +1,7 @@
-//! A ledger as people look into it: how an account came to stand as it does, and why one row is to be believed.
+//! A ledger for inspection: the history of an account, and the evidence for one row.
 //!
-//! What an account says is in [`budget`](crate::budget), what the log proves in [`log`](crate::log). Every epsilon is rounded
-//! up, every "left" down.
+//! The figures of an account are in [`budget`](crate::budget), the proofs of the log in [`log`](crate::log). Every
+//! epsilon is rounded up, every remainder down.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -13,12 +13,12 @@ use crate::log::view::SignedHead;
 use crate::log::{Hash, node_hash};
 use crate::signed::Signed;
 
-/// Which rows of a ledger are wanted. Everything that is named must hold.
+/// A filter of a ledger's rows. All given conditions must hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EntryFilter {
-    /// Of this kind.
+    /// The kind of row.
     pub kind: Option<EntryKind>,
-    /// Caused by this job.
+    /// The job that caused it.
     pub job: Option<JobId>,
     /// Written at this moment or later.
     #[serde(default, with = "time::serde::rfc3339::option")]
@@ -207,7 +207,7 @@ pub struct ReceiptProof {
     pub countersignature_holds: bool,
 }
 
-/// The steps from a leaf to the root of a tree of `size` leaves, given the siblings of an inclusion proof.
+/// Returns the steps from a leaf to the root of a tree of `size` leaves, given the siblings of an inclusion proof.
 pub fn steps(leaf: &Hash, position: u64, size: u64, siblings: &[Hash]) -> Vec<Step> {
     let (mut known, mut place, mut last) = (*leaf, position, size.saturating_sub(1));
     let mut steps = Vec::with_capacity(siblings.len());
@@ -216,7 +216,7 @@ pub fn steps(leaf: &Hash, position: u64, size: u64, siblings: &[Hash]) -> Vec<St
         known = if left { node_hash(sibling, &known) } else { node_hash(&known, sibling) };
         steps.push(Step { left, sibling: hex::encode(sibling), hash: hex::encode(known) });
         if left {
-            // Up to where the path was a right child: the levels between have no sibling.
+            // Climb to the next level where the path was a right child: the levels between have no sibling.
             while place & 1 == 0 && place != 0 {
                 place >>= 1;
                 last >>= 1;

@@ -1,7 +1,7 @@
 //! The contract: everything that two of Undertone's programs must agree on, and nothing else.
 //!
-//! Ids, the one table of problem codes, transfer objects, job kinds (what a job is, what it costs) and signed documents
-//! (what may run, what was spent). No IO, no clock, no database, no framework. To add a job kind, see [`job`].
+//! Ids, the one table of problem codes, transfer objects, job kinds (specification and cost) and signed documents
+//! (permissions and charges). No IO, no clock, no database, no framework. To add a job kind, see [`job`].
 
 pub mod account;
 pub mod api_key;

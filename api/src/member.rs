@@ -1,4 +1,4 @@
-//! People and what they may do.
+//! Members and their permissions.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -84,7 +84,7 @@ pub struct NewMember {
 }
 
 impl NewMember {
-    /// Every violation, none when the input is good.
+    /// Returns every violation; none if the input is valid.
     pub fn check(&self) -> Vec<Violation> {
         let mut violations = Vec::new();
         check_name("name", &self.name, &mut violations);
@@ -133,7 +133,7 @@ pub struct Join {
     pub organization_name: Option<String>,
 }
 
-/// Checks a password's length: 12 to 200 characters. Whether it is guessed early is for the server to say.
+/// Checks a password's length: 12 to 200 characters. The server checks whether it is easy to guess.
 pub fn check_password(field: &str, password: &str, violations: &mut Vec<Violation>) {
     let length = password.chars().count();
     if !PASSWORD_LENGTH.contains(&length) {

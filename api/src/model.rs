@@ -1,4 +1,4 @@
-//! Files of a job that can be taken away: the model above all.
+//! Downloadable files of a job, above all the model.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;

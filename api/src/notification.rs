@@ -1,4 +1,4 @@
-//! What a member is told of: something waits for them, or something that concerns them has happened.
+//! Notifications of members: pending decisions, and events that concern them.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -17,7 +17,7 @@ macro_rules! kinds {
             /// Every kind, in the order of the list.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// In words.
+            /// Returns the text for display.
             pub const fn label(self) -> &'static str {
                 match self { $(Self::$name => $label,)* }
             }
@@ -59,7 +59,8 @@ kinds! {
 }
 
 impl NotificationKind {
-    /// Returns whether members may switch it off. Notices about security stay on, so that a thief of a session cannot mute them.
+    /// Returns whether members may switch it off. Notices about security stay on, so that a thief of a session cannot
+    /// mute them.
     pub const fn can_be_switched_off(self) -> bool {
         !matches!(
             self,

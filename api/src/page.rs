@@ -1,4 +1,4 @@
-//! Lists come in pages, by cursor.
+//! Lists in pages, by cursor.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,10 +24,10 @@ pub struct PageQuery {
 }
 
 impl PageQuery {
-    /// Most items on one page.
+    /// The most items on one page.
     pub const MAX: u32 = 200;
 
-    /// The page size in force.
+    /// Returns the effective page size.
     pub fn size(&self) -> u32 {
         self.limit.unwrap_or(50).clamp(1, Self::MAX)
     }

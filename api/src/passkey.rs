@@ -1,6 +1,6 @@
 //! Passkeys with which members sign in and prove their identity: alone, or as the second factor after a password.
 //!
-//! Each use begins with a [`PasskeyChallenge`] of the server, which holds for five minutes and for one use.
+//! Each use begins with a [`PasskeyChallenge`] of the server, which is valid for five minutes and for one use.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -8,11 +8,11 @@ use time::OffsetDateTime;
 use crate::id::PasskeyId;
 use crate::signed::PasskeyAlgorithm;
 
-/// Most passkeys of a member.
+/// The most passkeys of a member.
 pub const MOST_PASSKEYS: u64 = 10;
-/// Most bytes of the client data of an assertion or a registration.
+/// The most bytes of the client data of an assertion or a registration.
 pub const MOST_CLIENT_DATA: usize = 4096;
-/// Most characters of each other part of an assertion or a registration.
+/// The most characters of each other part of an assertion or a registration.
 pub const MOST_PART: usize = 8192;
 
 /// For which use of a passkey a signed-in member asks for a challenge.
@@ -154,7 +154,7 @@ pub struct PasskeyRegistration {
 }
 
 impl NewPasskey {
-    /// Returns everything wrong with it.
+    /// Returns every violation.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn check(&self) -> Vec<crate::problem::Violation> {
         let mut violations = Vec::new();

@@ -1,11 +1,13 @@
-//! Plans: what a job would cost each owner, what would be left, what the budgets buy, and what would fit instead, before
-//! anybody is asked.
+//! Plans: a job's cost to each owner, the remaining budgets, the affordable rounds, and the nearest admissible plans,
+//! before approval is requested.
 //!
-//! The answer of `POST /plans` stands here; how it is computed is in `price` (the accounts that pay), `release` (what one release is made of), `party` (each dataset's figures), `curve` (ε against
-//! rounds) and `offer` (the nearest plan that fits). The server and the planner in the browser both call that code, on the
-//! same balances, so that they agree to the bit. Admission itself is the ledger's: nothing here decides anything.
+//! This module holds the answer of `POST /plans`. It is computed in `price` (the charged accounts), `release` (the
+//! composition of one release), `party` (each dataset's figures), `curve` (ε against rounds) and `offer` (the nearest
+//! plan that fits). The server and the planner in the browser both call that code, on the same balances, so that they
+//! agree to the bit. The ledger alone admits jobs: nothing here decides anything.
 //!
-//! To let a job kind be planned: implement [`Rounded`] for its spec, as in `plan/dp_sgd.rs`, and name it in [`outlook`].
+//! To make a job kind plannable: implement [`Rounded`] for its spec, as in `plan/dp_sgd.rs`, and name it in
+//! [`outlook`].
 
 mod account;
 mod active_learning;
@@ -85,7 +87,7 @@ pub struct Buys {
 }
 
 impl Buys {
-    /// What the accounts of a plan say; `None` when nobody pays.
+    /// Returns the limit that a plan's accounts set; `None` if no account is charged.
     pub fn of(priced: &Priced) -> Option<Self> {
         let bottleneck = priced.bottleneck()?;
         Some(Self { rounds: priced.rounds, rounds_that_fit: bottleneck.rounds_that_fit, bottleneck })
@@ -177,7 +179,7 @@ pub struct PlanParty {
     pub least_noise: Option<f64>,
 }
 
-/// A plan of any kind as its accounts see it; `None` for a job whose cost is not counted in rounds.
+/// Prices a plan of any kind for its accounts; `None` for a job whose cost is not counted in rounds.
 pub fn outlook(spec: &Spec, datasets: &[Dataset], books: &Books) -> Option<Priced> {
     match spec {
         Spec::DpSgd(spec) => Priced::of(spec, datasets, books),
@@ -186,7 +188,7 @@ pub fn outlook(spec: &Spec, datasets: &[Dataset], books: &Books) -> Option<Price
     }
 }
 
-/// The nearest plans of the same kind that every account admits; see [`offers`].
+/// Returns the nearest plans of the same kind that every account admits; see [`offers`].
 pub fn nearest(job: &NewJob, datasets: &[Dataset], books: &Books) -> Vec<Offer> {
     match &job.spec {
         Spec::DpSgd(spec) => offers(spec, datasets, books)

@@ -1,4 +1,4 @@
-//! The one table of error codes: HTTP status, gRPC code, title and URN of each come from here, whatever the face.
+//! The one table of error codes: HTTP status, gRPC code, title and URN of each, for all interfaces.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,22 +16,22 @@ macro_rules! codes {
             /// Every code, in the order of the table.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// The code as it stands in JSON and in URNs.
+            /// Returns the code in JSON and in URNs.
             pub const fn slug(self) -> &'static str {
                 match self { $(Self::$name => $slug,)* }
             }
 
-            /// The HTTP status.
+            /// Returns the HTTP status.
             pub const fn http_status(self) -> u16 {
                 match self { $(Self::$name => $http,)* }
             }
 
-            /// The number of the gRPC status code.
+            /// Returns the number of the gRPC status code.
             pub const fn grpc_code(self) -> i32 {
                 match self { $(Self::$name => $grpc,)* }
             }
 
-            /// A short sentence, the same for every occurrence.
+            /// Returns a short sentence, the same for every occurrence.
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$name => $title,)* }
             }
@@ -109,7 +109,7 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// A violation of the field at `field`.
+    /// Makes a violation of the field at `field`.
     pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { field: field.into(), message: message.into() }
     }
@@ -143,7 +143,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem with the code's title and status.
+    /// Makes a problem with the code's title and status.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Self {
             kind: format!("urn:undertone:problem:{}", code.slug()),
@@ -157,14 +157,14 @@ impl Problem {
         }
     }
 
-    /// With the seconds after which it may be tried again.
+    /// Sets the seconds after which the request may be repeated.
     #[must_use]
     pub const fn after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
         self
     }
 
-    /// Input that cannot be accepted, with every reason.
+    /// Makes a problem for rejected input, with every reason.
     pub fn validation(violations: Vec<Violation>) -> Self {
         let detail = violations.iter().map(|v| format!("{}: {}", v.field, v.message)).collect::<Vec<_>>().join("; ");
         Self { violations, ..Self::new(Code::ValidationFailed, detail) }

@@ -1,8 +1,9 @@
-//! Questions: texts that people are asked to label, and their answers.
+//! Questions: texts for annotators to label, and their answers.
 //!
-//! A job kind that asks says so by [`crate::job::Kind::questions`]; that is all the server knows of it. One text is asked once,
-//! in one copy, whatever number of people asked it. What is shown here has left its site through that site's gate and was paid
-//! for there; nothing computed from it costs anything more. Annotators are told apart by a number of the job, never by name.
+//! A job kind with questions implements [`crate::job::Kind::questions`]; the server knows nothing else of them. One
+//! text is one question, however many rows contain it. The questions here have left their site through that site's gate
+//! and were charged there; computations from them cost nothing more. Annotators are identified by a number of the job,
+//! never by name.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -10,34 +11,34 @@ use time::OffsetDateTime;
 use crate::id::{DatasetId, JobId, QuestionId};
 use crate::job::JobSummary;
 
-/// Most questions of one dataset in one job.
+/// The most questions of one dataset in one job.
 pub const MOST_QUESTIONS: u64 = 1_000_000;
-/// Most characters of a question's text; the least is 1.
+/// The most characters of a question's text; the least is 1.
 pub const MOST_CHARACTERS: usize = 2000;
 /// Keys of the page itself, which no label may have: skip, unsure, undo.
 pub const OWN_KEYS: [char; 3] = ['s', 'u', 'z'];
 
-/// What a job asks of people.
+/// The questions of a job to annotators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Questions {
-    /// The series under which pools are paid for and sent, in one round with the number 1: [`crate::job::Kind::release`]
-    /// tells what one pool releases.
+    /// The series in which pools are charged and sent, in one round with the number 1; [`crate::job::Kind::release`]
+    /// describes the release of one pool.
     pub series: String,
-    /// Whose pools are awaited, in the order of the participants.
+    /// The datasets with pools, in the order of the participants.
     pub asking: Vec<DatasetId>,
     /// The lead, which alone reads the pools, chooses and reads the answers.
     pub lead: DatasetId,
-    /// What may be answered.
+    /// The possible answers.
     pub labels: Vec<Label>,
-    /// How to answer, in words; may be empty.
+    /// Instructions for answering; may be empty.
     pub guidelines: String,
-    /// Answers that close a question: 1 to 20, each of another person.
+    /// The number of answers that close a question: 1 to 20, each from a different annotator.
     pub annotators: u32,
     /// Rounds of questions, numbered from 1.
     pub rounds: u32,
-    /// Most questions chosen in a round.
+    /// The most questions in a round.
     pub batch: u32,
-    /// Seconds from a round's choice to its deadline, and from the job's start to that of the pools.
+    /// Seconds from a round's selection to its deadline, and from the job's start to that of the pools.
     pub deadline_seconds: u32,
 }
 
@@ -72,7 +73,7 @@ pub enum QuestionState {
 }
 
 impl QuestionState {
-    /// Its word, as on the wire.
+    /// Returns the word on the wire.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -128,12 +129,12 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Whether it is one of the answers that close a question.
+    /// Returns whether it is one of the answers that close a question.
     pub fn counts(&self) -> bool {
         *self != Self::Skip
     }
 
-    /// The label, when one was given.
+    /// Returns the label, if the answer is one.
     pub fn label(&self) -> Option<&str> {
         match self {
             Self::Label { label } => Some(label),

@@ -1,8 +1,8 @@
-//! The report of a job: what is known of it, in one file that can be read, kept, and repeated from.
+//! The report of a job: all its known figures, in one file that can be read, kept, and used to repeat the job.
 //!
-//! Everything in it is from the job's own record: the signed manifest, the figures that the lead measured on public data, the
-//! releases that were counted, the statements of the sites. Nothing is computed from anybody's data, so a report is no
-//! release. What there is no figure for is in [`ReportFile::absent`], with the reason.
+//! All content is from the job's own record: the signed manifest, the lead's measurements on public data, the counted
+//! releases, the statements of the sites. Nothing is computed from private data, so a report is no release.
+//! [`ReportFile::absent`] lists the missing figures with the reasons.
 
 mod comparison;
 mod level;
@@ -21,7 +21,7 @@ use crate::signed::{Manifest, Signed};
 pub use comparison::Compared;
 pub use level::{How, Level, MEANINGLESS, Releases};
 
-/// The form of the file, in its first line. Raised when a reader of the form before would misread it.
+/// The format of the file, in its first line. Raise it if a reader of the previous format would misread it.
 pub const FORMAT: &str = "undertone/report/1";
 
 /// A job's report.
@@ -164,13 +164,13 @@ pub struct Absent {
     pub why: String,
 }
 
-/// Why a job cannot be proposed again from a file.
+/// The reason why a job cannot be proposed again from a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RepeatError {
-    /// Another form.
+    /// Another format.
     #[error("the file is of the form {0:?}; this server reads `{FORMAT}`")]
     Format(String),
-    /// The signed order cannot be read.
+    /// The signed manifest cannot be parsed.
     #[error("the manifest in the file cannot be read: {0}")]
     Manifest(String),
     /// The spec was changed after it was signed.
@@ -179,12 +179,12 @@ pub enum RepeatError {
 }
 
 impl Report {
-    /// SHA-256 of a public dataset's content, hex, where the lead has told it.
+    /// Returns the SHA-256 of a public dataset's content, hex, if the lead has reported it.
     pub fn digest(&self, dataset: DatasetId) -> Option<String> {
         let contents = match self {
             Self::DpSgd(report) => &report.contents,
             Self::ActiveLearning(report) => &report.contents,
-            // Nothing is learned from it and nothing is measured: the recordings stay where they are.
+            // The job trains and measures nothing: the recordings stay at the site.
             Self::Transcription(_) => return None,
         };
         contents.iter().find(|known| known.dataset == dataset).map(|known| known.digest.clone())
@@ -192,10 +192,10 @@ impl Report {
 }
 
 impl ReportFile {
-    /// The job that the file is about, to be proposed again: exactly what was signed.
+    /// Returns the job of the file for a new proposal, exactly as it was signed.
     ///
     /// # Errors
-    /// [`RepeatError`] when the file is of another form, or its parts say different things.
+    /// [`RepeatError`] if the file has another format, or its parts disagree.
     pub fn again(&self) -> Result<NewJob, RepeatError> {
         if self.format != FORMAT {
             return Err(RepeatError::Format(self.format.clone()));
@@ -208,7 +208,7 @@ impl ReportFile {
         Ok(self.proposal.clone())
     }
 
-    /// The arms' names in the order in which they ran, as far as anything was measured of them.
+    /// Returns the names of the measured arms in the order in which they ran.
     pub fn arms(&self) -> Vec<&str> {
         let mut arms: Vec<&str> = Vec::new();
         for compared in &self.comparison {
@@ -219,7 +219,7 @@ impl ReportFile {
         arms
     }
 
-    /// What the spec is of.
+    /// Returns the job's spec.
     pub const fn spec(&self) -> &Spec {
         &self.proposal.spec
     }

@@ -1,4 +1,4 @@
-//! Retirement: the end of access for a worker, a member, an organization or an account, with a reason; and its end.
+//! Retirement: the end of access for a worker, a member, an organization or an account, with a reason; and restoration.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -7,7 +7,7 @@ use crate::id::MemberId;
 use crate::member::{Member, Role};
 use crate::problem::Violation;
 
-/// Longest reason for a retirement or a restoration, in characters.
+/// The longest reason for a retirement or a restoration, characters.
 pub const LONGEST_REASON: usize = 500;
 
 /// The reason for retiring or restoring.
@@ -20,7 +20,7 @@ pub struct StatedReason {
 }
 
 impl StatedReason {
-    /// Returns the violations, none when the reason is good.
+    /// Returns the violations; none if the reason is valid.
     pub fn check(&self) -> Vec<Violation> {
         let length = self.reason.trim().chars().count();
         if (1..=LONGEST_REASON).contains(&length) && !self.reason.chars().any(char::is_control) {

@@ -1,16 +1,16 @@
-//! Schemas of what the contract takes from `undertone-privacy`, which knows no schema library. Only the server asks for them.
+//! Schemas of the types from `undertone-privacy`, which has no schema library. Only the server uses them.
 
 use serde_json::{Value, json};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type};
 
-/// One word of a list.
+/// Returns the schema of one word of a list.
 fn word(description: &str, words: &[&str]) -> Schema {
     let words = words.iter().map(|word| Value::from(*word));
     ObjectBuilder::new().schema_type(Type::String).description(Some(description)).enum_values(Some(words)).into()
 }
 
-/// [`undertone_privacy::PrivacyUnit`].
+/// Returns the schema of [`undertone_privacy::PrivacyUnit`].
 pub fn unit() -> Schema {
     word(
         "Who is protected: one recording, everything that one speaker said, everything that one user asked, or as many counts of pieces by word as the release states.",
@@ -18,14 +18,14 @@ pub fn unit() -> Schema {
     )
 }
 
-/// Several [`undertone_privacy::PrivacyUnit`]s.
+/// Returns the schema of several [`undertone_privacy::PrivacyUnit`]s.
 pub fn units() -> Schema {
     Schema::Array(
         ArrayBuilder::new().items(RefOr::T(unit())).description(Some("The units that the data keep apart.")).build(),
     )
 }
 
-/// [`undertone_privacy::Adjacency`].
+/// Returns the schema of [`undertone_privacy::Adjacency`].
 pub fn adjacency() -> Schema {
     word(
         "Against which change: one unit added or removed, one unit's contribution emptied, or one unit replaced by another.",
@@ -33,7 +33,8 @@ pub fn adjacency() -> Schema {
     )
 }
 
-/// [`undertone_privacy::Event`]: a tag and parameters. Kinds are only ever added, so the parameters are not closed here.
+/// Returns the schema of [`undertone_privacy::Event`]: a tag and parameters. Kinds are only ever added, so the
+/// parameters are not closed here.
 pub fn event() -> Schema {
     let tag = ObjectBuilder::new().schema_type(Type::String).description(Some("The mechanism."));
     let parameter = |description| ObjectBuilder::new().schema_type(Type::Number).description(Some(description));
@@ -47,7 +48,7 @@ pub fn event() -> Schema {
         .into()
 }
 
-/// [`undertone_privacy::ledger::Overlap`].
+/// Returns the schema of [`undertone_privacy::ledger::Overlap`].
 pub fn overlap() -> Schema {
     let most = ObjectBuilder::new()
         .schema_type(SchemaType::Array(vec![Type::Integer, Type::Null]))

@@ -1,4 +1,4 @@
-//! Signing in: a short access token and a rotating refresh token.
+//! Sessions: a short access token and a rotating refresh token.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;

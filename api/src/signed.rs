@@ -1,8 +1,8 @@
-//! Signed documents: what may run (manifest), what a site says to it (decision), what was spent (receipt), and what the
-//! server answers for (head of its log, countersignature of a receipt).
+//! Signed documents: the permission to run (manifest), a site's answer (decision), a charge (receipt), and the server's
+//! commitments (head of its log, countersignature of a receipt).
 //!
-//! A signature is over the exact bytes of the payload with the document's domain before them, so one document can never
-//! pass for another and no re-serialization can break or bend it.
+//! A signature covers the document's domain and the exact bytes of the payload, so one document can never pass for
+//! another, and re-serialization cannot break or change it.
 
 mod approval;
 mod audit;
@@ -44,11 +44,12 @@ pub use server_keys::{
 };
 pub use webauthn::PasskeyAlgorithm;
 
-/// A kind of document that is signed.
+/// A kind of signed document.
 pub trait Document: Serialize + DeserializeOwned {
-    /// What stands before the payload under the signature; never the same for two kinds of document.
+    /// The prefix of the payload under the signature; unique to the kind of document.
     const DOMAIN: &'static str;
-    /// The purpose of the server's online keys that may sign it; `None` for documents that a key itself signs, without a certificate.
+    /// The purpose of the server's online keys that may sign it; `None` for documents that a key itself signs, without
+    /// a certificate.
     const PURPOSE: Option<KeyPurpose> = None;
 
     /// Returns the time that the document states, by which the certificate of its key is judged.
@@ -57,7 +58,7 @@ pub trait Document: Serialize + DeserializeOwned {
     }
 }
 
-/// Why a signed document is not believed.
+/// The reason why a signed document is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignedError {
     /// The signature, or the key, is not well formed.
@@ -66,13 +67,13 @@ pub enum SignedError {
     /// The signature was not made by this key over this payload.
     #[error("the signature does not hold")]
     Forged,
-    /// The payload is not the document it should be.
+    /// The payload is not the expected document.
     #[error("the signed payload is not the expected document: {0}")]
     Payload(String),
-    /// The key that signed may not sign this.
+    /// The key may not sign this document.
     #[error("the signature's key does not hold: {0}")]
     Chain(&'static str),
-    /// There is no key that may sign, or its holder does not answer.
+    /// No key may sign, or its holder does not answer.
     #[error("nothing can be signed: {0}")]
     Unavailable(String),
 }
@@ -91,7 +92,7 @@ impl Signed {
     /// Signs `document`.
     ///
     /// # Errors
-    /// [`SignedError::Payload`] when the document has no JSON form, [`SignedError::Unavailable`] when no key may sign it.
+    /// [`SignedError::Payload`] if the document has no JSON form, [`SignedError::Unavailable`] if no key may sign it.
     pub fn new<D: Document>(document: &D, key: &dyn DocumentSigner) -> Result<Self, SignedError> {
         let payload = serde_json::to_string(document).map_err(|error| SignedError::Payload(error.to_string()))?;
         let scope = SignatureScope { purpose: D::PURPOSE, at: document.signed_at() };
@@ -99,10 +100,10 @@ impl Signed {
         Ok(Self { payload, signature })
     }
 
-    /// The document, when `key` signed it, or a key that it vouches for.
+    /// Opens the document, if `key` or a key that it certifies signed it.
     ///
     /// # Errors
-    /// [`SignedError`] when the signature does not hold or the payload is another document.
+    /// [`SignedError`] if the signature is invalid or the payload is another document.
     pub fn open<D: Document>(&self, key: &dyn SigningAuthority) -> Result<D, SignedError> {
         let document: Result<D, _> = serde_json::from_str(&self.payload);
         let scope = SignatureScope { purpose: D::PURPOSE, at: document.as_ref().ok().and_then(D::signed_at) };
@@ -110,7 +111,7 @@ impl Signed {
         document.map_err(|error| SignedError::Payload(error.to_string()))
     }
 
-    /// SHA-256 of the payload, hex: the document's name.
+    /// Returns the SHA-256 of the payload, hex, which identifies the document.
     pub fn digest(&self) -> String {
         hex::encode(Sha256::digest(self.payload.as_bytes()))
     }
@@ -120,17 +121,17 @@ fn message<D: Document>(payload: &str) -> Vec<u8> {
     [D::DOMAIN.as_bytes(), &[0], payload.as_bytes()].concat()
 }
 
-/// Reads an Ed25519 public key from hex.
+/// Parses an Ed25519 public key from hex.
 ///
 /// # Errors
-/// [`SignedError::Malformed`] when it is not one.
+/// [`SignedError::Malformed`] if it is invalid.
 pub fn public_key(text: &str) -> Result<VerifyingKey, SignedError> {
     let bytes: [u8; 32] =
         hex::decode(text).ok().and_then(|bytes| bytes.try_into().ok()).ok_or(SignedError::Malformed)?;
     VerifyingKey::from_bytes(&bytes).map_err(|_| SignedError::Malformed)
 }
 
-/// A worker's proof, when it signs in, that it holds its site's key.
+/// A worker's proof at sign-in that it holds its site's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Presence {
     /// The worker.

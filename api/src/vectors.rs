@@ -1,11 +1,11 @@
-//! Reference values for tests: JSON files in `tests/vectors`, or in the folder that `UNDERTONE_VECTORS` names (relative to the
+//! Reference values for tests: JSON files in `tests/vectors`, or in the folder `UNDERTONE_VECTORS` (relative to the
 //! root of the workspace). A missing file fails the test.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// Every case of a file, in order; there is at least one.
+/// Returns every case of a file, in order; there is at least one.
 pub(crate) fn cases(name: &str) -> Vec<Value> {
     let folder = std::env::var_os("UNDERTONE_VECTORS").map_or_else(|| "tests/vectors".into(), PathBuf::from);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder).join(format!("{name}.json"));
@@ -17,7 +17,7 @@ pub(crate) fn cases(name: &str) -> Vec<Value> {
     cases
 }
 
-/// The cases of a file that are of a kind, where every case is of that kind or of one that is tested elsewhere.
+/// Returns the cases of a file of one kind; panics at a kind that is neither this one nor tested elsewhere.
 pub(crate) fn of_kind(name: &str, kind: &str, elsewhere: &[&str]) -> Vec<Value> {
     let ours = |case: &Value| {
         let found = case["kind"].as_str().unwrap_or_default();

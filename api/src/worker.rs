@@ -1,4 +1,4 @@
-//! Worker daemons, as the server knows them.
+//! Worker daemons in the server's view.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -107,18 +107,19 @@ pub struct Enrolment {
     pub expires_at: OffsetDateTime,
 }
 
-/// What an enrolment token says: base64url (no padding) of its JSON, with the prefix `ute1.`.
+/// The content of an enrolment token: base64url (no padding) of its JSON, with the prefix `ute1.`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnrolmentToken {
     /// The gRPC address: `https://host:port`, or `http://` on loopback only.
     pub server: String,
-    /// SHA-256 of the server's TLS certificate (DER), hex; the worker trusts this certificate and no other. Absent on
+    /// SHA-256 of the server's TLS certificate (DER), hex; the worker trusts this certificate and no other. `None` on
     /// loopback without TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<String>,
     /// The server's first Ed25519 public key, hex: it signs manifests, or has introduced the root of the keys that do.
     pub server_key: String,
-    /// The root's public key, hex, once its certificates are in force: the new site accepts nothing of the first key then.
+    /// The root's public key, hex, once its certificates are in force: the new site then accepts nothing from the first
+    /// key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_root: Option<String>,
     /// The one-time secret, hex.

@@ -1,9 +1,10 @@
-//! Answering questions, alive: an answer is sent and the next question comes without a new page, so that no key is lost on the
-//! way. The keys themselves press the page's own buttons (see `component::keys`); without a script the same buttons post the
-//! same form.
+//! Interactive annotation: an answer is sent and the next question arrives without a new page, so that no keystroke is
+//! lost. The keys press the page's own buttons (see `component::keys`); without a script the same buttons post the same
+//! form.
 //!
-//! The server says every part in finished HTML (`part`, the same for the page and for every answer), so the browser needs to
-//! know nothing of questions. An answer that was not recorded is never shown as one: the question stays, with the reason.
+//! The server renders every part as finished HTML (`part`, the same for the page and for every answer), so the browser
+//! needs no knowledge of questions. An unrecorded answer is never shown as recorded: the question stays, with the
+//! reason.
 
 #![expect(missing_docs, reason = "the island macro makes a struct without words beside the documented function")]
 #![expect(clippy::needless_pass_by_value, reason = "an island owns what it is given")]
@@ -22,39 +23,39 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::ask::{self, Answered};
 
-/// Where answers are posted to.
+/// The address to which answers are posted.
 const ANNOTATE: &str = "/ui/annotate";
-/// How long a page without a question waits before it looks again.
+/// The polling interval of a page without a question.
 const LOOK: Duration = Duration::from_secs(5);
-/// What is said when the server cannot be reached.
+/// The notice while the server is unreachable.
 const LOST: &str = "<p class=\"notice bad\">The connection is lost, and the last answer was not kept. Give it again when the server answers.</p>";
 
-/// One question and what is around it, in HTML that the server rendered and escaped.
+/// One question and its surroundings, in HTML that the server rendered and escaped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
-    /// The question with what the form must carry; or why there is none.
+    /// The question with the form's hidden fields, or the reason why there is none.
     pub question: String,
-    /// How far the caller is, and how people agree.
+    /// The caller's progress, and the agreement between annotators.
     pub standing: String,
-    /// What became of the last answer.
+    /// The result of the last answer.
     pub said: String,
     /// Whether there is a question to answer.
     pub open: bool,
-    /// Whether there is an answer to take back.
+    /// Whether there is an answer to undo.
     pub undo: bool,
-    /// Where to look again for a question; empty while there is one, and when there will be none.
+    /// The address to poll for a question; empty while there is one, and when there will be none.
     pub again: String,
 }
 
-/// The place where questions are answered. The children are the buttons, which are the same for every question.
+/// Renders the annotation area. The children are the buttons, which are the same for every question.
 #[island]
 pub fn Answering(
     /// The first question: a [`Turn`] as JSON.
     first: String,
-    /// The labels' buttons, rendered in the server.
+    /// The labels' buttons, rendered on the server.
     children: Children,
 ) -> impl IntoView {
-    // The server wrote it a moment ago; a page without it stays as it was rendered.
+    // The server wrote it; if it does not parse, the page stays as it was rendered.
     serde_json::from_str(&first).ok().map(|first| alive(first, children))
 }
 
@@ -93,7 +94,7 @@ fn alive(first: Turn, children: Children) -> impl IntoView {
     }
 }
 
-/// What came of an answer: the next question, or why it was not taken.
+/// Applies the reply to an answer: the next question, or the reason why it was rejected.
 fn take(turn: RwSignal<Turn>, came: Option<Answered>, form: &HtmlFormElement) {
     match came {
         Some(Answered { done: true, text }) => {
@@ -107,7 +108,7 @@ fn take(turn: RwSignal<Turn>, came: Option<Answered>, form: &HtmlFormElement) {
     }
 }
 
-/// Looks every few seconds whether there is a question, while there is none.
+/// Polls for a question every few seconds while there is none.
 fn keep_looking(turn: RwSignal<Turn>) {
     let look = move || {
         let address = turn.with_untracked(|turn| turn.again.clone());
@@ -115,7 +116,7 @@ fn keep_looking(turn: RwSignal<Turn>) {
             if !address.is_empty() {
                 let text = ask::get(&address).await.and_then(|text| serde_json::from_str::<String>(&text).ok());
                 let next = text.and_then(|text| serde_json::from_str::<Turn>(&text).ok());
-                // Unless an answer was taken back meanwhile.
+                // Ignore the reply if an answer was undone meanwhile.
                 if let Some(next) = next.filter(|_| turn.with_untracked(|turn| turn.again == address)) {
                     turn.set(next);
                 }

@@ -1,6 +1,7 @@
-//! Files that pages need besides the bundle: the style sheet, the fonts, the mark. Compiled in, so a server is one file.
+//! Files that pages need besides the bundle: the style sheet, the fonts, the logo. Compiled in, so that a server is one
+//! file.
 
-/// A file and where it is served.
+/// A file and its address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asset {
     /// Its address, from the root.
@@ -13,13 +14,13 @@ pub struct Asset {
 
 /// The style sheet's address.
 pub const STYLE: &str = "/assets/undertone.css";
-/// The mark's address.
+/// The logo's address.
 pub const MARK: &str = "/assets/undertone.svg";
 
-/// The address of what speaks to passkeys.
+/// The address of the passkey script.
 pub const PASSKEY: &str = "/assets/passkey.js";
 
-/// Every file. They change only with the program: revalidate by digest or version, they need no session.
+/// Returns every file. They change only with the program: revalidate by digest or version; they need no session.
 pub const fn assets() -> &'static [Asset] {
     &[
         Asset { path: STYLE, content_type: "text/css; charset=utf-8", bytes: include_bytes!("style/undertone.css") },
@@ -72,7 +73,7 @@ mod tests {
         }
     }
 
-    /// Beside the bundle's 350 KB, and only on pages that need it.
+    /// Compare the bundle's 350 KB; only pages that need the script load it.
     #[test]
     fn the_script_for_passkeys_stays_small() {
         let script = assets().iter().find(|asset| asset.path == super::PASSKEY).expect("it is served");

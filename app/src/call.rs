@@ -1,8 +1,8 @@
-//! What a browser may ask of the server directly: server functions under `/ui`.
+//! The browser's direct requests to the server: server functions under `/ui`.
 //!
-//! Those that change something are plain forms' targets: they answer with a redirect and leave word for the next page
-//! (see `native`). The few that islands call, through `ask`, answer with values. Each translates and delegates; none
-//! decides.
+//! Those that change something are targets of plain forms: they answer with a redirect and leave a message for the next
+//! page (see `native`). The few that islands call, through `ask`, answer with values. Each translates and delegates;
+//! none makes decisions.
 
 #![expect(missing_docs, reason = "the macro makes a struct of each function's arguments and gives its fields no words")]
 #![cfg_attr(feature = "ssr", expect(clippy::unused_async, reason = "server functions are asynchronous"))]
@@ -24,7 +24,7 @@ use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId, Question
 use undertone_api::member::Role;
 use undertone_api::problem::{Code, Problem};
 
-/// A problem on its way to the browser.
+/// A problem in a response to the browser.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{0}")]
 #[serde(transparent)]
@@ -51,7 +51,7 @@ impl FromServerFnError for Fault {
     }
 }
 
-/// How a job stands now: a [`Live`](crate::live::Live) as JSON, as it was in the page.
+/// Returns the present state of a job: a [`Live`](crate::live::Live) as JSON, in the form that the page contains.
 ///
 /// # Errors
 /// The backend's [`Problem`].
@@ -62,7 +62,7 @@ pub async fn watch(job: JobId) -> Result<String, Fault> {
     Ok(native::text(&live)?)
 }
 
-/// Signs in and goes on to `to`.
+/// Signs in and redirects to `to`.
 ///
 /// # Errors
 /// The backend's [`Problem`].
@@ -112,7 +112,7 @@ pub async fn accept(
 /// The backend's [`Problem`].
 #[server(prefix = "/ui", endpoint = "found")]
 pub async fn found(name: String, #[server(default)] description: String, organization: String) -> Result<(), Fault> {
-    // An organization is named by its id when it exists already, and by a new name otherwise.
+    // The field holds the id of an existing organization, or the name of a new one.
     let existing = organization.parse().ok();
     let consortium = undertone_api::consortium::NewConsortium {
         name,
@@ -144,7 +144,7 @@ pub async fn attest_overlap(
     native::land(answer, |_| crate::path::overview(consortium), Some(said))
 }
 
-/// Makes a link by which an organization joins.
+/// Makes a link for an organization to join.
 ///
 /// # Errors
 /// The backend's [`Problem`].
@@ -156,7 +156,7 @@ pub async fn invite_organization(consortium: ConsortiumId, label: String) -> Res
     native::land(answer.map(native::show_link), |()| crate::path::organizations(consortium), None)
 }
 
-/// Makes a link by which somebody comes to answer questions, and nothing else.
+/// Makes a link for an annotator, with no other permission.
 ///
 /// # Errors
 /// The backend's [`Problem`].
@@ -168,7 +168,7 @@ pub async fn invite_annotator(consortium: ConsortiumId, label: String) -> Result
     native::land(answer.map(native::show_link), |()| crate::path::questions(consortium), None)
 }
 
-/// Makes a link by which a person joins an organization.
+/// Makes a link for a person to join an organization.
 ///
 /// # Errors
 /// The backend's [`Problem`].
@@ -234,7 +234,7 @@ pub async fn clear_freeze(consortium: ConsortiumId, dataset: DatasetId, reason: 
     native::land(answer, |_| crate::path::dataset(consortium, dataset), Some(said))
 }
 
-/// Agrees to what a job does with a dataset.
+/// Approves a job for a dataset.
 ///
 /// # Errors
 /// The backend's [`Problem`].
@@ -255,7 +255,7 @@ pub async fn approve(
     native::land(answer, |_| crate::path::job(consortium, job), Some("You approved the job.".to_owned()))
 }
 
-/// Refuses what a job would do with a dataset.
+/// Refuses a job for a dataset.
 ///
 /// # Errors
 /// The backend's [`Problem`].
@@ -286,7 +286,7 @@ pub async fn propose_again(consortium: ConsortiumId, job: JobId) -> Result<(), F
     native::land(answer, |job| crate::path::job(consortium, job.summary.id), Some(said))
 }
 
-/// Answers a question of a job, or takes the last answer back, and gives the next [`Turn`](crate::answer::Turn) as JSON.
+/// Answers a question of a job, or undoes the last answer, and returns the next [`Turn`](crate::answer::Turn) as JSON.
 ///
 /// # Errors
 /// The backend's [`Problem`].
@@ -304,7 +304,7 @@ pub async fn annotate(
     native::answered(native::annotate(backend.as_ref(), at, &answer, &typed).await).await
 }
 
-/// What there is to answer in a job now: a [`Turn`](crate::answer::Turn) as JSON.
+/// Returns the current question of a job: a [`Turn`](crate::answer::Turn) as JSON.
 ///
 /// # Errors
 /// The backend's [`Problem`].
@@ -316,7 +316,7 @@ pub async fn turn(consortium: ConsortiumId, job: JobId, #[server(default)] trail
     Ok(native::text(&native::turn(backend.as_ref(), &queue, &at, "").await?)?)
 }
 
-/// Brings labels that were given elsewhere.
+/// Imports labels from elsewhere.
 ///
 /// # Errors
 /// The backend's [`Problem`].
@@ -333,7 +333,7 @@ pub async fn import_labels(
     native::land(answer, |_| crate::path::annotate(consortium, job), said)
 }
 
-/// Chooses light, dark, or what the system says.
+/// Selects the light, dark or system theme.
 ///
 /// # Errors
 /// None of its own.

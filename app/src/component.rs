@@ -1,4 +1,4 @@
-//! What pages are put together from. A component draws what it is given; none asks the backend.
+//! The components of pages. A component renders its arguments; none queries the backend.
 
 pub mod chart;
 pub mod gauge;

@@ -1,5 +1,5 @@
-//! A small consortium in memory, for the tests of this crate and nothing else: three organizations, datasets of every content, and jobs
-//! in different states. What it answers is made with the real rules; only storing is missing.
+//! A small consortium in memory, for the tests of this crate only: three organizations, datasets of every content, and
+//! jobs in different states. Its answers follow the real rules; only storage is missing.
 
 mod audit;
 mod certificate;
@@ -39,7 +39,7 @@ pub(crate) use memory::{Memory, report_of};
 pub(crate) use render::{render, send};
 pub(crate) use transcribing::{HEARD, HEARD_PUBLIC, HEARING, OFFERED, recordings_id};
 
-/// The moment at which everything here is seen.
+/// The present moment of the fixture.
 pub(crate) const NOW: OffsetDateTime = datetime!(2026-11-20 18:03:12 UTC);
 
 pub(crate) const CONSORTIUM: ConsortiumId = ConsortiumId(Uuid::from_u128(0x0100));
@@ -47,16 +47,16 @@ pub(crate) const CONSORTIUM: ConsortiumId = ConsortiumId(Uuid::from_u128(0x0100)
 pub(crate) const OWN: OrganizationId = OrganizationId(Uuid::from_u128(0x0201));
 /// A job that waits for approval.
 pub(crate) const PROPOSED: JobId = JobId(Uuid::from_u128(0x0401));
-/// A job at work.
+/// A running job.
 pub(crate) const RUNNING: JobId = JobId(Uuid::from_u128(0x0402));
-/// A job that is held.
+/// A paused job.
 pub(crate) const PAUSED: JobId = JobId(Uuid::from_u128(0x0404));
-/// A job that is done.
+/// A finished job.
 pub(crate) const FINISHED: JobId = JobId(Uuid::from_u128(0x0403));
 
 const DELTA: f64 = 1e-6;
 
-/// The providers of sign-ins.
+/// Returns the identity providers.
 fn providers() -> Vec<crate::backend::SignInProvider> {
     let provider = |id: &str, name: &str, host: &str| crate::backend::SignInProvider {
         id: id.to_owned(),
@@ -73,12 +73,12 @@ fn organization(index: u128) -> OrganizationId {
     OrganizationId(Uuid::from_u128(0x0200 + index))
 }
 
-/// The id of the `index`th dataset: 0 is public, 1 to 3 are private.
+/// Returns the id of the `index`th dataset: 0 is public, 1 to 3 are private.
 pub(crate) fn dataset(index: u128) -> DatasetId {
     DatasetId(Uuid::from_u128(0x0300 + index))
 }
 
-/// A steward, researcher and admin of the first organization, who also runs the consortium.
+/// Returns a steward, researcher and admin of the first organization, who also administers the consortium.
 pub(crate) fn member() -> Member {
     let at = |scope, role| Grant { scope, role };
     let own = Scope::Organization(OWN);
@@ -107,7 +107,7 @@ fn event(rate: f64, noise: f64) -> Event {
     }
 }
 
-/// A balance with a limit, some releases spent and some reserved.
+/// Makes a balance with a limit, some releases spent and some reserved.
 pub(crate) fn balance(limit: f64, spent: u64, reserved: u64) -> Balance {
     let epsilon = Epsilon::new(limit).expect("a limit above 0");
     let delta = Delta::new(DELTA).expect("a delta between 0 and 1");
@@ -122,7 +122,7 @@ pub(crate) fn balance(limit: f64, spent: u64, reserved: u64) -> Balance {
     balance
 }
 
-/// The balances of the private datasets, for speakers.
+/// Returns the balances of the private datasets, for speakers.
 pub(crate) fn standings() -> Vec<(DatasetId, Vec<Standing>)> {
     [(1, balance(8.0, 60, 30)), (2, balance(4.0, 10, 0)), (3, balance(6.0, 0, 40))]
         .into_iter()
@@ -132,7 +132,7 @@ pub(crate) fn standings() -> Vec<(DatasetId, Vec<Standing>)> {
         .collect()
 }
 
-/// The datasets: one public that leads, two of one organization, one of another.
+/// Returns the datasets: one public that leads, two of one organization, one of another.
 pub(crate) fn datasets() -> Vec<Dataset> {
     let rows = [
         (0_u128, 0_u128, "archive-20", Visibility::Public, 1000, 20, 200),
@@ -189,7 +189,7 @@ fn account(standing: &Standing, index: u128) -> Account {
     }
 }
 
-/// The spec of every job here.
+/// Returns the spec of every job here.
 pub(crate) fn spec() -> Spec {
     let plan = Plan::first(&datasets(), &standings()).expect("there are datasets");
     let spec = plan.spec(&datasets()).expect("the first plan's numbers are in range");

@@ -1,8 +1,8 @@
-//! The third face of a job kind: how it looks.
+//! The third part of a job kind: its display.
 //!
-//! `kind/<kind>.rs` implements [`Card`] for the kind's spec: the form in which it is planned, the facts of a proposed job, what
-//! an owner consents to, the charts of a running one, the result of a finished one. The functions below match every kind, so a kind without a
-//! face does not compile.
+//! `kind/<kind>.rs` implements [`Card`] for the kind's spec: the planner's form, the facts of a proposed job, an
+//! owner's consent, the charts of a running job, the result of a finished one. The functions below match every kind, so
+//! a kind without a display does not compile.
 
 pub mod active_learning;
 pub mod dp_sgd;
@@ -29,50 +29,50 @@ use crate::standing::Standing;
 #[cfg(feature = "ssr")]
 pub use opened::Opened;
 
-/// What a form may know: everything the proposer may see.
+/// The data of a form: everything that the proposer may see.
 #[cfg(feature = "ssr")]
 #[derive(Clone)]
 pub struct Ground {
-    /// Whom to ask for more.
+    /// The backend for further requests.
     pub backend: std::sync::Arc<dyn crate::backend::Backend>,
-    /// Where the job is to be proposed.
+    /// The consortium of the future job.
     pub consortium: ConsortiumId,
     /// The consortium's datasets.
     pub datasets: Vec<Dataset>,
     /// The balances of their accounts.
     pub standings: Vec<(DatasetId, Vec<Standing>)>,
-    /// The query of the page: a plan that was begun, or nothing.
+    /// The query of the page: a saved plan, or empty.
     pub query: String,
-    /// The draft that is to be changed, if one is.
+    /// The draft to edit, if any.
     pub opened: Option<Opened>,
 }
 
-/// How a kind looks.
+/// The display of a kind.
 pub trait Card: Kind {
-    /// What the result is.
+    /// The type of its result.
     type Result;
 
-    /// The kind's name for people.
+    /// The kind's display name.
     const TITLE: &'static str;
 
-    /// The form in which a job of this kind is planned and proposed.
+    /// Renders the form in which a job of this kind is planned and proposed.
     #[cfg(feature = "ssr")]
     fn form(ground: Ground) -> impl Future<Output = AnyView> + Send;
 
-    /// What the job will do, as pairs of a term and what holds for it.
+    /// Returns the facts of the job, as pairs of a term and its description.
     fn facts(&self) -> Vec<(&'static str, String)>;
 
-    /// What the owner of a dataset that is charged lets happen by approving, sentence by sentence.
+    /// Returns the effects of an approval by the owner of a charged dataset, sentence by sentence.
     fn consent(&self, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String>;
 
-    /// The charts of its measurements: always as many, whatever was measured so far.
+    /// Returns the charts of its measurements: always the same number, whatever their progress.
     fn figures(&self, measurements: &[Measurement]) -> Vec<Figure>;
 
-    /// The result.
+    /// Renders the result.
     fn result(&self, result: &Self::Result, participants: &[Participant]) -> AnyView;
 }
 
-/// The name of a kind for people.
+/// Returns the display name of a kind.
 pub const fn title(spec: &Spec) -> &'static str {
     match spec {
         Spec::DpSgd(_) => <undertone_api::job::dp_sgd::Spec as Card>::TITLE,
@@ -81,8 +81,8 @@ pub const fn title(spec: &Spec) -> &'static str {
     }
 }
 
-/// The forms of the kinds for which there are data, with their titles; each is given the data that it works on. Of a draft
-/// that is opened there is the form of its kind only.
+/// Renders the forms of the kinds with suitable data, with their titles; each receives the data of its content. For an
+/// opened draft, only the form of its kind.
 #[cfg(feature = "ssr")]
 pub async fn forms(ground: Ground) -> Vec<(&'static str, AnyView)> {
     use undertone_api::dataset::{Content, Visibility};
@@ -109,7 +109,7 @@ pub async fn forms(ground: Ground) -> Vec<(&'static str, AnyView)> {
     forms
 }
 
-/// See [`Card::facts`].
+/// Calls [`Card::facts`].
 pub fn facts(spec: &Spec) -> Vec<(&'static str, String)> {
     match spec {
         Spec::DpSgd(spec) => spec.facts(),
@@ -118,7 +118,7 @@ pub fn facts(spec: &Spec) -> Vec<(&'static str, String)> {
     }
 }
 
-/// See [`Card::consent`].
+/// Calls [`Card::consent`].
 pub fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
     match spec {
         Spec::DpSgd(spec) => spec.consent(dataset, charge),
@@ -127,7 +127,7 @@ pub fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<
     }
 }
 
-/// See [`Card::figures`].
+/// Calls [`Card::figures`].
 pub fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> {
     match spec {
         Spec::DpSgd(spec) => spec.figures(measurements),
@@ -136,7 +136,7 @@ pub fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> {
     }
 }
 
-/// See [`Card::result`]; nothing when the result is of another kind than the spec.
+/// Calls [`Card::result`]; empty if the result is of another kind than the spec.
 pub fn result(spec: &Spec, report: &Report, participants: &[Participant]) -> AnyView {
     match (spec, report) {
         (Spec::DpSgd(spec), Report::DpSgd(result)) => spec.result(result, participants),

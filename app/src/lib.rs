@@ -1,14 +1,14 @@
-//! The dashboard: pages rendered in the server, islands of them alive in the browser.
+//! The dashboard: pages rendered on the server, with interactive islands in the browser.
 //!
-//! Every page works before (and without) wasm: it is plain HTML with plain forms. Islands add what needs a browser: the
-//! planner's live cost, a running job's charts. What pages may ask is `Backend`; what a browser may ask of the server
-//! directly is in [`call`]. No rule lives here: pages show what the service decided.
+//! Every page works before (and without) wasm: it is plain HTML with plain forms. Islands add features that need a
+//! browser: the planner's live cost, a running job's charts. `Backend` lists the pages' requests; [`call`] the
+//! browser's direct requests. There are no rules here: pages show the service's decisions.
 //!
-//! With the feature `ssr` this is the server's half (pages, [`shell`](fn@shell), assets); with `hydrate` it is what the
-//! browser loads: the islands and what they are made of. To add a page: a function in `page`, a line in `shell`. To add a
-//! job kind's face: [`kind`].
+//! With the feature `ssr` this is the server's half (pages, [`shell`](fn@shell), assets); with `hydrate` it is the
+//! browser's half: the islands and their components. To add a page: a function in `page`, a line in `shell`. To add the
+//! display of a job kind: [`kind`].
 
-// Views are deep types.
+// Views have deep types.
 #![recursion_limit = "256"]
 
 pub mod answer;
@@ -49,7 +49,7 @@ pub use page::report_document;
 pub use shell::{App, shell};
 pub use standing::Standing;
 
-/// Where the bundle starts: wakes the islands of the page.
+/// Starts the bundle: hydrates the islands of the page.
 #[cfg(feature = "hydrate")]
 #[wasm_bindgen::prelude::wasm_bindgen]
 pub fn hydrate() {

@@ -1,9 +1,10 @@
-//! A job's page, alive: it listens to the server, marks what is late, says when the connection is lost, and goes on by
-//! itself. It is rendered in the server with the same words, so it is right before it is alive.
+//! A job's live page: it listens to the server, marks late parties, reports a lost connection, and recovers by itself.
+//! The server renders it with the same words, so that it is correct before hydration.
 //!
-//! The server says every part of the page in finished HTML (`part`, the same for the first page and for every answer), so
-//! the browser needs to know nothing of jobs: it puts the parts in their places, and draws the charts, which can be read
-//! with pointer and keys. How it listens is in `listen`; `follow` is the same for pages that are swapped part by part.
+//! The server renders every part of the page as finished HTML (`part`, the same for the first page and for every
+//! answer), so the browser needs no knowledge of jobs. It inserts the parts, and draws the charts, which can be read
+//! with pointer and keys. `listen` holds the subscription; `follow` is the same for pages that are replaced part by
+//! part.
 
 #![expect(missing_docs, reason = "the island macro makes a struct without words beside the documented function")]
 #![expect(clippy::needless_pass_by_value, reason = "an island owns what it is given")]
@@ -23,28 +24,28 @@ use undertone_api::id::JobId;
 use crate::call::ask;
 use crate::component::chart::{Chart, Figure};
 
-/// A job at one moment, as its page shows it: every part in HTML that the server rendered and escaped.
+/// A job at one moment, as displayed: every part in HTML that the server rendered and escaped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Live {
-    /// The server's clock when it answered, in words.
+    /// The server's time of the answer, as text.
     pub at: String,
     /// The job's state, in a word.
     pub state: String,
-    /// Whether nothing changes any more.
+    /// Whether the state is final.
     pub over: bool,
-    /// Whether there is nothing to draw in charts yet, nor will be.
+    /// Whether the charts are hidden, because the job has not started or was refused.
     pub chartless: bool,
-    /// The one thing to know now.
+    /// The most important fact at present.
     pub headline: String,
-    /// The state, and what is going on.
+    /// The state, and the current activity.
     pub now: String,
-    /// Why it was refused or failed.
+    /// The reason for a refusal or failure.
     pub reason: String,
-    /// The result and what can be taken away.
+    /// The result and the downloadable files.
     pub result: String,
-    /// What does not go on, and what can be done about it.
+    /// The stalled parts, with remedies.
     pub troubles: String,
-    /// What each party pays.
+    /// The charge of each party.
     pub parties: String,
     /// The charts.
     pub figures: Vec<Figure>,
@@ -52,31 +53,31 @@ pub struct Live {
     pub rounds: String,
     /// The rounds before them.
     pub earlier: String,
-    /// When it began and ended.
+    /// The times of its start and end.
     pub timing: String,
     /// The newest lines of its log.
     pub log: String,
 }
 
-/// A job that keeps itself up to date. The children are what waits for a decision in the state in which the page was
-/// rendered; they go when the job moves on.
+/// Renders a job that keeps itself up to date. The children are the pending decisions in the state in which the page
+/// was rendered; they are removed when the state changes.
 #[island]
 pub fn LiveJob(
     /// The job.
     job: JobId,
-    /// How it stood when the page was rendered: a [`Live`] as JSON.
+    /// The job's state when the page was rendered: a [`Live`] as JSON.
     first: String,
-    /// Decisions, rendered in the server.
+    /// Decisions, rendered on the server.
     children: Children,
 ) -> impl IntoView {
-    // The server wrote it a moment ago; a page without it stays as it was rendered.
+    // The server wrote it; if it does not parse, the page stays as it was rendered.
     serde_json::from_str(&first).ok().map(|first| alive(job, first, children))
 }
 
 fn alive(job: JobId, first: Live, children: Children) -> impl IntoView {
     let began = first.state.clone();
     let live = RwSignal::new(first);
-    // Failures in a row: the connection is lost while it is not zero.
+    // Consecutive failures: the connection is lost while it is not zero.
     let failed = RwSignal::new(0_u32);
     Effect::new(move |_| {
         if !live.with_untracked(|live| live.over) {
@@ -85,7 +86,7 @@ fn alive(job: JobId, first: Live, children: Children) -> impl IntoView {
         }
     });
 
-    // A part that stays as it was is not written again, so that nobody loses their place in it.
+    // Unchanged parts are not written again, so that readers keep their position in them.
     let part = move |part: fn(&Live) -> &String| {
         let html = Memo::new(move |_| part(&live.read()).clone());
         move || html.get()
@@ -128,10 +129,10 @@ fn alive(job: JobId, first: Live, children: Children) -> impl IntoView {
     }
 }
 
-/// Asks how the job stands; whether it is over, nothing when nobody answered.
+/// Fetches the job's state; returns whether it is final, `None` without an answer.
 async fn look(job: JobId, live: RwSignal<Live>) -> Option<bool> {
     let text = ask::get(&format!("/ui/watch?job={job}")).await?;
-    // What the call gives is a text, and that text is the moment.
+    // The answer is a JSON string that contains the JSON of a [`Live`].
     let now: Live = serde_json::from_str(&serde_json::from_str::<String>(&text).ok()?).ok()?;
     let over = now.over;
     live.set(now);

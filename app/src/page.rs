@@ -1,4 +1,4 @@
-//! The pages. Each is a function that asks the desk's backend and says what is on it; none decides anything.
+//! The pages. Each is a function that queries the desk's backend and renders the answers; none makes decisions.
 
 mod account;
 mod accounts;
@@ -61,7 +61,7 @@ pub(crate) use thresholds::thresholds;
 
 use crate::screen::{Place, Sheet, on_screen};
 
-/// No page has this address.
+/// Renders the page for an unknown address.
 pub(crate) fn missing() -> AnyView {
     on_screen(Place::Outside, ParamsMap::new(), async |_| {
         use undertone_api::problem::{Code, Problem};
@@ -69,7 +69,7 @@ pub(crate) fn missing() -> AnyView {
     })
 }
 
-/// An empty list: what belongs here, and what to do.
+/// Renders an empty list: its purpose, and the next step.
 fn nothing(text: &'static str, then: impl IntoAny) -> AnyView {
     view! { <div class="empty"><p>{text}</p>{then.into_any()}</div> }.into_any()
 }

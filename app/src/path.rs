@@ -2,28 +2,28 @@
 
 use undertone_api::id::{AccountId, ConsortiumId, DatasetId, DraftId, JobId, OrganizationId};
 
-/// Where a member signs in.
+/// The sign-in page.
 pub const SIGN_IN: &str = "/sign-in";
-/// Where a consortium is founded.
+/// The page to found a consortium.
 pub const FOUND: &str = "/found";
 /// The member's own settings.
 pub const SETTINGS: &str = "/settings";
 /// The member's own keys.
 pub const KEYS: &str = "/settings/keys";
-/// Where signing in at the provider begins: an address of the server's, not a page.
+/// The start of a sign-in at the provider: an address of the server's, not a page.
 pub const PROVIDER: &str = "/oidc/start";
 /// The member's second factor, password and sessions.
 pub const SECURITY: &str = "/settings/security";
 /// The server's accounts and operators.
 pub const ACCOUNTS: &str = "/settings/accounts";
-/// What the member was told.
+/// The member's notifications.
 pub const NOTIFICATIONS: &str = "/notifications";
-/// Of what the member is told, and of what not.
+/// The switches of the member's notifications.
 pub const SWITCHES: &str = "/notifications#switches";
-/// Which thresholds keep which promise.
+/// The table of thresholds by promise.
 pub const THRESHOLDS: &str = "/thresholds";
 
-/// Where a sign-in waits for its code, on the way to an address of this site.
+/// Returns the second step of a sign-in, on the way to an address of this site.
 pub fn second_factor(to: &str) -> String {
     let encoded: String = to
         .bytes()
@@ -32,120 +32,120 @@ pub fn second_factor(to: &str) -> String {
     format!("/sign-in/code?to={encoded}")
 }
 
-/// Where the bearer of a one-time link accepts it.
+/// Returns the page that accepts a one-time link.
 pub fn accept(secret: &str) -> String {
     format!("/accept/{secret}")
 }
 
-/// A consortium's overview.
+/// Returns a consortium's overview.
 pub fn overview(consortium: ConsortiumId) -> String {
     format!("/c/{consortium}")
 }
 
-/// A consortium's jobs.
+/// Returns a consortium's jobs.
 pub fn jobs(consortium: ConsortiumId) -> String {
     format!("/c/{consortium}/jobs")
 }
 
-/// The job planner.
+/// Returns the job planner.
 pub fn plan(consortium: ConsortiumId) -> String {
     format!("/c/{consortium}/plan")
 }
 
-/// A job.
+/// Returns a job.
 pub fn job(consortium: ConsortiumId, job: JobId) -> String {
     format!("/c/{consortium}/jobs/{job}")
 }
 
-/// What a job asks of a dataset.
+/// Returns the review of a job for a dataset.
 pub fn review(consortium: ConsortiumId, job: JobId, dataset: DatasetId) -> String {
     format!("/c/{consortium}/jobs/{job}/review/{dataset}")
 }
 
-/// A draft of a job.
+/// Returns a draft of a job.
 pub fn draft(consortium: ConsortiumId, draft: DraftId) -> String {
     format!("/c/{consortium}/drafts/{draft}")
 }
 
-/// The planner with a draft in it.
+/// Returns the planner with a draft.
 pub fn reopen(consortium: ConsortiumId, draft: DraftId) -> String {
     format!("/c/{consortium}/plan?draft={draft}")
 }
 
-/// What a job's parts did.
+/// Returns the log of a job.
 pub fn job_log(consortium: ConsortiumId, job: JobId) -> String {
     format!("/c/{consortium}/jobs/{job}/log")
 }
 
-/// What a job cost.
+/// Returns the certificate of a job.
 pub fn certificate(consortium: ConsortiumId, job: JobId) -> String {
     format!("/c/{consortium}/jobs/{job}/certificate")
 }
 
-/// What came of a job, in full.
+/// Returns the full report of a job.
 pub fn report(consortium: ConsortiumId, job: JobId) -> String {
     format!("/c/{consortium}/jobs/{job}/report")
 }
 
-/// The jobs of a consortium that ask people.
+/// Returns the jobs of a consortium with questions.
 pub fn questions(consortium: ConsortiumId) -> String {
     format!("/c/{consortium}/questions")
 }
 
-/// Where the questions of a job are answered.
+/// Returns the annotation page of a job.
 pub fn annotate(consortium: ConsortiumId, job: JobId) -> String {
     format!("/c/{consortium}/questions/{job}")
 }
 
-/// A consortium's datasets.
+/// Returns a consortium's datasets.
 pub fn datasets(consortium: ConsortiumId) -> String {
     format!("/c/{consortium}/datasets")
 }
 
-/// A dataset.
+/// Returns a dataset.
 pub fn dataset(consortium: ConsortiumId, dataset: DatasetId) -> String {
     format!("/c/{consortium}/datasets/{dataset}")
 }
 
-/// A consortium's organizations.
+/// Returns a consortium's organizations.
 pub fn organizations(consortium: ConsortiumId) -> String {
     format!("/c/{consortium}/organizations")
 }
 
-/// An organization.
+/// Returns an organization.
 pub fn organization(consortium: ConsortiumId, organization: OrganizationId) -> String {
     format!("/c/{consortium}/organizations/{organization}")
 }
 
-/// A consortium's models.
+/// Returns a consortium's models.
 pub fn models(consortium: ConsortiumId) -> String {
     format!("/c/{consortium}/models")
 }
 
-/// What was done on the server as such.
+/// The audit log of the server.
 pub const SERVER_LOG: &str = "/audit-log";
 
-/// What was done in a consortium.
+/// Returns the audit log of a consortium.
 pub fn audit_log(consortium: ConsortiumId) -> String {
     format!("/c/{consortium}/audit-log")
 }
 
-/// What was done in an organization.
+/// Returns the audit log of an organization.
 pub fn organization_log(consortium: ConsortiumId, organization: OrganizationId) -> String {
     format!("/c/{consortium}/organizations/{organization}/audit-log")
 }
 
-/// Models beside each other.
+/// Returns the comparison of models.
 pub fn compare(consortium: ConsortiumId) -> String {
     format!("/c/{consortium}/models/compare")
 }
 
-/// One row of an account, with its proofs.
+/// Returns one row of an account, with its proofs.
 pub fn ledger_row(consortium: ConsortiumId, account: AccountId, sequence: u64) -> String {
     format!("/c/{consortium}/ledger/{account}/{sequence}")
 }
 
-/// The ledger of all a consortium's datasets.
+/// Returns the ledger of all of a consortium's datasets.
 pub fn ledger(consortium: ConsortiumId) -> String {
     format!("/c/{consortium}/ledger")
 }

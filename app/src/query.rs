@@ -1,8 +1,8 @@
-//! Reads what a form put into an address.
+//! Parses the query of an address.
 
 use serde::de::DeserializeOwned;
 
-/// The query as a value, whether or not the browser encoded the brackets of its names.
+/// Parses a query, whether or not the browser encoded the brackets of its names.
 pub(crate) fn parse<T: DeserializeOwned>(query: &str) -> Option<T> {
     serde_qs::Config::new(5, true)
         .deserialize_str(query)

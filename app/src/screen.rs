@@ -1,4 +1,4 @@
-//! How a page comes about: who is asking and where is settled once, here; the page only says what is on it.
+//! Construction of pages: the caller and the place are resolved once, here; the page only renders its content.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::component::frame::{bare, framed};
 use crate::component::said::ProblemBox;
 use crate::path;
 
-/// Where a page stands in the rail.
+/// The place of a page in the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Before signing in: no rail.
+    /// Before sign-in: no navigation.
     Outside,
     /// Not in any consortium.
     Nowhere,
@@ -43,13 +43,13 @@ pub(crate) enum Place {
     Ledger,
     /// Audit log.
     AuditLog,
-    /// What the member was told.
+    /// Notifications.
     Notifications,
     /// Settings.
     Settings,
 }
 
-/// What a page has at hand.
+/// The context of a page.
 pub(crate) struct Desk {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) now: OffsetDateTime,
@@ -58,27 +58,27 @@ pub(crate) struct Desk {
     consortium: Option<Consortium>,
     params: ParamsMap,
     pub(crate) query: String,
-    /// How much of what the member was told they have not read.
+    /// The number of the member's unread notifications.
     pub(crate) unread: u64,
 }
 
 impl Desk {
-    /// The member who is asking.
+    /// Returns the signed-in member.
     pub(crate) fn member(&self) -> Answer<&Member> {
         self.member.as_ref().ok_or_else(|| Problem::new(Code::Unauthenticated, "Sign in to see this page."))
     }
 
-    /// The consortium in the address.
+    /// Returns the consortium in the address.
     pub(crate) fn consortium(&self) -> Answer<&Consortium> {
         self.consortium.as_ref().ok_or_else(missing)
     }
 
-    /// An id in the address.
+    /// Returns an id in the address.
     pub(crate) fn id<T: std::str::FromStr>(&self, name: &str) -> Answer<T> {
         self.params.get(name).and_then(|text| text.parse().ok()).ok_or_else(missing)
     }
 
-    /// A text in the address.
+    /// Returns a text in the address.
     pub(crate) fn text(&self, name: &str) -> String {
         self.params.get(name).unwrap_or_default()
     }
@@ -88,11 +88,11 @@ fn missing() -> Problem {
     Problem::new(Code::NotFound, "The address may be mistyped, or what it named is not yours to see.")
 }
 
-/// A page: its title and what is on it.
+/// A page: its title and its content.
 pub(crate) struct Sheet {
     pub(crate) title: String,
     pub(crate) body: AnyView,
-    /// Keys that only this page has, with what they do.
+    /// Keys of this page alone, with their actions.
     pub(crate) keys: Vec<(String, String)>,
 }
 
@@ -101,14 +101,14 @@ impl Sheet {
         Self { title: title.into(), body: body.into_any(), keys: Vec::new() }
     }
 
-    /// With keys of its own, for the list of keys.
+    /// Adds keys of its own to the list of keys.
     pub(crate) fn with_keys(self, keys: &[(&str, &str)]) -> Self {
         Self { keys: keys.iter().map(|(key, what)| ((*key).to_owned(), (*what).to_owned())).collect(), ..self }
     }
 }
 
-/// Renders a page: finds out who is asking, sends them to sign in when they must, frames what the page says, and tells
-/// problems with their status.
+/// Renders a page: resolves the caller, redirects to the sign-in if required, frames the content, and shows problems
+/// with their status.
 pub(crate) fn screen<F, Fut>(place: Place, build: F) -> AnyView
 where
     F: FnOnce(Arc<Desk>) -> Fut + Send + 'static,
@@ -117,7 +117,7 @@ where
     on_screen(place, use_params_map().get_untracked(), build)
 }
 
-/// As [`screen`], with the parameters of the address given: for an address that belongs to no page.
+/// Renders like [`screen`], with given parameters of the address: for an address without a page.
 pub(crate) fn on_screen<F, Fut>(place: Place, params: ParamsMap, build: F) -> AnyView
 where
     F: FnOnce(Arc<Desk>) -> Fut + Send + 'static,
@@ -157,7 +157,8 @@ async fn desk(place: Place, params: ParamsMap, query: String) -> Answer<Desk> {
     let consortia = match member.as_ref() {
         None => Vec::new(),
         Some(_) => match backend.consortia().await {
-            // Who has yet to set up a second factor finds that page, and those of nobody; every other leads there.
+            // A member who has yet to set up a second factor may open that page, and those without a sign-in; every
+            // other redirects there.
             Err(problem)
                 if problem.code == Code::SecondFactorMissing && matches!(place, Place::Settings | Place::Outside) =>
             {
@@ -170,12 +171,12 @@ async fn desk(place: Place, params: ParamsMap, query: String) -> Answer<Desk> {
         Some(text) => Some(consortia.iter().find(|c| c.id.to_string() == text).cloned().ok_or_else(missing)?),
         None => None,
     };
-    // A page is not worse for a number that it does not have.
+    // The page works without this number.
     let unread = if member.is_some() { backend.unread().await.unwrap_or_default() } else { 0 };
     Ok(Desk { backend, now, member, consortia, consortium, params, query, unread })
 }
 
-/// A problem on a page, with its status on the response.
+/// Renders a problem on a page, and sets its status on the response.
 fn told(problem: Problem) -> AnyView {
     if let (Some(response), Ok(status)) = (use_context::<ResponseOptions>(), StatusCode::from_u16(problem.status)) {
         response.set_status(status);

@@ -1,4 +1,4 @@
-//! The document around every page, and which page belongs to which address.
+//! The document around every page, and the routes of the pages.
 
 #![expect(unreachable_pub, reason = "the component macro makes what it generates public")]
 
@@ -12,7 +12,7 @@ use leptos_router::{SsrMode, path};
 use crate::call::native;
 use crate::{asset, page};
 
-/// The whole document. `options` name the bundle: `output_name` is `undertone`, `site_pkg_dir` is `pkg`.
+/// Renders the whole document. `options` name the bundle: `output_name` is `undertone`, `site_pkg_dir` is `pkg`.
 pub fn shell(options: LeptosOptions) -> impl IntoView {
     guard();
     view! {
@@ -33,7 +33,8 @@ pub fn shell(options: LeptosOptions) -> impl IntoView {
     }
 }
 
-/// Scripts only from here and only those of this response, no styles or frames from elsewhere, no plugins.
+/// Sets the content security policy: scripts only from this server and only those of this response, no external styles
+/// or frames, no plugins.
 fn guard() {
     let (Some(response), Some(nonce)) = (use_context::<ResponseOptions>(), use_nonce()) else { return };
     let policy = format!(
@@ -45,7 +46,7 @@ fn guard() {
     }
 }
 
-/// The pages. Each is sent whole, so that none needs a script to be read.
+/// Renders the pages. Each is sent as a whole, so that none needs a script to be read.
 #[component]
 pub fn App() -> impl IntoView {
     provide_meta_context();

@@ -1,5 +1,5 @@
-//! What an account's balance is, in full: enough for the browser to decide about a plan by the rules, and to the bit, by
-//! which the server and the site will.
+//! The full balance of an account, with which the browser evaluates a plan by the same rules, and to the same bits, as
+//! the server and the site.
 
 use serde::{Deserialize, Serialize};
 use undertone_api::budget::Account;
@@ -16,21 +16,21 @@ use crate::words;
 /// One account of a dataset's lineage with its balance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
-    /// Who is protected.
+    /// The protected unit.
     pub unit: PrivacyUnit,
-    /// Against which change.
+    /// The adjacency.
     pub adjacency: Adjacency,
-    /// The budget, what is spent and what is reserved, at every order.
+    /// The budget, the spent and the reserved loss, at every order.
     pub balance: Balance,
 }
 
-/// Whether an account has a budget. One without is there only to record what went out in the clear.
+/// Returns whether an account has a budget. One without only records releases in the clear.
 pub fn budgeted(account: &Account) -> bool {
     account.epsilon.get() > 0.0
 }
 
-/// What a charge does to every other limited account of a dataset, in a sentence each, and whether that account admits it: each limit
-/// bounds what all jobs release, whichever unit they protect.
+/// Returns the effect of a charge on every other limited account of a dataset, in a sentence each, and whether that
+/// account admits it: each limit bounds the releases of all jobs, whichever unit they protect.
 pub fn others(dataset: &Dataset, charge: &Charge, standings: &[Standing]) -> Vec<(String, bool)> {
     let mut books = Books::default();
     for Standing { unit, adjacency, balance } in standings {
@@ -39,31 +39,31 @@ pub fn others(dataset: &Dataset, charge: &Charge, standings: &[Standing]) -> Vec
     PlanAccount::others(dataset, charge, &books).iter().map(|account| (words::account(account), account.fits)).collect()
 }
 
-/// What an account would pay for a charge.
+/// The charge to an account, with its effects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Payment {
-    /// The account as it stands.
+    /// The present account.
     pub reading: Reading,
     /// The account with the charge.
     pub ghost: Ghost,
     /// ε of the charge by itself at the account's δ, rounded up: as reports count it, over more orders than the account
-    /// keeps, and so below what the account moves by; infinite when no ε covers it.
+    /// keeps, and so below the account's increase; infinite if no ε covers it.
     pub own: f64,
-    /// ε that would be left to the limit, rounded down; negative when it does not fit, nothing when no ε covers it.
+    /// ε that would remain below the limit, rounded down; negative if it does not fit, `None` if no ε covers it.
     pub left: Option<f64>,
-    /// The part of the filter's budget that would be left, rounded down; 0 when it does not fit.
+    /// The part of the filter's budget that would remain, rounded down; 0 if it does not fit.
     pub left_fraction: f64,
-    /// What one release is.
+    /// One release.
     pub event: Event,
-    /// Releases it would reserve.
+    /// The number of releases to reserve.
     pub releases: u64,
-    /// Most releases of the kind that fit into what is left.
+    /// The most releases of the kind that fit into the remainder.
     pub releases_that_fit: u64,
-    /// More rounds, and more jobs like this one, for which there would be room afterwards.
+    /// The number of further rounds, and of further jobs like this one, that would fit afterwards.
     pub further: (u64, u64),
 }
 
-/// Why a charge has no payment.
+/// The reason why a charge has no payment.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum NoPayment {
     /// The account has no budget.
@@ -75,18 +75,18 @@ pub enum NoPayment {
 }
 
 impl Standing {
-    /// What this account would pay for `charge`: the ledger's own rules, tried on a copy of the balance.
+    /// Computes the payment of this account for `charge`: the ledger's own rules, on a copy of the balance.
     ///
     /// # Errors
-    /// [`NoPayment`] when there is no budget or no price.
+    /// [`NoPayment`] if there is no budget or no price.
     pub fn payment(&self, charge: &Charge) -> Result<Payment, NoPayment> {
         self.share(&Purse::paying(&self.balance, charge), charge)
     }
 
-    /// The same of one charge among all that a plan asks of the account.
+    /// Computes the payment of one charge among all charges of a plan to the account.
     ///
     /// # Errors
-    /// [`NoPayment`] when there is no budget or no price.
+    /// [`NoPayment`] if there is no budget or no price.
     pub fn share(&self, purse: &Purse, charge: &Charge) -> Result<Payment, NoPayment> {
         let reading = Reading::of(&self.balance.summary(), self.unit).ok_or(NoPayment::NoBudget)?;
         let budget = self.balance.budget().ok_or(NoPayment::NoBudget)?;

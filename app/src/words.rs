@@ -1,4 +1,4 @@
-//! How numbers, times and states are said. Every ε that was lost is rounded up, everything that is left is rounded down.
+//! Formats of numbers, times and states. Every spent ε is rounded up, every remainder down.
 
 use time::OffsetDateTime;
 use undertone_api::dataset::Visibility;
@@ -6,32 +6,32 @@ use undertone_api::member::Role;
 use undertone_api::plan::PlanAccount;
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
-/// What ε means, for the hover of its first mention on a page.
+/// The meaning of ε, for the hover of its first mention on a page.
 pub const EPSILON: &str =
     "ε, the most any one unit's presence can change what others see: the factor is at most e to the ε";
-/// What δ means.
+/// The meaning of δ.
 pub const DELTA: &str = "δ, the probability with which the promise of ε may fail";
 
-/// What the length of a budget's gauge is.
+/// The meaning of the length of a budget's gauge.
 pub const SHARE: &str = "How much of the releases the budget has room for are spent or reserved, which is what the bar shows. ε grows faster at first and slower later.";
 
-/// A part of a budget that is used, in whole percent rounded up: `11 %`.
+/// Formats the used part of a budget, in whole percent rounded up: `11 %`.
 pub fn share(fraction: f64) -> String {
     format!("{} %", (fraction.clamp(0.0, 1.0) * 100.0 - 1e-9).ceil() as u64)
 }
 
-/// An ε that was spent, asked or reserved: rounded up. Two decimals below 100, none from 1,000, never fewer than two
+/// Formats a spent, requested or reserved ε: rounded up. Two decimals below 100, none from 1,000, never fewer than two
 /// significant digits.
 pub fn epsilon(value: f64) -> String {
     rounded(value, Toward::Up)
 }
 
-/// An ε that is left: rounded down.
+/// Formats a remaining ε: rounded down.
 pub fn epsilon_left(value: f64) -> String {
     rounded(value, Toward::Down)
 }
 
-/// A limit: exactly as it was set, up to four decimals.
+/// Formats a limit: exactly as it was set, up to four decimals.
 pub fn limit(value: f64) -> String {
     let text = format!("{value:.4}");
     let cut = text.trim_end_matches('0').trim_end_matches('.');
@@ -54,13 +54,13 @@ fn rounded(value: f64, toward: Toward) -> String {
         v if v == 0.0 || (0.1..100.0).contains(&v) => 2,
         v if v >= 1000.0 => 0,
         v if v >= 100.0 => 1,
-        // Two significant digits of a small number; nothing below a millionth is told apart.
+        // Two significant digits of a small number; numbers below a millionth are not distinguished.
         v => ((1.0 - v.log10().floor()) as u8).min(6),
     };
     let step = 10_f64.powi(-i32::from(decimals));
     let decimals = usize::from(decimals);
     let mut text = format!("{value:.decimals$}");
-    // The nearest decimal may be on the wrong side: then the next one is the answer. Its distance is one last digit.
+    // If the nearest decimal is on the wrong side, use the next one. Its distance is one last digit.
     let nearest: f64 = text.parse().unwrap_or(value);
     match toward {
         Toward::Up if nearest < value => text = format!("{:.decimals$}", nearest + step),
@@ -70,7 +70,7 @@ fn rounded(value: f64, toward: Toward) -> String {
     group(&text)
 }
 
-/// Commas between thousands.
+/// Inserts commas between thousands.
 fn group(text: &str) -> String {
     let (whole, tail) = text.split_once('.').map_or((text, None), |(whole, tail)| (whole, Some(tail)));
     let digits = whole.len();
@@ -88,7 +88,7 @@ fn group(text: &str) -> String {
     out
 }
 
-/// A δ as a power of ten: `10⁻⁶`, `2.5·10⁻⁷`.
+/// Formats a δ as a power of ten: `10⁻⁶`, `2.5·10⁻⁷`.
 pub fn delta(value: f64) -> String {
     if value <= 0.0 {
         return "0".to_owned();
@@ -111,17 +111,17 @@ fn superscript(c: char) -> char {
     }
 }
 
-/// A count: `12,345`.
+/// Formats a count: `12,345`.
 pub fn count(value: u64) -> String {
     group(&value.to_string())
 }
 
-/// A count with its noun: `1 round`, `2,000 rounds`.
+/// Formats a count with its noun: `1 round`, `2,000 rounds`.
 pub fn plural(value: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
-/// So many payments of an event, by what each of them is: `44 releases`, `44 rounds of 20 releases each`.
+/// Formats the number of charges of an event, by the form of each: `44 releases`, `44 rounds of 20 releases each`.
 pub fn releases(paid: u64, event: &Event) -> String {
     let each = |event: &Event| match event {
         Event::Repeated { count, .. } => plural(*count, "release"),
@@ -136,7 +136,7 @@ pub fn releases(paid: u64, event: &Event) -> String {
     }
 }
 
-/// Names as people list them, in their order: `a, b and c`.
+/// Formats a list of names in words, in their order: `a, b and c`.
 pub fn listed(names: &[&str]) -> String {
     match names {
         [] => String::new(),
@@ -145,12 +145,12 @@ pub fn listed(names: &[&str]) -> String {
     }
 }
 
-/// A part of a whole, one decimal: `41.2 %`.
+/// Formats a proportion with one decimal: `41.2 %`.
 pub fn percent(value: f64) -> String {
     format!("{:.1} %", value * 100.0)
 }
 
-/// A size in bytes, as people say it: `6.9 MB`.
+/// Formats a size in bytes: `6.9 MB`.
 pub fn bytes(value: u64) -> String {
     let mut size = value as f64;
     let mut unit = "bytes";
@@ -164,7 +164,7 @@ pub fn bytes(value: u64) -> String {
     if unit == "bytes" { plural(value, "byte") } else { format!("{size:.1} {unit}") }
 }
 
-/// A plain number, up to four significant decimals: slider values, learning rates.
+/// Formats a plain number, up to four decimals: slider values, learning rates.
 pub fn number(value: f64) -> String {
     let text = if value != 0.0 && value.abs() < 0.001 { format!("{value:e}") } else { format!("{value:.4}") };
     if text.contains('e') || !text.contains('.') {
@@ -173,7 +173,7 @@ pub fn number(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A span of time, in the largest unit that says it: `45 seconds`, `3 minutes`, `2 hours`.
+/// Formats a span of time in its largest suitable unit: `45 seconds`, `3 minutes`, `2 hours`.
 pub fn duration(seconds: f64) -> String {
     let whole = seconds.max(0.0);
     for (length, noun) in [(86_400.0, "day"), (3600.0, "hour"), (60.0, "minute")] {
@@ -184,7 +184,7 @@ pub fn duration(seconds: f64) -> String {
     if whole > 0.0 && whole < 1.0 { "less than a second".to_owned() } else { plural(whole.round() as u64, "second") }
 }
 
-/// When something was, seen from `now`: `just now`, `3 minutes ago`, `in 2 hours`.
+/// Formats a moment relative to `now`: `just now`, `3 minutes ago`, `in 2 hours`.
 pub fn relative(at: OffsetDateTime, now: OffsetDateTime) -> String {
     let seconds = (now - at).as_seconds_f64();
     if seconds.abs() < 5.0 {
@@ -196,29 +196,29 @@ pub fn relative(at: OffsetDateTime, now: OffsetDateTime) -> String {
     }
 }
 
-/// A moment in full, in UTC: `20 November 2026, 18:03:12 UTC`.
+/// Formats a moment in full, in UTC: `20 November 2026, 18:03:12 UTC`.
 pub fn exact(at: OffsetDateTime) -> String {
     let at = at.to_offset(time::UtcOffset::UTC);
     format!("{} {} {}, {:02}:{:02}:{:02} UTC", at.day(), at.month(), at.year(), at.hour(), at.minute(), at.second())
 }
 
-/// The day of a moment, in UTC, for after "since", "until" and "after": `20 November 2026`.
+/// Formats the day of a moment, in UTC, to follow "since", "until" and "after": `20 November 2026`.
 pub fn day(at: OffsetDateTime) -> String {
     let at = at.to_offset(time::UtcOffset::UTC);
     format!("{} {} {}", at.day(), at.month(), at.year())
 }
 
-/// A moment as HTML's `datetime` wants it.
+/// Formats a moment for HTML's `datetime` attribute.
 pub fn machine(at: OffsetDateTime) -> String {
     at.format(&time::format_description::well_known::Rfc3339).unwrap_or_default()
 }
 
-/// The beginning of a digest.
+/// Returns the beginning of a digest.
 pub fn short(digest: &str) -> String {
     digest.chars().take(12).collect()
 }
 
-/// Who is protected, one of them.
+/// Returns the protected unit, in the singular.
 pub const fn unit(unit: PrivacyUnit) -> &'static str {
     match unit {
         PrivacyUnit::Record => "record",
@@ -228,7 +228,7 @@ pub const fn unit(unit: PrivacyUnit) -> &'static str {
     }
 }
 
-/// For whom a budget, a price or a limit is: behind "for".
+/// Returns the subject of a budget, a price or a limit, to follow "for".
 pub const fn each(unit: PrivacyUnit) -> &'static str {
     match unit {
         PrivacyUnit::Record => "each record",
@@ -238,7 +238,7 @@ pub const fn each(unit: PrivacyUnit) -> &'static str {
     }
 }
 
-/// About whom a promise is: behind "about" and "for".
+/// Returns the subject of a promise, to follow "about" and "for".
 pub const fn any_one(unit: PrivacyUnit) -> &'static str {
     match unit {
         PrivacyUnit::Record => "any one record",
@@ -248,7 +248,7 @@ pub const fn any_one(unit: PrivacyUnit) -> &'static str {
     }
 }
 
-/// What an account's ε counts, in a gauge.
+/// Returns the noun that an account's ε counts, in a gauge.
 pub const fn counted(unit: PrivacyUnit) -> &'static str {
     match unit {
         PrivacyUnit::Record | PrivacyUnit::Speaker | PrivacyUnit::User => self::unit(unit),
@@ -256,7 +256,7 @@ pub const fn counted(unit: PrivacyUnit) -> &'static str {
     }
 }
 
-/// What was measured against a guarantee and belongs beside its ε; nothing where no attack is known to go around it.
+/// Returns the measurement that belongs beside a guarantee's ε; `None` if no attack is known to circumvent it.
 pub const fn measured_beside(unit: PrivacyUnit) -> Option<&'static str> {
     match unit {
         PrivacyUnit::Record | PrivacyUnit::Speaker | PrivacyUnit::User => None,
@@ -264,14 +264,15 @@ pub const fn measured_beside(unit: PrivacyUnit) -> Option<&'static str> {
     }
 }
 
-/// How well an attack tells true pieces from dummies, which no ε of counts covers: `make bench NAME=transcription`.
+/// The accuracy of an attack that distinguishes true pieces from dummies, which no ε of counts covers: `make bench
+/// NAME=transcription`.
 pub const TOLD_APART: &str = "ε holds for a reader of counts only. A recognizer hears sounds: an attack that knew the speech engine told its \
                               dummies from true pieces in 92 to 98 of 100 cases, where guessing is right in 72, and then knows the \
                               true counts. Dummies cut from recordings of people it told apart in 52 to 84 of 100, guessing being right \
                               in 58 to 60. This was measured when dummies were still made after the true pieces; the site’s own report \
                               has the figure for each job as it ran.";
 
-/// What a guarantee for a unit says about people.
+/// Describes the meaning of a guarantee for a unit.
 pub const fn unit_meaning(unit: PrivacyUnit) -> &'static str {
     match unit {
         PrivacyUnit::Record => {
@@ -285,7 +286,7 @@ pub const fn unit_meaning(unit: PrivacyUnit) -> &'static str {
     }
 }
 
-/// What a job does to one of the accounts that it charges.
+/// Describes the effect of a job on one of the accounts that it charges.
 pub fn account(account: &PlanAccount) -> String {
     let each = each(account.unit);
     let (Some(limit), Some(delta)) = (account.limit, account.delta) else {
@@ -305,7 +306,7 @@ pub fn account(account: &PlanAccount) -> String {
     }
 }
 
-/// Against which change.
+/// Describes the adjacency.
 pub const fn adjacency(adjacency: Adjacency) -> &'static str {
     match adjacency {
         Adjacency::AddRemove => "one added or removed",
@@ -314,7 +315,7 @@ pub const fn adjacency(adjacency: Adjacency) -> &'static str {
     }
 }
 
-/// A visibility in one word.
+/// Returns a visibility in one word.
 pub const fn visibility(visibility: Visibility) -> &'static str {
     match visibility {
         Visibility::Private => "private",
@@ -323,7 +324,7 @@ pub const fn visibility(visibility: Visibility) -> &'static str {
     }
 }
 
-/// What a visibility lets leave the site.
+/// Describes the releases that a visibility permits.
 pub const fn visibility_meaning(visibility: Visibility) -> &'static str {
     match visibility {
         Visibility::Private => "Only differentially private releases leave the site.",
@@ -332,7 +333,7 @@ pub const fn visibility_meaning(visibility: Visibility) -> &'static str {
     }
 }
 
-/// A role.
+/// Returns the name of a role.
 pub const fn role(role: Role) -> &'static str {
     match role {
         Role::ConsortiumAdmin => "consortium admin",

@@ -1,10 +1,10 @@
-//! What points do in a build that has none: nothing.
+//! Failpoints of a build without them: no effect.
 
 use std::io;
 
 use super::Plan;
 
-/// Nothing is ever armed.
+/// The state: no plan is ever armed.
 #[derive(Debug)]
 pub(super) struct State;
 

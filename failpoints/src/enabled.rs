@@ -1,4 +1,4 @@
-//! What points do in a build that has them.
+//! Failpoints of a build that has them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,16 +14,17 @@ struct Fault {
     left: AtomicU64,
 }
 
-/// What is armed for one program in this process.
+/// The armed faults of one program in this process.
 #[derive(Debug)]
 pub(super) struct State {
-    /// Whether any thread ever armed a plan: a process of which the environment alone chooses never does, and pays for no more than this.
+    /// Whether any thread ever armed a plan. Without plans, when only the environment selects a point, this check is
+    /// the only cost.
     planned: AtomicBool,
     fault: OnceLock<Option<Fault>>,
 }
 
 thread_local! {
-    /// By the program's variable: two programs may run in one thread, and the plan of one is not for the other.
+    /// Keyed by the program's variable: two programs may run in one thread, each with its own plan.
     static PLANS: RefCell<BTreeMap<&'static str, Plan>> = const { RefCell::new(BTreeMap::new()) };
 }
 
@@ -59,7 +60,7 @@ impl State {
         if self.reached(variable, Accident::Disk) { Err(io::Error::from(io::ErrorKind::StorageFull)) } else { Ok(()) }
     }
 
-    /// Counts a point at which `accident` can happen; true when it happens here. A plan is used up by that.
+    /// Counts a point at which `accident` can happen; returns true when it happens here. That consumes the plan.
     fn reached(&self, variable: &'static str, accident: Accident) -> bool {
         self.planned.load(Ordering::Relaxed)
             && PLANS.with_borrow_mut(|plans| {
@@ -72,7 +73,7 @@ impl State {
     }
 }
 
-/// Unwinds without a word: the panic hook is for accidents that nobody planned.
+/// Unwinds without the panic hook, which is for unplanned panics.
 fn die(point: &'static str) -> ! {
     std::panic::resume_unwind(Box::new(Death { point }))
 }
@@ -92,7 +93,7 @@ mod tests {
     const BEFORE_SYNC: &str = "before-sync";
     const AFTER_SYNC: &str = "after-sync";
 
-    /// The points of a program that no environment names.
+    /// Returns the points of a program that no environment selects.
     const fn points() -> Failpoints {
         Failpoints::new("UNDERTONE_FAILPOINTS_TEST")
     }

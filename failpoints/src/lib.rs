@@ -1,11 +1,11 @@
-//! Places at which a program can be made to die, or its disk to fail, to show that an accident never loses a charge.
+//! Failpoints at which a program crashes or its disk fails, for tests that no crash loses a charge.
 //!
-//! A program has one [`Failpoints`]. There are two ways to choose the place. By environment: `<variable>=<point>` or
-//! `<point>:<n>` aborts the process when it reaches that point for the n-th time (default: the first). In process, for the
-//! simulation: a [`Plan`] that is armed for the calling thread; death is an unwinding with [`Death`] that the simulation
-//! alone catches, and leaves on disk exactly what an abort would.
+//! A program has one [`Failpoints`]. There are two ways to select a point. By environment: `<variable>=<point>` or
+//! `<point>:<n>` aborts the process when it reaches that point for the n-th time (default: the first). In process, for
+//! the simulation: a [`Plan`] armed for the calling thread. A planned crash is an unwinding with [`Death`], which only
+//! the simulation catches; it leaves the same state on disk as an abort.
 //!
-//! All of it needs the feature `enabled`, which only tests enable. Without it a point is nothing.
+//! All of it needs the feature `enabled`, which only tests enable. Without it a point does nothing.
 
 use std::io;
 
@@ -19,62 +19,62 @@ use disabled::State;
 #[cfg(feature = "enabled")]
 use enabled::State;
 
-/// What happens when the plan's point is reached.
+/// The kind of failure at the plan's point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accident {
-    /// The process dies: whatever is in memory is gone.
+    /// The process crashes and loses its memory.
     Death,
-    /// The disk fails; points that touch no file are passed over.
+    /// The disk fails; points without disk access are skipped.
     Disk,
 }
 
 /// An accident at the n-th point that the calling thread passes, whatever its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
-    /// What happens.
+    /// The kind of failure.
     pub accident: Accident,
-    /// At which point that it can happen at, counted from 1.
+    /// The number of the point, counted from 1 among the points at which this accident can happen.
     pub after: u64,
 }
 
-/// The payload of a planned death.
+/// The payload of a planned crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Death {
-    /// Where it happened.
+    /// The name of the point.
     pub point: &'static str,
 }
 
-/// The points of one program, told from those of another by their variable.
+/// The failpoints of one program, identified by its variable.
 #[derive(Debug)]
 pub struct Failpoints {
-    /// The variable that names the point.
+    /// The environment variable that selects a point.
     variable: &'static str,
     state: State,
 }
 
 impl Failpoints {
-    /// The points of the program whose environment names one of them in `variable`.
+    /// Makes the failpoints of the program with this environment variable.
     pub const fn new(variable: &'static str) -> Self {
         Self { variable, state: State::new() }
     }
 
-    /// The variable that names the point.
+    /// Returns the environment variable that selects a point.
     pub const fn variable(&self) -> &'static str {
         self.variable
     }
 
-    /// Arms a plan for this thread, or disarms it; gives what was left of the one before.
+    /// Arms a plan for this thread, or disarms it. Returns the rest of the previous plan.
     pub fn plan(&self, next: Option<Plan>) -> Option<Plan> {
         self.state.plan(self.variable, next)
     }
 
-    /// Dies here, when the environment or the plan says so.
+    /// Crashes here if the environment or the plan selects this point.
     #[inline]
     pub fn point(&self, name: &'static str) {
         self.state.point(self.variable, name);
     }
 
-    /// As [`Failpoints::point`], at a place that touches the disk: it may also fail there.
+    /// Acts as [`Failpoints::point`] before or after a disk access, where it may also return a disk error.
     ///
     /// # Errors
     /// The planned failure of the disk.

@@ -1,4 +1,4 @@
-//! Tables whose rows are evidence: the database itself refuses to change or delete a row, whoever asks.
+//! Tables of evidence: the database itself rejects any change or deletion of a row, for every caller.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::sea_orm::{ConnectionTrait, DbBackend};
@@ -6,7 +6,7 @@ use sea_orm_migration::sea_orm::{ConnectionTrait, DbBackend};
 /// Makes every UPDATE and DELETE on `table` (and TRUNCATE, where there is one) fail with "<table> is append-only".
 ///
 /// # Errors
-/// [`DbErr`] when the triggers cannot be made.
+/// [`DbErr`] when the triggers cannot be created.
 pub(crate) async fn append_only(manager: &SchemaManager<'_>, table: &str) -> Result<(), DbErr> {
     let statements = match manager.get_database_backend() {
         DbBackend::Postgres => vec![

@@ -1,9 +1,9 @@
-//! The tables, and nothing else: this is the only source of the schema, for SQLite and PostgreSQL alike.
+//! The database schema: the only source of the tables, for SQLite and PostgreSQL alike.
 //!
-//! To add a table or a column: a new file `m<date>_<number>_<verb>_<subject>.rs` with a `Migration`, and a line at the end
-//! of the list below. A migration that has been released is never changed.
+//! To add a table or a column: a new file `m<date>_<number>_<verb>_<subject>.rs` with a `Migration`, and a line at the
+//! end of the list below. A released migration is never changed.
 //!
-//! Conventions: ids are UUIDs made by the server; times are UTC with a time zone; a table is named by one noun.
+//! Conventions: the server generates ids, as UUIDs; times are UTC with a time zone; a table is named by one noun.
 
 use sea_orm_migration::prelude::*;
 
@@ -65,7 +65,7 @@ mod m20261123_000840_create_restoration;
 mod m20261123_000841_create_audit_seal;
 mod m20261123_000842_create_key_event;
 
-/// Brings a database up to date.
+/// The migrations, which bring a database up to date.
 #[derive(Debug, Clone, Copy)]
 pub struct Migrator;
 

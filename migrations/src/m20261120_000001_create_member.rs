@@ -1,4 +1,4 @@
-//! People who sign in.
+//! Members: people with an account.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{boolean, pk_uuid, string, string_uniq, timestamp_with_time_zone};

@@ -1,4 +1,4 @@
-//! What members may do, and where: `scope` is `consortium` or `organization`, `scope_id` its id.
+//! The roles of members: `scope` is `consortium` or `organization`, `scope_id` its id.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{string, uuid};

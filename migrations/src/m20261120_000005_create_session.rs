@@ -1,4 +1,4 @@
-//! Sessions, and the one refresh token of each that still works. Only hashes of tokens are kept.
+//! Sessions, each with its only valid refresh token. Only hashes of tokens are stored.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{

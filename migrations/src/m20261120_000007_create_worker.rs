@@ -1,4 +1,4 @@
-//! Worker daemons, and the one-time tokens by which they enrol.
+//! Worker daemons, and the one-time tokens for their enrolment.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{

@@ -1,4 +1,4 @@
-//! Datasets: the coarse facts that may be known outside their site.
+//! Datasets: the coarse facts that may be disclosed outside their site.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{big_integer, integer, pk_uuid, string, timestamp_with_time_zone, uuid};

@@ -1,4 +1,5 @@
-//! Privacy accounts, one for each (organization, lineage, unit, adjacency, observer), for life; and every limit ever set on one.
+//! Lifetime privacy accounts, one for each (organization, lineage, unit, adjacency, observer), and every limit ever set
+//! on one.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{big_integer, double, pk_uuid, string, text, timestamp_with_time_zone, uuid};

@@ -1,4 +1,4 @@
-//! Jobs, the datasets in them, and what their owners said.
+//! Jobs, their datasets, and the decisions of the datasets' owners.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{

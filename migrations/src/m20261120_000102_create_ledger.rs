@@ -1,4 +1,5 @@
-//! The ledger: what was reserved, paid and given back, hash-chained by account; and the reservations that are the sums of it.
+//! The ledger: reservations, payments and settlements, hash-chained by account; and the reservations as sums of these
+//! rows.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{

@@ -1,4 +1,4 @@
-//! Leases: one row for each participant that a worker has ever taken; a new token ends the one before.
+//! Leases: one row for each participant that a worker has ever leased; a new token ends the previous lease.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{big_integer, string, timestamp_with_time_zone, uuid};

@@ -1,4 +1,4 @@
-//! Rounds of averaging and what was submitted in them; the vectors themselves are objects, named by digest.
+//! Rounds of averaging and their submissions; the vectors themselves are objects, named by digest.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{

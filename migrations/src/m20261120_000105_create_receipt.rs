@@ -1,4 +1,4 @@
-//! Receipts as the sites signed them: one unbroken chain for each worker.
+//! Receipts as signed by the sites: one unbroken chain for each worker.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{big_integer, integer, string, text, timestamp_with_time_zone, uuid};

@@ -1,4 +1,4 @@
-//! What jobs leave behind: figures measured on public data, and files.
+//! Results of jobs: measurements on public data, and files.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{big_integer, double, integer, pk_uuid, string, timestamp_with_time_zone, uuid};

@@ -1,5 +1,5 @@
-//! The transparency log: every ledger entry, account and limit has one place in one Merkle tree; the server's signed heads of
-//! it; its countersignatures of receipts. Append-only, all three.
+//! The transparency log: one Merkle tree with a leaf for every ledger entry, account and limit; the server's signed
+//! heads of it; the server's countersignatures of receipts. All three tables are append-only.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{

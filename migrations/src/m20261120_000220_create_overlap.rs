@@ -1,4 +1,4 @@
-//! What a consortium's admins declared about people who may be in several organizations, and when.
+//! Declarations of a consortium's admins about people who may be in several organizations, with their times.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{integer, string, text, timestamp_with_time_zone, uuid};

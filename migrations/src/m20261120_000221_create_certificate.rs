@@ -1,4 +1,4 @@
-//! Certificates: what a job and all that it released cost, signed by the server once the job was over.
+//! Certificates: the cost of a job and of all its releases, signed by the server after the end of the job.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{pk_uuid, string, text, timestamp_with_time_zone};

@@ -1,4 +1,4 @@
-//! What audits found: each site's signed statement, and what the server makes of it.
+//! Audit findings: each site's signed statement, and the server's verdict on it.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{string, text, timestamp_with_time_zone, uuid};

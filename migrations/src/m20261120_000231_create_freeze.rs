@@ -1,4 +1,5 @@
-//! Lines of versions that an audit has stopped, and who let them go on: the last row of a line says how it stands.
+//! Lineages that an audit has frozen, and their releases with the responsible person: the last row of a lineage is its
+//! state.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{boolean, integer, string, text, timestamp_with_time_zone, uuid};

@@ -1,4 +1,4 @@
-//! What a dataset is of: speech, as all of them were before, or queries.
+//! The content of a dataset: speech, as for all earlier ones, or queries.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::string;

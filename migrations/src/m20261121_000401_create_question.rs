@@ -1,5 +1,5 @@
-//! What sites release to be asked of people, what of it is asked, and what people answer. All but `asking`, `tally` and `hold` is
-//! of record: an answer that is taken back has a row in `undo`, and stays.
+//! Pools of questions that sites release, the selected questions, and people's answers. All tables except `asking`,
+//! `tally` and `hold` are tables of record: an undone answer remains, and has a row in `undo`.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{
@@ -20,7 +20,7 @@ fn of_question(name: &str, table: &'static str) -> ForeignKeyCreateStatement {
     ForeignKey::create().name(name).from(table, "question_id").to("question", "id").to_owned()
 }
 
-/// The pool of one participant: the texts lie in the object store until the job is over.
+/// Returns the table of pools, one for each participant; their texts are in the object store until the end of the job.
 fn pool() -> TableCreateStatement {
     Table::create()
         .table("pool")
@@ -43,7 +43,7 @@ fn pool() -> TableCreateStatement {
         .to_owned()
 }
 
-/// A round of questions; round 0 is that of the pools, and has a row once it is closed.
+/// Returns the table of rounds of questions; round 0 is that of the pools, and has a row once it is closed.
 fn asking() -> TableCreateStatement {
     Table::create()
         .table("asking")
@@ -58,7 +58,7 @@ fn asking() -> TableCreateStatement {
         .to_owned()
 }
 
-/// A question that was chosen; `place` is its place in the round's queue, from 0.
+/// Returns the table of selected questions; `place` is the position in the round's queue, from 0.
 fn question() -> TableCreateStatement {
     Table::create()
         .table("question")
@@ -75,7 +75,8 @@ fn question() -> TableCreateStatement {
         .to_owned()
 }
 
-/// How many answers a question has that count: follows from `annotation` and `undo`, kept to find what is left.
+/// Returns the table of the numbers of valid answers: derived from `annotation` and `undo`, and stored to find open
+/// questions.
 fn tally() -> TableCreateStatement {
     Table::create()
         .table("tally")
@@ -87,7 +88,7 @@ fn tally() -> TableCreateStatement {
         .to_owned()
 }
 
-/// Which member, or which named import, a number of a job stands for.
+/// Returns the table of annotator numbers of a job, each for a member or a named import.
 fn annotator() -> TableCreateStatement {
     Table::create()
         .table("annotator")
@@ -101,7 +102,7 @@ fn annotator() -> TableCreateStatement {
         .to_owned()
 }
 
-/// An answer: `answer` is `label`, `unsure` or `skip`.
+/// Returns the table of answers: `answer` is `label`, `unsure` or `skip`.
 fn annotation() -> TableCreateStatement {
     Table::create()
         .table("annotation")
@@ -117,7 +118,7 @@ fn annotation() -> TableCreateStatement {
         .to_owned()
 }
 
-/// That an answer was taken back.
+/// Returns the table of withdrawn answers.
 fn undo() -> TableCreateStatement {
     Table::create()
         .table("undo")
@@ -128,7 +129,7 @@ fn undo() -> TableCreateStatement {
         .to_owned()
 }
 
-/// That a question stands before somebody, until when.
+/// Returns the table of questions assigned to members, with the ends of the assignments.
 fn hold() -> TableCreateStatement {
     Table::create()
         .table("hold")

@@ -1,4 +1,4 @@
-//! Whether a job asks questions of people. None did before.
+//! Whether a job asks people questions. Earlier jobs do not.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::boolean;

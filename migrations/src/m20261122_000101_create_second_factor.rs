@@ -1,5 +1,5 @@
-//! Second factors of members (RFC 6238), their recovery codes, and the halves of sign-ins that wait for a code. A secret
-//! is kept sealed, codes and half tokens as hashes.
+//! Second factors of members (RFC 6238), their recovery codes, and incomplete sign-ins that require a code. Secrets are
+//! stored encrypted, codes and intermediate tokens as hashes.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{

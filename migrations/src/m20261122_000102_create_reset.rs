@@ -1,4 +1,4 @@
-//! One-time links by which members set a new password. Only the hash of a link's secret is kept.
+//! One-time links with which members set a new password. Only the hash of a link's secret is stored.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{

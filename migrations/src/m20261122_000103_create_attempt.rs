@@ -1,5 +1,5 @@
-//! Attempts to get in that were wrong or are not decided yet, by whom or from where they came (a hash), in windows of time:
-//! every replica counts the same ones.
+//! Failed or undecided sign-in attempts in windows of time, by a hash of their account or origin. All replicas share
+//! the counts.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{integer, string, timestamp_with_time_zone};

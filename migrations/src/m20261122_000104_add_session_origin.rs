@@ -1,4 +1,4 @@
-//! From where a session began, coarsely: the network and the browser's family. Not known of sessions before.
+//! The coarse origin of a session: its network and the browser's family. Unknown for earlier sessions.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::string;

@@ -1,4 +1,4 @@
-//! When an invitation was withdrawn. None was before.
+//! The time at which an invitation was withdrawn. Earlier ones never were.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::timestamp_with_time_zone_null;

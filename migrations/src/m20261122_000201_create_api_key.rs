@@ -1,4 +1,4 @@
-//! Keys by which programs ask for a member. Only hashes of them are kept.
+//! Keys with which programs act for a member. Only their hashes are stored.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{pk_uuid, string, text, timestamp_with_time_zone, timestamp_with_time_zone_null, uuid};

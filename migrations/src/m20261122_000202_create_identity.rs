@@ -1,4 +1,4 @@
-//! Identities at a provider of sign-ins, each of one member.
+//! Identities at a sign-in provider, each of one member.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{pk_uuid, string, timestamp_with_time_zone, uuid};

@@ -1,4 +1,4 @@
-//! Drafts of jobs: nobody was asked about them yet.
+//! Drafts of jobs: not proposed yet.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{big_integer, pk_uuid, string, text, timestamp_with_time_zone, uuid, uuid_null};

@@ -1,4 +1,4 @@
-//! Who held a job, when, and why. Rows are ended, never removed.
+//! Holds of jobs, with origin, time and reason. Rows are ended, never removed.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{

@@ -1,5 +1,5 @@
-//! Until when a proposed job waits for answers, when its manifest ends, and since when a paused one is paused. Of jobs of
-//! before only the sites hold the end of the manifest.
+//! The deadline for answers to a proposed job, the end of its manifest, and the start of its present pause. For earlier
+//! jobs only the sites have the end of the manifest.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{big_integer, timestamp_with_time_zone_null};
@@ -14,7 +14,7 @@ impl MigrationTrait for Migration {
             let column = timestamp_with_time_zone_null(column);
             manager.alter_table(Table::alter().table("job").add_column(column).to_owned()).await?;
         }
-        // Milliseconds that it was paused, all in all.
+        // The total time that the job was paused, milliseconds.
         let column = big_integer("paused_for").default(0).to_owned();
         manager.alter_table(Table::alter().table("job").add_column(column).to_owned()).await
     }

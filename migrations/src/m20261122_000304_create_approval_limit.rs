@@ -1,4 +1,4 @@
-//! Stewards' standing words on which jobs need not be asked about. Rows are withdrawn, never removed.
+//! Stewards' standing limits within which jobs are approved automatically. Rows are withdrawn, never removed.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{

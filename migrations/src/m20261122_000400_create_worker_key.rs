@@ -1,4 +1,4 @@
-//! Changes of sites' keys, as the old and the new key have signed them: with which key a receipt was signed can be told for ever.
+//! Changes of sites' keys, signed by the old and the new key. They permanently identify the key of every receipt.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{big_integer, integer, string, string_uniq, text, timestamp_with_time_zone, uuid};

@@ -1,5 +1,5 @@
-//! What members are told, and of what they want to be told nothing. `key` says what a notification was made from, so that the
-//! same thing is told once, however often and by whichever replica it is noticed.
+//! Notifications of members, and their opt-outs. `key` identifies the cause of a notification, so that each cause
+//! produces one notification, however often and by whichever replica it is detected.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{

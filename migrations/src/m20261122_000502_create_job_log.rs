@@ -1,4 +1,5 @@
-//! What the parts of jobs did, in closed words. No evidence: the oldest lines of a part are dropped when there are many.
+//! The log of job parts, in a closed vocabulary. It is not evidence: the oldest lines of a part are removed when there
+//! are many.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{

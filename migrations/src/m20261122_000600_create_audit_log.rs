@@ -1,4 +1,4 @@
-//! Who did what, where and when: one chain of hashes for each place. Append-only.
+//! The audit log: actor, action, place and time, with one hash chain for each place. Append-only.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{big_integer, string, string_null, text, timestamp_with_time_zone, uuid, uuid_null};

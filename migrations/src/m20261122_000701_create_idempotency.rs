@@ -1,4 +1,4 @@
-//! Requests that bear a key, so that none is done twice: which they were, and their answers, sealed, for a day.
+//! Requests with an idempotency key, so that none is executed twice: their digests and encrypted answers, for a day.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{binary_null, string, timestamp_with_time_zone, uuid};
@@ -14,7 +14,7 @@ impl MigrationTrait for Migration {
                 Table::create()
                     .table("idempotency")
                     .col(uuid("member_id"))
-                    // SHA-256 of the key, and of the request, hex.
+                    // SHA-256 of the key and of the request, hex.
                     .col(string("key"))
                     .col(string("request"))
                     .col(binary_null("answer"))

@@ -1,4 +1,4 @@
-//! Challenges that wait for a worker's answer, so that the replica that checks it need not be the one that asked.
+//! Challenges that await a worker's answer, so that any replica can check it.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{pk_uuid, string, timestamp_with_time_zone};

@@ -1,4 +1,4 @@
-//! How long the recordings of a dataset are, where it is one of recordings to be transcribed.
+//! The length of a dataset's recordings, where they are for transcription.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::big_integer_null;

@@ -1,5 +1,5 @@
-//! What jobs may come to together that pass without being asked about, and by which limit each passed. Limits of before have
-//! no total, and of jobs of before nobody knows it.
+//! The total ε of the jobs that a standing limit approves automatically, and the limit that approved each participant.
+//! Earlier limits have no total, and for earlier participants the limit is unknown.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{double_null, uuid_null};

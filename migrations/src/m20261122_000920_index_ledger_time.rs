@@ -1,4 +1,4 @@
-//! The rows of all ledgers by time, so that the newest of a consortium are found without reading the others.
+//! An index of all ledger rows by time, so that the newest of a consortium are found without reading the others.
 
 use sea_orm_migration::prelude::*;
 

@@ -1,5 +1,5 @@
-//! A job is charged to every limited unit of a dataset's lineage, so it has a reservation on each of these accounts. One of them
-//! is that of the unit that the job protects; the reservations of before are all of this kind.
+//! A job is charged to every limited unit of a dataset's lineage, so it has a reservation on each of these accounts.
+//! `own` marks the reservation for the unit that the job protects; all earlier reservations are of this kind.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::boolean;

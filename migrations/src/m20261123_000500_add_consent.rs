@@ -1,4 +1,4 @@
-//! How a dataset's site approves jobs, as it states it, and how the consent to each part of a job came about.
+//! The approval rule of a dataset's site, as stated by the site, and the form of the consent to each part of a job.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::text_null;

@@ -1,4 +1,4 @@
-//! Public keys with which stewards approve jobs, as their owners list them. What a site accepts is pinned at the site.
+//! Stewards' public keys for approvals, as listed by their owners. A site accepts only keys pinned at the site.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{pk_uuid, string, text, timestamp_with_time_zone, uuid};

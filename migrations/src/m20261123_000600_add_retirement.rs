@@ -1,8 +1,8 @@
-//! Retirement of workers, members, organizations and accounts; replacement of workers; the time of a session's last proof
-//! of identity; and the confirmation of members' e-mail addresses.
+//! Retirement of workers, members, organizations and accounts; replacement of workers; the time of a session's last
+//! proof of identity; and the confirmation of members' e-mail addresses.
 //!
-//! `retired_at` is set while a retirement is in force: each call reads it. The table `retirement` has one row for each act,
-//! with the reason and the end. Rows are never deleted.
+//! `retired_at` is set while a retirement is in force: each call reads it. The table `retirement` has one row for each
+//! act, with the reason and the end. Rows are never deleted.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{
@@ -39,7 +39,7 @@ impl MigrationTrait for Migration {
                     .col(uuid_null("scope_id"))
                     .col(string("authority"))
                     .col(text("reason"))
-                    // What a restoration gives back, JSON.
+                    // The roles that a restoration returns, JSON.
                     .col(text("roles"))
                     .col(timestamp_with_time_zone("retired_at"))
                     .col(uuid("retired_by"))

@@ -1,5 +1,5 @@
-//! The end of each window in which attempts to get in are counted: windows have different lengths. The table is made anew; the windows
-//! that are open at this moment, of 15 minutes, begin again.
+//! The end of each window in which sign-in attempts are counted: windows have different lengths. The table is
+//! recreated, so the currently open windows of 15 minutes start again.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{integer, string, timestamp_with_time_zone};

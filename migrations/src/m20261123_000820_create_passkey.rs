@@ -1,4 +1,4 @@
-//! Passkeys with which members sign in: public keys; and the challenges that were answered, until they are over.
+//! Passkeys with which members sign in: public keys; and the answered challenges, until they expire.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{
@@ -34,7 +34,7 @@ impl MigrationTrait for Migration {
         let mut by_member = Index::create();
         by_member.name("passkey_by_member").table("passkey").col("member_id");
         manager.create_index(by_member).await?;
-        // The id of a credential may be longer than an index takes.
+        // The id of a credential may be too long for an index.
         let mut once = Index::create();
         once.name("passkey_once").table("passkey").col("credential_hash").unique();
         manager.create_index(once).await?;

@@ -1,4 +1,4 @@
-//! Security notices that wait to be sent by e-mail or to the webhook, until they have arrived or are given up.
+//! Security notices to be sent by e-mail or to the webhook, until they are delivered or abandoned.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{integer, pk_uuid, string, text, timestamp_with_time_zone, uuid};

@@ -1,4 +1,5 @@
-//! The places of audit entries in the signed log, and the entries that wait for one: those of before are the first.
+//! The positions of audit entries in the signed log, and the entries that await a position; existing entries are the
+//! first.
 //!
 //! `audit_seal` is not append-only: an entry and its salt can be erased together, and the leaf remains by its hash.
 

@@ -1,4 +1,4 @@
-//! Conversions between wire and contract.
+//! Conversions between wire messages and contract types.
 
 use tonic::metadata::MetadataValue;
 use tonic::{Code as GrpcCode, Status};
@@ -117,7 +117,7 @@ impl From<PeerHead> for v1::PeerHead {
 }
 
 impl TryFrom<v1::PeerHead> for PeerHead {
-    /// The field that cannot be read.
+    /// The name of the invalid field.
     type Error = &'static str;
 
     fn try_from(peer: v1::PeerHead) -> Result<Self, Self::Error> {
@@ -139,7 +139,7 @@ impl TryFrom<v1::PeerHead> for PeerHead {
     }
 }
 
-/// The gRPC status of a problem; the problem itself travels in the metadata.
+/// Returns the gRPC status of a problem; the metadata contain the problem itself.
 pub fn status_of(problem: &Problem) -> Status {
     let mut status = Status::new(GrpcCode::from_i32(problem.code.grpc_code()), problem.detail.clone());
     if let Ok(json) = serde_json::to_vec(problem) {
@@ -148,7 +148,7 @@ pub fn status_of(problem: &Problem) -> Status {
     status
 }
 
-/// The problem behind a gRPC status: the one in the metadata, or the nearest that the status itself tells.
+/// Returns the problem of a gRPC status: the one in its metadata, or the nearest one for the status code.
 pub fn problem_of(status: &Status) -> Problem {
     let carried = status
         .metadata()

@@ -1,4 +1,5 @@
-//! Documents of the contract as `google.protobuf.Struct`, and back: JSON that every language's gRPC can look into.
+//! Conversion of contract documents to `google.protobuf.Struct` and back: JSON that gRPC clients in every language can
+//! inspect.
 //!
 //! A Struct has one kind of number, an IEEE double; every number of the contract is one, or an integer below 2⁵³.
 
@@ -8,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value};
 
-/// A document as a Struct; nothing for a value that is no JSON object.
+/// Converts a document to a Struct; returns `None` for a value that is not a JSON object.
 pub fn of<T: Serialize>(document: &T) -> Option<Struct> {
     match serde_json::to_value(document).ok()? {
         Value::Object(fields) => Some(object(fields)),
@@ -16,15 +17,15 @@ pub fn of<T: Serialize>(document: &T) -> Option<Struct> {
     }
 }
 
-/// The document that a Struct holds.
+/// Parses the document in a Struct.
 ///
 /// # Errors
-/// When it is none of this type: where, and why.
+/// If it is not a document of this type: the position and the reason.
 pub fn read<T: DeserializeOwned>(document: &Struct) -> Result<T, serde_json::Error> {
     serde_json::from_value(json(document))
 }
 
-/// A Struct as JSON.
+/// Converts a Struct to JSON.
 pub fn json(document: &Struct) -> Value {
     Value::Object(document.fields.iter().map(|(name, value)| (name.clone(), plain(value))).collect())
 }
@@ -56,7 +57,8 @@ fn plain(value: &Wire) -> Value {
     }
 }
 
-/// A number as JSON writes it: 200 and not 200.0, because counts are read as integers. What is no number is null there.
+/// Converts a number to JSON: 200 and not 200.0, because counts are parsed as integers. `None` (null) for NaN and
+/// infinity.
 fn whole(number: f64) -> Option<Number> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let zero_with_sign = number == 0.0 && number.is_sign_negative();

@@ -1,4 +1,4 @@
-//! Hostile bytes at the wire: every message, what is made of messages, vectors of every precision, pools and answers.
+//! Fuzz targets for the wire: every message, its conversions, vectors of every precision, pools and answers.
 
 use std::io::Read as _;
 
@@ -15,7 +15,7 @@ use crate::question::{self, Posed};
 use crate::vector::{self, Form, Reader, SLICE};
 use crate::{PROBLEM_METADATA, document, problem_of, status_of, v1};
 
-/// Reads the bytes as a message; what could be read is written, and read again, as the same.
+/// Decodes the bytes as a message, and checks that the message survives encoding and decoding.
 fn read<M: Message + Default>(bytes: &[u8]) -> Option<M> {
     let message = M::decode(bytes).ok()?;
     let written = message.encode_to_vec();
@@ -46,7 +46,7 @@ fn every_message_of_the_wire_is_among_those_that_are_tried() {
     assert!(untried.is_empty() && described.len() == MESSAGES.len(), "add to the list: {untried:?}");
 }
 
-/// What turns up everywhere, with something in it.
+/// Returns a signed document with some content, which most messages contain.
 fn signed(payload: &str) -> v1::Signed {
     v1::Signed { payload: payload.to_owned(), signature: "ab".repeat(64) }
 }
@@ -55,7 +55,7 @@ fn hash(byte: u8) -> Vec<u8> {
     vec![byte; 32]
 }
 
-/// Messages as a site and a server send them.
+/// Returns messages in the form that sites and servers send.
 fn sent() -> Vec<Vec<u8>> {
     let submit = v1::SubmitHeader {
         lease: "lease".to_owned(),
@@ -121,7 +121,7 @@ fn no_bytes_break_a_message() {
     Target::new("proto.messages", 1_500).seeds(sent()).run(every_message);
 }
 
-/// An answer to a witness that can be read is the same when it is sent on; an event of a log too.
+/// Checks that a valid answer to a witness, and an event of a log, are unchanged when they are sent again.
 #[test]
 fn what_messages_become_can_be_sent_again_as_it_was() {
     Target::new("proto.convert", 6_000).seeds(sent()).run(|bytes| {
@@ -137,7 +137,7 @@ fn what_messages_become_can_be_sent_again_as_it_was() {
     });
 }
 
-/// A document becomes JSON and from then on stays as it is, whatever numbers stand in it.
+/// Checks that a document is stable after one conversion to JSON, whatever its numbers.
 #[test]
 fn a_document_settles_after_one_passage() {
     let wire = document::of(&job()).expect("an object");
@@ -150,7 +150,7 @@ fn a_document_settles_after_one_passage() {
     });
 }
 
-/// Whatever a peer puts into the metadata of a status, there is a problem to show.
+/// Checks that every status yields a problem, whatever the metadata contain.
 #[test]
 fn every_status_has_a_problem() {
     let problem = Problem::new(Code::NotFound, "there is no such job");
@@ -164,7 +164,7 @@ fn every_status_has_a_problem() {
     });
 }
 
-/// SplitMix64: numbers about as noise is.
+/// Returns approximately normal numbers (SplitMix64).
 fn noise(length: usize) -> Vec<f32> {
     let mut state = 7_u64;
     let mut draw = || {
@@ -175,8 +175,8 @@ fn noise(length: usize) -> Vec<f32> {
     (0..length).map(|_| ((0..4).map(|_| draw()).sum::<f64>() * 0.01) as f32).collect()
 }
 
-/// Packed, plain and broken vectors: as many finite numbers as the form says or a refusal, wherever the bytes are cut, and
-/// never more numbers than the form has on the way there.
+/// Checks packed, plain and damaged vectors: the reader returns as many finite numbers as the form states or an error,
+/// wherever the bytes are split, and never more numbers than the form has on the way.
 #[test]
 fn no_bytes_make_a_vector_of_another_form() {
     const LENGTHS: [usize; 3] = [1, 300, 9_000];
@@ -207,7 +207,7 @@ fn no_bytes_make_a_vector_of_another_form() {
     }
 }
 
-/// A pool that can be read is written as one that reads the same; nothing of it is out of order or empty.
+/// Checks that a readable pool is written as an equal pool, in order and without empty texts.
 #[test]
 fn no_bytes_make_a_pool_that_could_not_be_sent() {
     let posed = |text: &str, count| Posed { text: text.to_owned(), count };
@@ -217,7 +217,7 @@ fn no_bytes_make_a_pool_that_could_not_be_sent() {
     let lines = b"{\"text\":\"a\"}\n{\"text\":\"b\",\"count\":3}\n";
     let bomb = zstd::stream::encode_all(std::io::repeat(b'\n').take(1 << 26), 1).expect("packed");
     let plain = |bytes: &[u8]| zstd::stream::encode_all(bytes, 1).expect("packed");
-    // Half of the inputs are changed before they are packed: few changes of packed bytes leave a frame.
+    // Half of the inputs are changed before they are packed, because few changes of packed bytes leave a valid frame.
     let check = |bytes: &[u8]| {
         if let Ok(found) = question::read(bytes) {
             let mut sound = true;

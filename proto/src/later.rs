@@ -1,5 +1,5 @@
-//! When to come again: a server that has more to do than it takes says so in the metadata, in the form that gRPC's own clients
-//! understand (gRFC A6, "pushback").
+//! Retry times: an overloaded server returns one in the metadata, in the form that gRPC's own clients understand (gRFC
+//! A6, "pushback").
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use undertone_api::problem::Problem;
 
 use crate::status_of;
 
-/// Metadata key of the milliseconds after which to try again.
+/// Metadata key of the number of milliseconds until the next attempt.
 pub const RETRY_METADATA: &str = "grpc-retry-pushback-ms";
 
-/// The gRPC status of a problem that passes after `wait`, rounded up to a whole millisecond.
+/// Returns the gRPC status of a problem that ends after `wait`, rounded up to a whole millisecond.
 pub fn status_later(problem: &Problem, wait: Duration) -> Status {
     let mut status = status_of(problem);
     let whole = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
@@ -20,7 +20,7 @@ pub fn status_later(problem: &Problem, wait: Duration) -> Status {
     status
 }
 
-/// After which time the server wants to be asked again, if it says so. What is no number of milliseconds says nothing.
+/// Returns the time after which the server permits a retry; `None` if it is missing or not a number of milliseconds.
 pub fn later(status: &Status) -> Option<Duration> {
     let said = status.metadata().get(RETRY_METADATA)?.to_str().ok()?;
     said.parse().ok().map(Duration::from_millis)
@@ -52,7 +52,7 @@ mod tests {
     fn what_is_no_time_says_nothing() {
         let mut status = status_of(&Problem::new(Code::RateLimited, "why"));
         assert_eq!(later(&status), None);
-        // A negative number says in gRPC: do not try again. A worker tries again by its own patience.
+        // A negative number means in gRPC: do not retry. A worker then retries by its own backoff.
         for odd in ["-1", "soon", "99999999999999999999999"] {
             status.metadata_mut().insert(RETRY_METADATA, odd.parse().expect("visible characters"));
             assert_eq!(later(&status), None, "{odd}");

@@ -1,6 +1,6 @@
 //! The gRPC wire between server and workers, and the conversions between its messages and the contract in `api`.
 //!
-//! Generated from `undertone/v1/*.proto`. Documents that are signed travel as the text that was signed.
+//! Generated from `undertone/v1/*.proto`. Signed documents are transferred as the signed text.
 
 mod convert;
 pub mod document;
@@ -20,10 +20,10 @@ pub mod v1 {
 /// The descriptors, for gRPC reflection.
 pub const DESCRIPTOR: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptor.bin"));
 
-/// Most bytes of data in one streamed message.
+/// The highest number of data bytes in one streamed message.
 pub const CHUNK: usize = 256 * 1024;
 
-/// Metadata key in which the server repeats the problem as JSON ([`undertone_api::problem::Problem`]).
+/// Metadata key with the server's problem as JSON ([`undertone_api::problem::Problem`]).
 pub const PROBLEM_METADATA: &str = "undertone-problem-bin";
 
 pub use convert::{problem_of, status_of};

@@ -1,5 +1,5 @@
-//! What a site says in a job's log, on the wire. The messages hold numbers and words of closed lists; a test reads their
-//! description and fails when a text comes in.
+//! The events of a site for a job's log, on the wire. The messages contain only numbers and enum values; a test reads
+//! their descriptors and fails when a string is added.
 
 use undertone_api::job::log::{Fault, Phase, SiteEvent};
 
@@ -77,7 +77,7 @@ mod tests {
     use crate::v1::LogEvent;
     use crate::v1::log_event::Event;
 
-    /// Of what a log's message may be made, as the wire's own description says it: the allow-list.
+    /// Checks the permitted field types of a log's messages against the wire's own descriptors.
     #[test]
     fn the_wire_of_a_log_holds_numbers_and_closed_words_only() {
         let set = FileDescriptorSet::decode(crate::DESCRIPTOR).expect("a description");

@@ -1,14 +1,16 @@
-//! How questions and answers travel: the one place that writes and reads these bytes, for site and server alike.
+//! The wire format of questions and answers: the only code that writes and reads these bytes, for site and server
+//! alike.
 //!
-//! A *pool* is one dataset's questions: JSON Lines, a [`Posed`] each, in one zstd frame. The lines stand in the order of their
-//! texts, each text once: so the bytes follow from what was released and from nothing else. (In the order in which a site found
-//! them, or counted them, they would tell about the log what nobody paid for.) A reader refuses any other order.
+//! A *pool* is one dataset's questions: JSON Lines, a [`Posed`] each, in one zstd frame. The lines are in the order of
+//! their texts, each text once, so the bytes depend on nothing but the release. (The site's own order, or an order by
+//! counts, would reveal information about the log that was not paid for.) A reader rejects any other order.
 //!
-//! A question's id follows from its job, its dataset and its text ([`id`]), so server and lead need not tell each other.
+//! A question's id is derived from its job, its dataset and its text ([`id`]), so server and lead need not exchange it.
 //!
 //! *Answers* are JSON Lines of [`Answered`] in one zstd frame.
 //!
-//! Nothing is unpacked into memory as a whole: a frame that unpacks to more than a pool may hold is refused while it is read.
+//! No frame is decompressed into memory as a whole: a frame that decompresses to more than a pool may contain is
+//! rejected while it is read.
 
 mod lines;
 #[cfg(test)]
@@ -21,65 +23,65 @@ use undertone_api::question::{Answer, MOST_CHARACTERS, MOST_QUESTIONS};
 
 use lines::Lines;
 
-/// Most bytes of a pool, or of a round's answers, as they travel: 64 MiB.
+/// The largest size of a pool, or of a round's answers, on the wire: 64 MiB.
 pub const MAX_SIZE: u64 = 64 << 20;
-/// Most bytes of them unpacked: 1 GiB.
+/// Their largest decompressed size: 1 GiB.
 pub const MAX_UNPACKED: u64 = 1 << 30;
-/// Greatest count of a question: 2⁵³, up to which every reader of JSON has all digits.
+/// The greatest count of a question: 2⁵³, up to which every JSON parser represents integers exactly.
 pub const MAX_COUNT: u64 = 1 << 53;
 /// zstd's own default.
 const LEVEL: i32 = 3;
 
-/// Why questions cannot be sent, or bytes are none.
+/// Reasons why questions cannot be sent, or bytes cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QuestionError {
-    /// More questions than a pool holds.
+    /// More questions than a pool may contain.
     #[error("a pool has at most {MOST_QUESTIONS} questions: raise the threshold, or sample fewer rows")]
     TooMany,
-    /// More bytes than a pool has.
+    /// More bytes than a pool may have.
     #[error("{0} bytes are more than a pool's {MAX_SIZE}: raise the threshold, or sample fewer rows")]
     TooLong(u64),
-    /// Unpacks to more than it may.
+    /// The decompressed data are too large.
     #[error("the packed bytes hold more than {MAX_UNPACKED} bytes")]
     Unpacked,
-    /// Not zstd, cut off, or followed by something else.
+    /// The bytes are not zstd, truncated, or followed by other data.
     #[error("the packed bytes cannot be unpacked: {0}")]
     Packed(String),
-    /// A line is not what stands in such lines.
+    /// A line is invalid.
     #[error("line {line} cannot be read: {detail}")]
     Line {
-        /// Which, from 1.
+        /// The line's number, from 1.
         line: u64,
-        /// What is wrong with it; never its text.
+        /// The problem; never the line's text.
         detail: String,
     },
-    /// A text that is no question.
+    /// A text is not a valid question.
     #[error("question {line} is empty, has more than {MOST_CHARACTERS} characters, or control characters among them")]
     Text {
-        /// Which, from 1.
+        /// The line's number, from 1.
         line: u64,
     },
-    /// A count that is none.
+    /// A count is invalid.
     #[error("question {line} has a count of 0, or of more than {MAX_COUNT}")]
     Count {
-        /// Which, from 1.
+        /// The line's number, from 1.
         line: u64,
     },
-    /// Not in the order of the texts.
+    /// The texts are not in ascending order.
     #[error("question {line} repeats the one before it, or should stand before it: texts ascend, each once")]
     Order {
-        /// Which, from 1.
+        /// The line's number, from 1.
         line: u64,
     },
 }
 
-/// One question of a pool. Nothing else of a log can be written in these lines.
+/// One question of a pool. These lines have no field for any other part of a log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Posed {
     /// The text: 1 to 2,000 characters, none of them control characters, not all of them blank.
     pub text: String,
-    /// Kept occurrences, where the job pays for showing them: 1 to [`MAX_COUNT`].
+    /// Kept occurrences, where the job pays for disclosing them: 1 to [`MAX_COUNT`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
 }
@@ -87,7 +89,7 @@ pub struct Posed {
 impl Posed {
     /// Checks the question on line `line`, from 1, against the text before it.
     fn check(&self, line: u64, before: Option<&str>) -> Result<(), QuestionError> {
-        // Counted in characters only where bytes do not tell already.
+        // Characters are counted only if the number of bytes does not decide already.
         let long = self.text.len() > MOST_CHARACTERS && self.text.chars().count() > MOST_CHARACTERS;
         if long || self.text.trim().is_empty() || self.text.chars().any(char::is_control) {
             return Err(QuestionError::Text { line });
@@ -108,13 +110,13 @@ impl Posed {
 pub struct Answered {
     /// The question.
     pub question: QuestionId,
-    /// Who answered: a number of the job, from 1.
+    /// The annotator's number in the job, from 1.
     pub annotator: u32,
-    /// What.
+    /// The answer.
     pub answer: Answer,
 }
 
-/// The id of the question that a dataset asks in a job: a version 8 UUID of the SHA-256 of all three.
+/// Returns the id of a dataset's question in a job: a version 8 UUID from the SHA-256 of job, dataset and text.
 pub fn id(job: JobId, dataset: DatasetId, text: &str) -> QuestionId {
     let mut hasher = Sha256::new();
     hasher.update(b"undertone question 1");
@@ -127,10 +129,10 @@ pub fn id(job: JobId, dataset: DatasetId, text: &str) -> QuestionId {
     QuestionId(uuid::Builder::from_custom_bytes(bytes).into_uuid())
 }
 
-/// A pool as it travels. The order of `questions` does not matter, and does not show.
+/// Encodes a pool. The order of `questions` has no influence on the bytes.
 ///
 /// # Errors
-/// [`QuestionError`] when they are too many, two have the same text, or one is no question.
+/// [`QuestionError`] when there are too many, two have the same text, or one is invalid.
 pub fn write(mut questions: Vec<Posed>) -> Result<Vec<u8>, QuestionError> {
     if questions.len() as u64 > MOST_QUESTIONS {
         return Err(QuestionError::TooMany);
@@ -144,10 +146,10 @@ pub fn write(mut questions: Vec<Posed>) -> Result<Vec<u8>, QuestionError> {
     lines::pack(&questions)
 }
 
-/// The questions of a pool that came whole, one after the other: what follows the first error is nothing.
+/// Decodes the questions of a complete pool, one after the other. The iterator ends after the first error.
 ///
 /// # Errors
-/// [`QuestionError::TooLong`]; each item says what is wrong with its line.
+/// [`QuestionError::TooLong`]; each item carries the error of its line.
 pub fn read(bytes: &[u8]) -> Result<impl Iterator<Item = Result<Posed, QuestionError>>, QuestionError> {
     let (mut before, mut failed): (Option<String>, bool) = (None, false);
     let lines = Lines::<Posed>::new(bytes)?;
@@ -168,7 +170,7 @@ pub fn read(bytes: &[u8]) -> Result<impl Iterator<Item = Result<Posed, QuestionE
     }))
 }
 
-/// A round's answers as they travel.
+/// Encodes a round's answers.
 ///
 /// # Errors
 /// [`QuestionError::TooLong`].
@@ -176,10 +178,10 @@ pub fn write_answers(answers: &[Answered]) -> Result<Vec<u8>, QuestionError> {
     lines::pack(answers)
 }
 
-/// The answers of a round.
+/// Decodes the answers of a round.
 ///
 /// # Errors
-/// [`QuestionError`] when the bytes are none.
+/// [`QuestionError`] when the bytes are invalid.
 pub fn read_answers(bytes: &[u8]) -> Result<Vec<Answered>, QuestionError> {
     Lines::new(bytes)?.collect()
 }

@@ -1,19 +1,20 @@
-//! How vectors of numbers travel: in how many bits, and whether compressed. The one place that writes and reads these bytes,
-//! for site and server alike.
+//! The wire format of vectors: their precision and compression. The only code that writes and reads these bytes, for
+//! site and server alike.
 //!
-//! A vector of n numbers is *encoded* in [`Form::bytes`] bytes, which follow from its [`Form`] alone:
+//! A vector of n numbers is *encoded* in [`Form::bytes`] bytes, which depend on its [`Form`] alone:
 //! * [`Precision::F32`]: 4 bytes a number, little-endian.
-//! * [`Precision::Bf16`]: 2 bytes a number, little-endian: the upper half of the 32 bits, rounded to nearest, ties to even.
-//! * [`Precision::Int8`]: blocks of [`BLOCK`] numbers (the last may be shorter), each a scale (4 bytes, f32) and one signed
-//!   byte a number, rounded up or down by chance so that its expectation is the number ([`mod@code`]).
+//! * [`Precision::Bf16`]: 2 bytes a number, little-endian: the upper half of the 32 bits, rounded to nearest, ties to
+//!   even.
+//! * [`Precision::Int8`]: blocks of [`BLOCK`] numbers (the last may be shorter), each a scale (4 bytes, f32) and one
+//!   signed byte per number, stochastically rounded so that its expectation is the number ([`mod@code`]).
 //!
-//! The encoded bytes are *packed* by zstd where that makes them fewer ([`mod@pack`]). Fewer bytes than the form has are packed
-//! ones, as many are plain ones, more are refused: so the number of bytes says which they are, and whoever reads knows
-//! before the first byte how much can come out. A packed vector that unpacks to more is refused while it is unpacked, not after:
-//! the memory it takes is bounded by its form, whatever the bytes say.
+//! The encoded bytes are *packed* by zstd where that reduces their number ([`mod@pack`]). Fewer bytes than the form has
+//! are packed, as many are plain, more are rejected. So the number of bytes determines the encoding, and a reader knows
+//! the size of the result before the first byte. A packed vector that decompresses to more is rejected during
+//! decompression: its form bounds the memory, whatever the bytes contain.
 //!
-//! Rounding and packing are of what was released already: they cost no privacy. What is signed for, stored and sent again is
-//! the bytes as they travel.
+//! Rounding and packing apply to the released values: they cost no privacy. Signatures, storage and retransmission
+//! apply to the bytes on the wire.
 
 pub mod code;
 pub mod pack;
@@ -25,40 +26,40 @@ use undertone_api::job::dp_sgd::Precision;
 pub use read::Reader;
 pub use sum::Sum;
 
-/// Most numbers in a vector: 64 Mi.
+/// The highest number of values in a vector: 64 Mi.
 pub const MAX_LENGTH: u64 = 64 << 20;
-/// Numbers that share a scale.
+/// The number of values that share a scale.
 pub const BLOCK: usize = 256;
-/// Vectors of fewer encoded bytes are not packed: there is nothing to win.
+/// The least encoded size for which packing is worthwhile, bytes.
 const LEAST_PACKED: usize = 4096;
-/// Numbers that are worked on at a time; whole blocks.
+/// The number of values processed at a time; whole blocks.
 pub const SLICE: usize = 64 << 10;
 
-/// Why bytes are no vector of their form.
+/// Reasons why bytes are not a vector of their form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VectorError {
     /// Longer than any vector may be.
     #[error("a vector has 1 to {MAX_LENGTH} numbers, not {0}")]
     Length(u64),
-    /// More bytes than such a vector has.
+    /// More bytes than the form has.
     #[error(
         "{found} bytes are more than the {most} of such a vector: send it as it is where packing makes it no smaller"
     )]
     TooLong {
-        /// Bytes announced, or found so far.
+        /// The number of bytes, announced or received so far.
         found: u64,
-        /// Bytes of the form.
+        /// The number of bytes of the form.
         most: u64,
     },
-    /// Fewer bytes than such a vector has.
+    /// Fewer bytes than the form has.
     #[error("the vector ends after {found} of its {expected} bytes")]
     TooShort {
-        /// Bytes found.
+        /// The number of bytes received.
         found: u64,
-        /// Bytes of the form.
+        /// The number of bytes of the form.
         expected: u64,
     },
-    /// Not zstd, or damaged.
+    /// The bytes are not zstd, or damaged.
     #[error("the packed bytes cannot be unpacked: {0}")]
     Packed(String),
     /// A number, or the scale of its block, is infinite or not a number.
@@ -69,7 +70,7 @@ pub enum VectorError {
     },
 }
 
-/// What a vector's bytes follow from.
+/// The properties that determine the encoded size of a vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
     precision: Precision,
@@ -77,10 +78,10 @@ pub struct Form {
 }
 
 impl Form {
-    /// The form of vectors of `length` numbers.
+    /// Makes the form of vectors of `length` numbers.
     ///
     /// # Errors
-    /// [`VectorError::Length`] when it is 0 or more than [`MAX_LENGTH`].
+    /// [`VectorError::Length`] when `length` is 0 or more than [`MAX_LENGTH`].
     pub const fn new(precision: Precision, length: u64) -> Result<Self, VectorError> {
         if length == 0 || length > MAX_LENGTH {
             return Err(VectorError::Length(length));
@@ -88,17 +89,17 @@ impl Form {
         Ok(Self { precision, length })
     }
 
-    /// In how many bits.
+    /// Returns the precision.
     pub const fn precision(&self) -> Precision {
         self.precision
     }
 
-    /// How many numbers.
+    /// Returns the number of values.
     pub const fn length(&self) -> u64 {
         self.length
     }
 
-    /// Bytes of the encoded vector; packed it has fewer.
+    /// Returns the size of the encoded vector, bytes; packed it is smaller.
     pub const fn bytes(&self) -> u64 {
         match self.precision {
             Precision::F32 => 4 * self.length,
@@ -107,7 +108,7 @@ impl Form {
         }
     }
 
-    /// Bytes between which numbers are never cut, for [`mod@pack`] to sort.
+    /// Returns the size of the units that [`mod@pack`] sorts by, bytes.
     const fn width(&self) -> usize {
         match self.precision {
             Precision::F32 => 4,
@@ -117,11 +118,11 @@ impl Form {
     }
 }
 
-/// A vector as it travels: encoded, and packed where that is smaller. `draw` gives uniform random bits, for the precisions that
-/// round by chance.
+/// Encodes a vector, and packs it where that is smaller. `draw` returns uniform random bits, for precisions with
+/// stochastic rounding.
 ///
 /// # Errors
-/// [`VectorError`] when it is too long, or holds a number that is not finite.
+/// [`VectorError`] when it is too long, or contains a number that is not finite.
 pub fn write(vector: &[f32], precision: Precision, draw: impl FnMut() -> u32) -> Result<Vec<u8>, VectorError> {
     let form = Form::new(precision, vector.len() as u64)?;
     if let Some(at) = vector.iter().position(|number| !number.is_finite()) {
@@ -139,10 +140,10 @@ pub fn write(vector: &[f32], precision: Precision, draw: impl FnMut() -> u32) ->
     Ok(if packed.len() < encoded.len() { packed } else { encoded })
 }
 
-/// The numbers of a vector that came whole.
+/// Decodes a complete vector.
 ///
 /// # Errors
-/// [`VectorError`] when it is none of its form.
+/// [`VectorError`] when the bytes are not a vector of the form.
 pub fn read(bytes: &[u8], form: Form) -> Result<Vec<f32>, VectorError> {
     let mut reader = Reader::new(form, bytes.len() as u64)?;
     let mut numbers = Vec::with_capacity(form.length() as usize);

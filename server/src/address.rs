@@ -1,10 +1,11 @@
-//! Which network addresses are public: a webhook leads to no other, unless it is configured to.
+//! Classifies network addresses as public or not. A webhook may use public addresses only, unless the configuration
+//! allows others.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::{Host, Url};
 
-/// Returns whether an address is of the public Internet (by the special-purpose registries of IANA).
+/// Returns whether an address belongs to the public Internet (by IANA's special-purpose registries).
 pub(crate) fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),
@@ -15,7 +16,7 @@ pub(crate) fn is_public(address: IpAddr) -> bool {
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     let is_special = match (a, b, c) {
-        // This network, shared by carriers, protocol assignments, benchmarks, multicast and reserved.
+        // "This network", shared address space of carriers, protocol assignments, benchmarks, multicast and reserved.
         (0 | 224..=255, ..) | (100, 64..=127, _) | (192, 0, 0) | (198, 18 | 19, _) => true,
         _ => address.is_private() || address.is_loopback() || address.is_link_local() || address.is_documentation(),
     };
@@ -29,7 +30,8 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     (0x2000..=0x3fff).contains(&a) && !is_special
 }
 
-/// Returns whether the host of an address can be public: it is a name that is not this machine's, or a public address.
+/// Returns whether the host of a URL can be public: a public address, or any name except `localhost` and its
+/// subdomains.
 pub(crate) fn is_public_host(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name != "localhost" && !name.ends_with(".localhost"),

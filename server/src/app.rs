@@ -1,4 +1,4 @@
-//! From a configuration to a running server.
+//! Builds a running server from a configuration.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -21,12 +21,12 @@ use crate::service::{audit_log, delivery, duty, log, round, site_key};
 use crate::tls::{Shown, TlsError};
 use crate::{dashboard, grpc, metrics, rest, tls};
 
-/// How long requests may go on after the server was told to stop.
+/// The time that open requests have to finish after shutdown begins.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
 
 /// A server that listens and is ready to serve.
 pub struct App {
-    /// What its rules use.
+    /// The context of the service layer.
     pub ctx: Ctx,
     /// REST and dashboard.
     pub router: Router,
@@ -35,24 +35,24 @@ pub struct App {
     metrics: Option<TcpListener>,
 }
 
-/// Why the server cannot start.
+/// A reason why the server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A file or folder cannot be used.
     #[error("{path}: {source}")]
     File {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// An address cannot be listened at.
+    /// The server cannot listen at an address.
     #[error("cannot listen at {address}: {source}; is another server running there?")]
     Listen {
-        /// Which.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -68,20 +68,20 @@ pub enum StartError {
     /// There is no certificate.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Nobody can be signed in at the provider that is configured.
+    /// A configured identity provider cannot be used.
     #[error(transparent)]
     Provider(#[from] ProviderError),
-    /// The faces ended by themselves.
+    /// The HTTP, gRPC or metrics server ended with an error.
     #[error("serving failed: {0}")]
     Serve(#[source] io::Error),
 }
 
-/// Makes the whole: data folder, keys, certificate, tables, listeners. Nothing is served before [`App::serve`].
+/// Builds the server: data folder, keys, certificate, tables, listeners. It serves no request before [`App::serve`].
 ///
 /// # Errors
-/// [`StartError`] names what cannot be used.
+/// [`StartError`] names the part that cannot be used.
 pub async fn build(config: Config, clock: Clock, random: Random) -> Result<App, StartError> {
-    // The process may have one already; both are ring.
+    // The process may already have a default provider, which is also ring.
     let _ = rustls::crypto::ring::default_provider().install_default();
     match open_files::raise_limit() {
         Ok(files) => tracing::debug!(files, "the process may open so many files"),
@@ -106,11 +106,11 @@ pub async fn build(config: Config, clock: Clock, random: Random) -> Result<App, 
     Ok(App { ctx, router, http, grpc, metrics })
 }
 
-/// Makes what the rules stand on, without a face: data folder, keys, tables, files. The simulation opens a server so, and
-/// opens it again after each death.
+/// Opens the service layer without any interface: data folder, keys, tables, files. The simulation opens a server this
+/// way and reopens it after each crash.
 ///
 /// # Errors
-/// [`StartError`] names what cannot be used.
+/// [`StartError`] names the part that cannot be used.
 pub async fn open(
     config: Config,
     clock: Clock,
@@ -158,8 +158,8 @@ pub async fn open(
     Ok(ctx)
 }
 
-/// Makes the data folder, with the place of vectors and files in it when they are kept there. One that is made here is its owner's alone:
-/// the tables and the keys are in it.
+/// Creates the data folder, and in it the folder of objects if they are stored locally. A new folder is accessible to
+/// its owner only, because it contains the tables and the keys.
 fn data_folder(config: &Config) -> Result<(), StartError> {
     let objects = config.data_dir.join("objects");
     let folder = if config.store.url.is_some() { &config.data_dir } else { &objects };
@@ -179,7 +179,7 @@ fn data_folder(config: &Config) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Returns the mode of a folder that others than its owner can enter.
+/// Returns the mode of a folder that users other than its owner can access.
 pub(crate) fn open_mode(folder: &Path) -> Option<String> {
     #[cfg(unix)]
     {
@@ -208,10 +208,10 @@ fn address(public: Option<&str>, listener: &TcpListener, tls: bool) -> Result<St
 }
 
 impl App {
-    /// Serves both faces until `ctx.shutdown` is cancelled; requests under way get ten seconds to end.
+    /// Serves HTTP and gRPC until `ctx.shutdown` is cancelled; open requests then have ten seconds to finish.
     ///
     /// # Errors
-    /// [`StartError::Serve`] when a face ends by itself.
+    /// [`StartError::Serve`] if one of the servers ends by itself.
     pub async fn serve(self) -> Result<(), StartError> {
         tracing::info!(http = self.ctx.addresses.http, grpc = self.ctx.addresses.grpc, "serving");
         let Self { ctx, router, http, grpc: workers, metrics: watchers } = self;
@@ -244,7 +244,7 @@ async fn serve_http(ctx: &Ctx, router: Router, listener: TcpListener) -> io::Res
     served.serve(ctx.metrics.clone(), ctx.shutdown.clone(), GRACE).await
 }
 
-/// Serves to the end, or for [`GRACE`] after the server was told to stop.
+/// Runs the server to its end, but for at most [`GRACE`] after shutdown begins.
 async fn in_time(ctx: &Ctx, served: impl Future<Output = io::Result<()>>) -> io::Result<()> {
     let late = async {
         ctx.shutdown.cancelled().await;

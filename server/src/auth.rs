@@ -1,4 +1,5 @@
-//! Who is calling, and may they? Passwords, tokens, throttling, and the one policy table. Nothing here touches a table.
+//! Authentication and authorization: passwords, tokens, throttling, and the single policy table. This module accesses
+//! no database table.
 
 mod actor;
 mod device;
@@ -25,6 +26,6 @@ pub(crate) use throttle::WINDOW;
 pub use throttle::{DAY, Door};
 pub use token::{Access, AccessError};
 
-/// How long a proof of identity (password, second factor, or a new sign-in) counts for operations that make credentials or take
-/// access away.
+/// The time for which a proof of identity (password, second factor, or a new sign-in) is valid for operations that
+/// create credentials or revoke access.
 pub const FRESH: time::Duration = time::Duration::minutes(10);

@@ -1,13 +1,16 @@
-//! Everything that a server consists of in one sealed file, and a server made of such a file again: the tables, the keys and
-//! certificates of the data folder, the objects of the store.
+//! Writes a server's complete state to one encrypted file, and restores a server from such a file: the tables, the keys
+//! and certificates of the data folder, the objects of the store.
 //!
-//! The file is an age file (age-encryption.org/v1, with a passphrase) of a zstd stream of a tar archive: `backup.json`, `database`,
-//! `keys/...`, `objects/...`, `end.json`. Tables are taken by the database's own means (`VACUUM INTO`, `pg_dump`) in one
-//! consistent state while the server runs, and before the objects, which are there before the rows that name them.
+//! The file is an age file (age-encryption.org/v1, with a passphrase) of a zstd stream of a tar archive: `backup.json`,
+//! `database`, `keys/...`, `objects/...`, `end.json`. The database's own tools (`VACUUM INTO`, `pg_dump`) copy the
+//! tables in one consistent state while the server runs. Tables are copied before objects, because an object exists
+//! before the rows that refer to it.
 //!
-//! A restored ledger is examined as `undertone-server verify` does, against heads that sites kept where they are given, before its
-//! keys are put in place; so are the other secrets: that of second factors has to open every one that is stored. Whether it is the newest nobody here can know: every site does, and lets nothing out to a server that
-//! forgot what the site paid. To keep one more thing: a file in the data folder, or a step in [`write`](mod@write) and [`read`](mod@read).
+//! The restore verifies the ledger like `undertone-server verify`, against the sites' heads if given, before it puts
+//! the keys in place. It also checks the other secrets: the key of second factors must decrypt every stored one. This
+//! module cannot know whether a backup is the newest. Every site does, and sends nothing to a server that has lost one
+//! of the site's charges. To back up one more thing: a file in the data folder, or a step in [`write`](mod@write) and
+//! [`read`](mod@read).
 
 pub mod command;
 mod database;
@@ -23,55 +26,55 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use undertone_api::signed::Signed;
 
-/// What is in a backup's first member.
+/// The format name in a backup's first member.
 pub const FORMAT: &str = "undertone-backup";
 /// The version of the format.
 pub const VERSION: u32 = 1;
-/// Fewest characters of a passphrase.
+/// The shortest passphrase, characters.
 pub const SHORTEST_PASSPHRASE: usize = 12;
 
-/// The first member: what the others are.
+/// The first member: a description of the others.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Contents {
     /// [`FORMAT`].
     pub format: String,
     /// [`VERSION`].
     pub version: u32,
-    /// The program that wrote it.
+    /// The program's version that wrote it.
     pub program: String,
-    /// When.
+    /// The time of the backup.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
-    /// `sqlite` or `postgres`: it can be restored into the same only.
+    /// `sqlite` or `postgres`: a backup can be restored into the same kind only.
     pub database: String,
     /// Migrations of the tables.
     pub migrations: Vec<String>,
-    /// The newest head of the ledger's log, when it has begun.
+    /// The newest head of the ledger's log, if it has entries.
     pub head: Option<Signed>,
 }
 
-/// The last member: without it a backup is not whole.
+/// The last member: without it a backup is incomplete.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
-    /// Files of the data folder.
+    /// The number of files of the data folder.
     pub keys: u64,
-    /// Objects.
+    /// The number of objects.
     pub objects: u64,
-    /// Their bytes.
+    /// The bytes of the objects.
     pub bytes: u64,
-    /// Objects that were removed while the backup was made: a round had closed, its submissions were no longer needed.
+    /// Objects that were removed during the backup because a round had closed and no longer needed its submissions.
     pub gone: u64,
 }
 
-/// Why there is no backup, or none was restored.
+/// A reason why a backup or a restore failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// A file cannot be read or written.
     #[error("{path}: {source}")]
     File {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
@@ -80,34 +83,34 @@ pub enum BackupError {
         "the passphrase needs at least {SHORTEST_PASSPHRASE} characters: give it by --passphrase-file, or in UNDERTONE_BACKUP_PASSPHRASE"
     )]
     Passphrase,
-    /// The file cannot be opened with this passphrase, or was changed.
+    /// The passphrase is wrong, or the file was modified.
     #[error("{path} cannot be opened: {why}")]
     Sealed {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         why: String,
     },
-    /// What is in the file is no backup of ours.
+    /// The file is not a backup that this program can restore.
     #[error("{path} is no backup that this program can restore: {why}")]
     Contents {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         why: String,
     },
-    /// There is a server already.
+    /// A server already exists there.
     #[error("{place} is not empty: restore into an empty data folder, database and store; move away what is there")]
     Occupied {
-        /// What is not empty.
+        /// The place that is not empty.
         place: String,
     },
-    /// A program of PostgreSQL's cannot be run, or failed.
+    /// A program of PostgreSQL cannot be run, or failed.
     #[error("{program} did not do its work: {why}")]
     Program {
-        /// Which.
+        /// The program.
         program: &'static str,
-        /// Why, in its own words.
+        /// The program's own message.
         why: String,
     },
     /// The database cannot be reached.
@@ -121,7 +124,7 @@ pub enum BackupError {
     Store(#[from] object_store::Error),
 }
 
-/// A failure at a file.
+/// Returns a function that adds the path to an I/O error.
 fn at(path: &Path) -> impl FnOnce(std::io::Error) -> BackupError + '_ {
     move |source| BackupError::File { path: path.to_owned(), source }
 }

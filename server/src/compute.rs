@@ -1,7 +1,9 @@
-//! Computations of privacy loss that take a processor for a while: plans, transforms, figures of certificates and audits. They run
-//! beside the runtime, few at a time, in the order of [`FairQueue`], and what they come to is kept.
+//! Runs computations of privacy loss that occupy a processor for some time: plans, transforms, figures of certificates
+//! and audits. They run on blocking threads, few at a time, in the order of [`FairQueue`], and their results are
+//! cached.
 //!
-//! A caller that leaves stops waiting at once. A step that runs goes on to its end, so work of several steps is run step by step.
+//! A cancelled caller stops waiting at once. A running step continues to its end, so long computations are split into
+//! steps.
 
 mod cache;
 #[cfg(test)]
@@ -16,13 +18,13 @@ use crate::fairness::{FairQueue, QueueLimits, QueueTimings, WorkOwner};
 
 pub(crate) use cache::ComputeCache;
 
-/// Computations at a time. They need memory, too: a transform has up to 2^21 points.
+/// The number of concurrent computations. They are limited for memory too: a transform has up to 2^21 points.
 pub(crate) const AT_A_TIME: usize = 2;
-/// Computations that wait; of one organization.
+/// The highest number of waiting computations: in total, and for one organization.
 pub(crate) const MOST_WAITING: (usize, usize) = (256, 32);
-/// How long a computation waits for its turn.
+/// The longest time that a computation waits for its turn.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// Results of each kind that are kept; the one that was asked for longest ago makes room.
+/// The highest number of cached results of each kind; the least recently used one is dropped.
 pub(crate) const MOST_KEPT: usize = 4096;
 
 const LIMITS: QueueLimits = QueueLimits {
@@ -34,18 +36,18 @@ const LIMITS: QueueLimits = QueueLimits {
     patience: PATIENCE,
 };
 
-/// Runs computations, and keeps results.
+/// Runs computations and caches their results.
 #[derive(Debug)]
 pub(crate) struct ComputePool {
     turns: FairQueue,
-    /// ε at δ of a charge by itself; `None` where there is none.
+    /// ε at δ of a single charge; `None` if it has no tight value.
     pub(crate) tight_epsilons: ComputeCache<Option<f64>>,
-    /// What releases promise at the levels of reports.
+    /// The guarantees of releases at the levels of reports.
     pub(crate) levels: ComputeCache<Vec<Level>>,
 }
 
 impl ComputePool {
-    /// Makes a pool in which nothing runs.
+    /// Makes an idle pool.
     pub(crate) fn new(timings: QueueTimings) -> Self {
         Self {
             turns: FairQueue::new(LIMITS, timings),
@@ -54,10 +56,10 @@ impl ComputePool {
         }
     }
 
-    /// Runs one step for its owner; `what` is being done, in the log.
+    /// Runs one step for its owner; `what` names the step in the log.
     ///
     /// # Errors
-    /// `rate_limited` or `unavailable` when there is no turn, [`Error::Internal`] when the step panics.
+    /// `rate_limited` or `unavailable` if there is no turn, [`Error::Internal`] if the step panics.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         owner: WorkOwner,
@@ -66,7 +68,7 @@ impl ComputePool {
     ) -> Result<T, Error> {
         let turn = self.turns.acquire(owner).await?;
         let running = tokio::task::spawn_blocking(move || {
-            // Until the step has ended, whether or not its caller still waits.
+            // The turn lasts until the step ends, even after its caller was cancelled.
             let _turn = turn;
             step()
         });

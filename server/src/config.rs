@@ -1,8 +1,9 @@
-//! Configuration: a TOML file and the environment (`UNDERTONE_*`), read once, here and nowhere else.
+//! The configuration: a TOML file and the environment (`UNDERTONE_*`). It is read once, and only here.
 //!
-//! A later source wins: built-in values, then the file, then the environment. Nested keys take two underscores:
-//! `UNDERTONE_TLS__MODE=on`. To add a key: a field below with its default and a comment, which becomes its row in
-//! `OPERATION.md` (`undertone-server config --table`); a key that must not be shown, a line in [`keys::SECRET`] as well.
+//! A later source overrides an earlier one: built-in values, then the file, then the environment. Nested keys take two
+//! underscores: `UNDERTONE_TLS__MODE=on`. To add a key: add a field below with its default and a comment, which becomes
+//! its row in `OPERATION.md` (`undertone-server config --table`). For a key that must not be shown, also add a line in
+//! [`keys::SECRET`].
 
 mod culprit;
 #[cfg(test)]
@@ -228,7 +229,7 @@ impl Default for Config {
     }
 }
 
-/// Whether an address without TLS stays on this machine.
+/// Returns whether a URL stays on this machine.
 fn is_loopback(address: &str) -> bool {
     url::Url::parse(address).is_ok_and(|address| match address.host() {
         Some(url::Host::Domain(name)) => name == "localhost",
@@ -238,28 +239,28 @@ fn is_loopback(address: &str) -> bool {
     })
 }
 
-/// Why the configuration cannot be used.
+/// A reason why the configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// A source cannot be read, or a value is not what its key takes.
+    /// A source cannot be read, or a value has the wrong type for its key.
     #[error("the configuration cannot be read: {0}")]
     Read(#[from] config::ConfigError),
-    /// A key is none of ours.
+    /// An unknown key.
     #[error("{place}: there is no key {unknown}")]
     Unknown {
         /// The file, or the environment.
         place: String,
-        /// The key, and the one that it is nearest to.
+        /// The key, and the most similar known key.
         unknown: String,
     },
-    /// A value is not what its key takes.
+    /// A value has the wrong type for its key.
     #[error("{place}: `{key}`: {reason}")]
     Wrong {
         /// The file, or the environment.
         place: String,
         /// The key, or the variable.
         key: String,
-        /// What the key takes.
+        /// The values that the key accepts.
         reason: String,
     },
     /// A value is outside its range.
@@ -267,31 +268,31 @@ pub enum ConfigError {
     Value {
         /// The key.
         key: &'static str,
-        /// What would be right.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// A value is outside its range, with the source that has it.
+    /// A value is outside its range, with its source.
     #[error("{place}: {key}: {remedy}")]
     Placed {
         /// The file, or the environment.
         place: String,
         /// The key.
         key: &'static str,
-        /// What would be right.
+        /// The remedy.
         remedy: &'static str,
     },
 }
 
 impl Config {
-    /// Reads built-in values, then `file` when one is named, then the environment.
+    /// Reads built-in values, then `file` if given, then the environment.
     ///
     /// # Errors
-    /// [`ConfigError`] names the key and what would be right.
+    /// [`ConfigError`] names the key and the remedy.
     pub fn read(file: Option<&Path>) -> Result<Self, ConfigError> {
         Self::default().overlaid(file)
     }
 
-    /// As [`Self::read`], with these values in the place of the built-in ones.
+    /// Reads like [`Self::read`], with the values of `self` in place of the built-in ones.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -326,7 +327,7 @@ impl Config {
         })
     }
 
-    /// Every key with its value in force and where that comes from; what is secret is masked.
+    /// Returns every key with its effective value and the value's source; secrets are masked.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -345,7 +346,7 @@ impl Config {
         if !(self.session_days..=365).contains(&self.session_most_days) {
             return wrong("session_most_days", "use `session_days` to 365");
         }
-        // A manifest holds for 30 days and its rounds: an answer leaves time to run.
+        // A manifest holds for 30 days and its rounds; after the decision there must be time to run.
         if !(1..=28).contains(&self.answer_days) {
             return wrong("answer_days", "use 1 to 28");
         }
@@ -389,7 +390,7 @@ impl Config {
         Ok(self)
     }
 
-    /// Whether both faces speak TLS themselves.
+    /// Returns whether both listeners serve TLS themselves.
     pub const fn speaks_tls(&self) -> bool {
         match self.tls.mode {
             TlsMode::On => true,
@@ -398,7 +399,7 @@ impl Config {
         }
     }
 
-    /// The database in force.
+    /// Returns the URL of the database.
     pub fn database(&self) -> String {
         self.database_url
             .clone()

@@ -1,14 +1,15 @@
 //! The connections of both listeners: accepts them, bounds them, and serves one router over each.
 //!
-//! Every connection passes the same stages, each with a limit of its own: admission (in total and by address), TLS handshake, first
-//! request, further requests, end. [`ConnectionLimits`] holds the numbers; `registry` admits and evicts, `drive` enforces the times of
-//! one connection, `stream` those of its socket, `answer` those of a single answer, `received` counts the bytes of request bodies.
+//! Every connection passes the same stages, each with its own limit: admission (in total and by address), TLS
+//! handshake, first request, further requests, end. [`ConnectionLimits`] holds the numbers; `registry` admits and
+//! evicts, `drive` enforces the times of one connection, `stream` those of its socket, `answer` those of a single
+//! response, `received` counts the bytes of request bodies.
 //!
-//! A connection is *recognized* once one of its requests proved a session or a key. Until then the caller is a stranger: when there is
-//! no room for another connection, strangers that wait for nothing from this server are closed first.
+//! A connection is *recognized* once one of its requests has proved a session or a key. Until then the caller is a
+//! stranger. When the listener is full, connections of strangers without a pending response are closed first.
 //!
-//! To add a limit: a field of [`ConnectionLimits`], a label in `metrics::Limit`, a test here with a small number, a row in the table of
-//! `OPERATION.md`.
+//! To add a limit: a field of [`ConnectionLimits`], a label in `metrics::Limit`, a test here with a small number, a row
+//! in the table of `OPERATION.md`.
 
 mod accept;
 mod answer;
@@ -44,38 +45,38 @@ use self::registry::ConnectionRegistry;
 use crate::config::ConnectionConfig;
 use crate::metrics::Metrics;
 
-/// Longest time of a TLS handshake.
+/// The longest time of a TLS handshake.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Longest time from a connection to the head of its first request. The preface of HTTP/2 lies within it.
+/// The longest time from a connection to the head of its first request, including the preface of HTTP/2.
 pub(crate) const FIRST_REQUEST: Duration = Duration::from_secs(10);
-/// Longest time between two requests of a connection. Over HTTP/1 the head of the second arrives within it: a shorter time for the head
-/// alone would close idle connections too, before the proxies that keep them do.
+/// The longest time between two requests of a connection. Over HTTP/1 it includes the head of the second request. A
+/// shorter limit for heads alone would close idle connections before the proxies that keep them do.
 pub(crate) const IDLE: Duration = Duration::from_secs(75);
-/// Longest life of a connection whose caller was never recognized. What is under way then gets [`CLOSING`] to end.
+/// The longest life of a connection whose caller is not recognized. Open requests then get [`CLOSING`] to finish.
 pub(crate) const STRANGER_AGE: Duration = Duration::from_mins(5);
-/// Longest time that a client leaves an answer unread.
+/// The longest time that a client may leave a response unread.
 pub(crate) const UNREAD: Duration = Duration::from_mins(1);
-/// Time that requests under way get when a connection is closed in good order.
+/// The time that open requests get to finish when a connection is closed gracefully.
 pub(crate) const CLOSING: Duration = Duration::from_secs(10);
-/// Time between two questions whether the other end of an HTTP/2 connection lives, and time for the reply.
+/// The interval between HTTP/2 pings, and the timeout of their replies.
 pub(crate) const KEEPALIVE: Duration = Duration::from_secs(20);
-/// Most requests at a time over one HTTP/2 connection.
+/// The highest number of concurrent requests over one HTTP/2 connection.
 pub(crate) const MOST_STREAMS: u32 = 100;
-/// Most bytes of the header fields of a request over HTTP/2.
+/// The highest number of bytes of a request's header fields over HTTP/2.
 pub(crate) const LARGEST_HEAD: u32 = 32 << 10;
-/// Most bytes of the head of a request over HTTP/1.
+/// The highest number of bytes of a request's head over HTTP/1.
 pub(crate) const LARGEST_BUFFER: usize = 64 << 10;
-/// Most bytes of request bodies of strangers that are under way: in total, and from one address.
+/// The highest number of bytes of strangers' request bodies in memory: in total, and from one address.
 pub(crate) const STRANGER_BYTES: (usize, usize) = (64 << 20, 8 << 20);
-/// Most bytes of request bodies of recognized callers that are under way: in total, and from one address.
+/// The highest number of bytes of recognized callers' request bodies in memory: in total, and from one address.
 pub(crate) const RECOGNIZED_BYTES: (usize, usize) = (128 << 20, 64 << 20);
 
 /// The limits of one listener's connections.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConnectionLimits {
-    /// Most connections at a time.
+    /// The highest number of connections.
     pub(crate) total: usize,
-    /// Most of them from one address; `None` behind a proxy, where all have the proxy's.
+    /// The highest number from one address; `None` behind a proxy, where all connections have the proxy's address.
     pub(crate) by_address: Option<usize>,
     /// See [`HANDSHAKE`].
     pub(crate) handshake: Duration,
@@ -93,14 +94,14 @@ pub(crate) struct ConnectionLimits {
     pub(crate) stranger_bytes: (usize, usize),
     /// Total and by address, of recognized callers; see [`RECOGNIZED_BYTES`].
     pub(crate) recognized_bytes: (usize, usize),
-    /// Whether HTTP/1 is refused: gRPC has HTTP/2 only.
+    /// Whether HTTP/1 is refused: gRPC requires HTTP/2.
     pub(crate) is_http2_only: bool,
 }
 
 impl ConnectionLimits {
     /// Returns the limits of a listener under this configuration.
     pub(crate) fn new(config: ConnectionConfig, behind_proxy: bool, is_http2_only: bool) -> Self {
-        // Behind a proxy all have one address, so what is for an address is for all.
+        // Behind a proxy all connections have one address, so the limit of an address is the total.
         let by_key = |(total, of_address)| (total, if behind_proxy { total } else { of_address });
         Self {
             total: open_files::bounded_total(config.most as usize),
@@ -118,25 +119,25 @@ impl ConnectionLimits {
     }
 }
 
-/// One listener with the router that it serves.
+/// One listener with its router.
 pub(crate) struct ServedListener {
     /// The name in the log: `http` or `grpc`.
     pub(crate) name: &'static str,
-    /// Where connections arrive.
+    /// The listening socket.
     pub(crate) listener: TcpListener,
-    /// How handshakes are done; `None` where something before the server does TLS.
+    /// The TLS configuration; `None` if a proxy in front of the server terminates TLS.
     pub(crate) tls: Option<Arc<ServerConfig>>,
-    /// What is served.
+    /// The served router.
     pub(crate) router: Router,
     /// The limits of the connections.
     pub(crate) limits: ConnectionLimits,
 }
 
 impl ServedListener {
-    /// Serves until `shutdown` is cancelled; requests under way then get `grace` to end.
+    /// Serves until `shutdown` is cancelled; open requests then get `grace` to finish.
     ///
     /// # Errors
-    /// When the listener cannot be used.
+    /// If the listener cannot be used.
     pub(crate) async fn serve(self, metrics: Metrics, shutdown: CancellationToken, grace: Duration) -> io::Result<()> {
         let Self { name, listener, tls, router, limits } = self;
         let listener = tokio::net::TcpListener::from_std(listener)?;

@@ -1,4 +1,5 @@
-//! What every rule may use: database, clock, randomness, keys, files. One value, cheap to clone, made once in `build`.
+//! The context of the service layer: database, clock, randomness, keys, files. One value, cheap to clone, made once in
+//! `build`.
 
 mod board;
 mod clock;
@@ -35,41 +36,41 @@ pub use watchers::{
     StreamCaller, StreamRefusal, Subject, Watchers,
 };
 
-/// What every rule may use.
+/// The context of the service layer.
 #[derive(Clone)]
 pub struct Ctx(Arc<Parts>, Wake, Arc<Watchers>, Arc<Board>, Arc<SpoolSlots>, Arc<UploadBytes>, Arc<ComputePool>);
 
 /// The parts of a [`Ctx`].
 pub struct Parts {
-    /// Configuration in force.
+    /// The configuration.
     pub config: Config,
-    /// The tables.
+    /// The database.
     pub db: Db,
-    /// The time.
+    /// The clock.
     pub clock: Clock,
-    /// Secrets and ids.
+    /// The generator of secrets and ids.
     pub random: Random,
     /// Signs the server's documents; the public half of its first key is in every enrolment token.
     pub signer: ServerSigner,
-    /// Sign tokens and seal members' second factors.
+    /// The keys that sign tokens and encrypt members' second factors.
     pub keys: LiveKeys,
-    /// Sign people in, beside passwords.
+    /// Identity providers, besides passwords.
     pub providers: Vec<Provider>,
-    /// Vectors and files.
+    /// The store of vectors and files.
     pub store: Store,
-    /// The certificate of both faces, when the server speaks TLS itself.
+    /// The certificate of both listeners, if the server serves TLS itself.
     pub tls: Option<Shown>,
-    /// What is counted and timed.
+    /// Counters and timings.
     pub metrics: Metrics,
-    /// By which address people and workers reach the server.
+    /// The addresses by which people and workers reach the server.
     pub addresses: Addresses,
     /// Hashes and checks passwords.
     pub passwords: Passwords,
-    /// Cancelled when the server stops; every loop listens to it.
+    /// Cancelled at shutdown; every loop listens to it.
     pub shutdown: CancellationToken,
 }
 
-/// By which address people and workers reach the server, without a slash at the end.
+/// The addresses by which people and workers reach the server, without a trailing slash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Addresses {
     /// For browsers: `https://undertone.example.org`.
@@ -79,7 +80,7 @@ pub struct Addresses {
 }
 
 impl Ctx {
-    /// Puts the parts together.
+    /// Makes a context of its parts.
     pub fn new(parts: Parts) -> Self {
         let spools = SpoolSlots::new(SpoolLimits::default(), parts.metrics.clone());
         let compute = Arc::new(ComputePool::new(parts.metrics.queues()));
@@ -88,42 +89,42 @@ impl Ctx {
         Self(Arc::new(parts), Wake::new(), watchers, Arc::default(), spools, uploads, compute)
     }
 
-    /// Wakes those who wait for something to change.
+    /// Returns the notifier of changes.
     pub const fn wake(&self) -> &Wake {
         &self.1
     }
 
-    /// What is being watched.
+    /// Returns the registry of event streams.
     pub const fn watchers(&self) -> &Arc<Watchers> {
         &self.2
     }
 
-    /// What waits for workers.
+    /// Returns the cache of offers to workers.
     pub const fn board(&self) -> &Arc<Board> {
         &self.3
     }
 
-    /// Returns the turns and places of exports.
+    /// Returns the queue of exports.
     pub(crate) const fn spools(&self) -> &Arc<SpoolSlots> {
         &self.4
     }
 
-    /// What is being uploaded.
+    /// Returns the bytes of running uploads.
     pub const fn uploads(&self) -> &Arc<UploadBytes> {
         &self.5
     }
 
-    /// Returns where computations of privacy loss run.
+    /// Returns the pool for computations of privacy loss.
     pub(crate) const fn compute(&self) -> &Arc<ComputePool> {
         &self.6
     }
 
-    /// The present time, UTC, to the microsecond.
+    /// Returns the current time, UTC, to the microsecond.
     pub fn now(&self) -> OffsetDateTime {
         self.clock.now()
     }
 
-    /// A new id of version 7: ids made later sort later, to the millisecond.
+    /// Returns a new id of version 7: ids made later sort later, to the millisecond.
     pub fn id<T: From<Uuid>>(&self) -> T {
         let millis = self.now().unix_timestamp_nanos() / 1_000_000;
         let random: [u8; 10] = self.random.bytes();

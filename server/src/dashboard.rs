@@ -1,5 +1,5 @@
-//! The dashboard's place in the server: pages, server functions under `/ui`, and files. The one room here that knows
-//! leptos. Every request gets its own `Desk`, which knows who is asking and calls the service in process.
+//! The dashboard: pages, server functions under `/ui`, and files. This is the only module of the server that depends on
+//! leptos. Every request gets its own `Desk`, which knows the caller and calls the service in process.
 
 mod desk;
 mod events;
@@ -35,16 +35,17 @@ use crate::rest::{cookie, extract};
 use desk::Desk;
 use files::Files;
 
-/// Largest form that a page sends, in bytes: 1 MiB.
+/// The largest form of a page, bytes: 1 MiB.
 const LARGEST_FORM: usize = 1 << 20;
 
-/// Pages, server functions and files. `dist` is the folder of the bundle; without it pages work, their islands do not.
+/// Returns the router of pages, server functions and files. `dist` is the folder of the bundle; without it pages work,
+/// but their islands do not.
 ///
 /// # Errors
-/// When the bundle cannot be read.
+/// If the bundle cannot be read.
 pub fn router(ctx: &Ctx, dist: Option<&Path>) -> std::io::Result<Router> {
     let files = Arc::new(Files::read(dist)?);
-    // Making the list also gives leptos its executor.
+    // Generating the list also sets the executor of leptos.
     let pages = leptos_axum::generate_route_list(undertone_app::App);
     let people = pages.iter().fold(Router::new(), |router, route| router.route(route.path(), get(page)));
     let people = people
@@ -56,7 +57,7 @@ pub fn router(ctx: &Ctx, dist: Option<&Path>) -> std::io::Result<Router> {
         .layer(tower_http::limit::RequestBodyLimitLayer::new(LARGEST_FORM))
         .layer(from_fn_with_state(ctx.clone(), cookie::identify))
         .with_state(ctx.clone());
-    // Files need no session: that many requests at once would only renew it many times.
+    // Files need no session: with so many concurrent requests, the session would be renewed many times.
     let files = Router::new()
         .route("/pkg/{*file}", get(files::serve))
         .route("/assets/{*file}", get(files::serve))
@@ -75,19 +76,19 @@ async fn function(State(ctx): State<Ctx>, request: Request<Body>) -> Response {
     private(leptos_axum::handle_server_fns_with_context(context, request).await.into_response())
 }
 
-/// Every server function: method and address.
+/// Returns every server function: method and address.
 #[cfg(test)]
 pub(crate) fn functions() -> std::collections::BTreeSet<String> {
     leptos::server_fn::axum::server_fn_paths().map(|(path, method)| format!("{method} {path}")).collect()
 }
 
-/// The address of every page, as the routes have it.
+/// Returns the address of every page, as in the routes.
 #[cfg(test)]
 pub(crate) fn pages() -> std::collections::BTreeSet<String> {
     leptos_axum::generate_route_list(undertone_app::App).iter().map(|route| route.path().to_owned()).collect()
 }
 
-/// Gives a request its desk.
+/// Returns a function that provides a request's `Desk`.
 fn desk(ctx: &Ctx, request: &Request<Body>) -> impl Fn() + Clone + Send + Sync + 'static {
     let (ctx, actor) = (ctx.clone(), request.extensions().get::<Actor>().cloned());
     let from = extract::origin(&ctx, request.headers(), request.extensions());
@@ -97,10 +98,10 @@ fn desk(ctx: &Ctx, request: &Request<Body>) -> impl Fn() + Clone + Send + Sync +
     move || provide_context(Arc::clone(&desk))
 }
 
-/// Refuses U+0000 in addresses and forms, as the other faces do; nobody types it.
+/// Refuses U+0000 in addresses and forms, like the other interfaces; it cannot be typed.
 async fn without_nul(request: Request<Body>, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    // The layer around this one bounds it as well.
+    // The outer layer limits it as well.
     let Ok(body) = to_bytes(body, LARGEST_FORM).await else { return StatusCode::PAYLOAD_TOO_LARGE.into_response() };
     let address = parts.uri.to_string();
     match nul::refuse_encoded(address.as_bytes()).and_then(|()| nul::refuse_encoded(&body)) {
@@ -109,7 +110,7 @@ async fn without_nul(request: Request<Body>, next: Next) -> Response {
     }
 }
 
-/// What one member sees is kept in no cache.
+/// Excludes responses from all caches, because they are for one member.
 fn private(mut response: Response) -> Response {
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("private, no-store"));
     response

@@ -1,16 +1,17 @@
-//! The database. [`Db::write`] and [`Db::beside`] are the only places that open a transaction in which something is written.
+//! The database. Only [`Db::write`] and [`Db::beside`] open transactions that write.
 //!
-//! Writers come one at a time, on both databases: on SQLite by `BEGIN IMMEDIATE`, on PostgreSQL by one advisory lock
-//! taken before the first read. So a rule may read, decide and write without thinking of others, and means the same on
-//! both. (Row locks alone would leave "no row yet" unlocked, and serializable isolation would make fifty reservations on
-//! one account retry one another.) Readers never wait for writers.
+//! Writers run one at a time, on both databases: on SQLite by `BEGIN IMMEDIATE`, on PostgreSQL by one advisory lock
+//! that is taken before the first read. So a rule may read, decide and write without regard to concurrency, and means
+//! the same on both. (Row locks alone would leave "no row yet" unlocked, and serializable isolation would make fifty
+//! reservations on one account retry one another.) Readers never wait for writers.
 //!
-//! What no rule decides on need not wait for that turn: signs of life, the time of a lease, lines of a job's log come by
-//! [`Db::beside`], which says what may. Whatever is charged, counted, granted or refused comes by [`Db::write`].
+//! Writes on which no rule depends need not wait for that turn: heartbeats, lease times and lines of a job's log use
+//! [`Db::beside`], which states the conditions. Every charge, count, grant or refusal uses [`Db::write`].
 //!
-//! Within the process writers wait for their turn at the one writing connection, which goes to the organization that was served
-//! least ([`FairQueue`]): nothing spins. So a transaction must never wait for another: do not call `write` inside `write`.
-//! Replicas on one PostgreSQL are fair within each; between them turns come as its advisory lock gives them.
+//! Within the process, writers queue for the single writing connection, which goes to the organization that was served
+//! least ([`FairQueue`]); there is no busy waiting. So a transaction must never wait for another: do not call `write`
+//! inside `write`. Replicas on one PostgreSQL are fair within each; among replicas, the advisory lock determines the
+//! order.
 
 mod address;
 #[cfg(test)]
@@ -52,22 +53,23 @@ pub(crate) use examine::{ServerFacts, connect_to_examine, probe_turn};
 /// An open writing transaction.
 pub type Tx = DatabaseTransaction;
 
-/// Times that a transaction is tried when the database asks for it.
+/// The highest number of attempts of a transaction, if the database requests a retry.
 pub(crate) const TRIES: u32 = 6;
-/// How long a writer waits for its turn.
+/// The longest time that a writer waits for its turn.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// The advisory lock of the one writer on PostgreSQL: "underton" in ASCII. Locks are by database, so two servers on two
-/// databases do not meet.
+/// The advisory lock of the single writer on PostgreSQL: "underton" in ASCII. Locks are per database, so two servers on
+/// two databases do not conflict.
 const WRITER_LOCK: i64 = 0x756E_6465_7274_6F6E;
 
-/// The lock of whoever brings the tables up to date.
+/// The lock of migrations.
 const MIGRATION_LOCK: i64 = WRITER_LOCK + 1;
-/// With an id, the advisory lock of the lines of one job's log: "jlog" in ASCII. Locks of two numbers are apart from those of one.
+/// With an id, the advisory lock of the lines of one job's log: "jlog" in ASCII. Locks of two numbers never equal those
+/// of one.
 const JOB_LOG_LOCK: i32 = 0x6A6C_6F67;
 
-/// Transactions that wait for the writer's turn; of one organization.
+/// The highest number of waiting write transactions: in total, and for one organization.
 pub(crate) const MOST_WAITING: (usize, usize) = (2048, 256);
-/// Turns of the writer.
+/// The queue of the writer.
 const WRITER_TURNS: QueueLimits = QueueLimits {
     name: "writer",
     turns: "writing transactions",
@@ -76,12 +78,12 @@ const WRITER_TURNS: QueueLimits = QueueLimits {
     waiting_of_owner: MOST_WAITING.1,
     patience: PATIENCE,
 };
-/// Turns of transactions beside it.
+/// The queue of transactions concurrent with the writer.
 const BESIDE_TURNS: QueueLimits = QueueLimits { name: "beside", at_a_time: BESIDE as usize, ..WRITER_TURNS };
 
-/// Connections beside the writer's, to PostgreSQL: transactions of [`Db::beside`] that a server runs at once.
+/// Connections besides the writer's, to PostgreSQL: the number of concurrent transactions of [`Db::beside`].
 pub(crate) const BESIDE: u32 = 4;
-/// Connections that read.
+/// The number of reading connections.
 pub(crate) const READERS: u32 = 8;
 
 /// The database.
@@ -89,7 +91,7 @@ pub(crate) const READERS: u32 = 8;
 pub struct Db {
     writer: DatabaseConnection,
     reader: DatabaseConnection,
-    /// On PostgreSQL.
+    /// Present on PostgreSQL.
     beside: Option<DatabaseConnection>,
     writer_turns: FairQueue,
     beside_turns: FairQueue,
@@ -102,7 +104,7 @@ impl Db {
     /// Connects to `sqlite://...` or `postgres://...`.
     ///
     /// # Errors
-    /// When the address cannot be read or nobody answers there.
+    /// If the address is invalid or the database does not answer.
     pub async fn connect(url: &str) -> Result<Self, DbErr> {
         reach::prepare(url).await?;
         let mut writer = Database::connect(options::writing(url)).await?;
@@ -130,7 +132,7 @@ impl Db {
         })
     }
 
-    /// Connects for looking only: the database must be there, and nothing can be written to it.
+    /// Connects for reading only: the database must exist, and nothing can be written to it.
     ///
     /// # Errors
     /// As [`Db::connect`].
@@ -155,32 +157,32 @@ impl Db {
         })
     }
 
-    /// Brings the tables up to date.
+    /// Runs the pending migrations.
     ///
     /// # Errors
-    /// When a migration fails; what it did is rolled back where the database can.
+    /// If a migration fails; its changes are rolled back if the database supports it.
     pub async fn migrate(&self) -> Result<(), DbErr> {
         if self.writer.get_database_backend() != DbBackend::Postgres {
             return undertone_migrations::Migrator::up(&self.writer, None).await;
         }
-        // Replicas may start at once. There is one writing connection, so the lock and what it guards are on the same.
+        // Replicas may start concurrently. There is one writing connection, so the lock and the migrations share it.
         self.writer.execute_unprepared(&format!("SELECT pg_advisory_lock({MIGRATION_LOCK})")).await?;
         let done = undertone_migrations::Migrator::up(&self.writer, None).await;
         self.writer.execute_unprepared(&format!("SELECT pg_advisory_unlock({MIGRATION_LOCK})")).await?;
         done
     }
 
-    /// For reading: what is written through it is refused by the database. Two statements may see two states; a rule
-    /// that decides on what it reads belongs into [`Db::write`].
+    /// Returns a connection for reading: the database refuses writes through it. Two statements may see two states; a
+    /// rule that decides on data must read it in [`Db::write`].
     pub const fn read(&self) -> &DatabaseConnection {
         &self.reader
     }
 
-    /// One state of all tables, for reading many statements that must agree, however long it takes and whoever writes
-    /// meanwhile. Ends when it is rolled back or dropped.
+    /// Opens a snapshot of all tables, for reading by many statements that must agree, whatever their duration and
+    /// concurrent writes. It ends when it is rolled back or dropped.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// If the database does not answer.
     pub async fn snapshot(&self) -> Result<Tx, DbErr> {
         let postgres = self.reader.get_database_backend() == DbBackend::Postgres;
         let options = TransactionOptions {
@@ -192,11 +194,11 @@ impl Db {
         self.reader.begin_with_options(options).await
     }
 
-    /// Runs `work` as the one writer and commits what it did, or rolls it back when it fails. When the database asks
-    /// for it, `work` runs again from the start, so it must have no effect besides `tx`.
+    /// Runs `work` as the single writer and commits its changes, or rolls them back if it fails. If the database
+    /// requests a retry, `work` runs again from the start, so it must have no effect besides `tx`.
     ///
     /// # Errors
-    /// What `work` says, or [`Error::Database`]; `rate_limited` or `unavailable` when there is no turn.
+    /// The error of `work`, or [`Error::Database`]; `rate_limited` or `unavailable` if there is no turn.
     pub async fn write<T, F>(&self, name: &'static str, work: F) -> Result<T, Error>
     where
         F: AsyncFn(&Tx) -> Result<T, Error>,
@@ -204,14 +206,15 @@ impl Db {
         self.tried(false, name, work).await
     }
 
-    /// As [`Db::write`], but on PostgreSQL it does not wait for the one writer's turn, and the writer does not wait for it. On
-    /// SQLite, where there can be one writer only, it is the same.
+    /// Runs like [`Db::write`], but on PostgreSQL it does not wait for the single writer's turn, nor the writer for it.
+    /// On SQLite, which permits only one writer, it is the same.
     ///
-    /// Other transactions, of either kind, commit between the statements of `work`, so it may do one of two things and nothing
-    /// else. It changes rows by their key in one statement, which decides (`WHERE`) on nothing but those rows, and after which all
-    /// is as if it had come before or after whatever the writer was at: the row's own lock makes one of the two of it. Or it
-    /// writes rows that are written, here as in `write`, under a lock of their own only, which is taken before the first of them
-    /// is read (`lock_job_log`). Who has such a lock here takes no other, and waits for nothing outside the database.
+    /// Other transactions, of either kind, commit between the statements of `work`, so `work` may do only one of two
+    /// things. It may change rows by their key in one statement, which decides (`WHERE`) on those rows only. Its effect
+    /// must equal that of a run before or after the writer's transaction: the row's own lock orders the two. Or it may
+    /// write rows that are always written, here and in `write`, under their own lock, which is taken before the first
+    /// of them is read (`lock_job_log`). A transaction with such a lock takes no other here, and waits for nothing
+    /// outside the database.
     ///
     /// # Errors
     /// As [`Db::write`].
@@ -250,13 +253,13 @@ impl Db {
         F: AsyncFn(&Tx) -> Result<T, Error>,
     {
         let owner = WorkOwner::current();
-        // The turn ends after the transaction, whatever became of it.
+        // The turn ends after the transaction, whatever its outcome.
         let (_turn, tx) = if is_beside { self.begin_beside(owner).await? } else { self.begin(owner).await? };
         let began = Instant::now();
-        // A future made by an async closure cannot be shown to be `Send` (its lifetimes are higher-ranked), so it is driven
-        // here, where it stands, instead of becoming part of a future that may move between threads. The runtime hands this
-        // thread's other tasks on meanwhile; there is one writer at a time and `BESIDE` others, so that many threads at most.
-        // It also means that a caller who hangs up does not cut a transaction in two.
+        // A future made by an async closure cannot be shown to be `Send` (its lifetimes are higher-ranked), so it is
+        // driven here, on this thread, instead of becoming part of a future that may move between threads. The runtime
+        // moves this thread's other tasks meanwhile. With one writer and `BESIDE` others, the number of such threads is
+        // bounded. A caller that disconnects therefore does not interrupt a transaction either.
         let (result, statements) = block_in_place(|| statements::during(|| Handle::current().block_on(work(&tx))));
         match &result {
             Ok(_) => {
@@ -279,7 +282,7 @@ impl Db {
         result
     }
 
-    /// Begins a transaction beside the writer; where there is one connection only, in the writer's turn.
+    /// Begins a transaction concurrent with the writer; with one connection only, it takes the writer's turn.
     async fn begin_beside(&self, owner: WorkOwner) -> Result<(FairPermit, Tx), Error> {
         let Some(connection) = &self.beside else { return self.begin(owner.liveness()).await };
         let turn = self.beside_turns.acquire(owner).await?;
@@ -291,18 +294,19 @@ impl Db {
         let tx = open(&self.writer).await?;
         if tx.get_database_backend() == DbBackend::Postgres {
             let wait = PATIENCE.as_millis();
-            // Both in one message. What comes after is a statement of its own: it sees all that was committed before its turn.
+            // Both in one message. The following statements are separate, so they see all that was committed before
+            // this turn.
             let advisory = format!("SET LOCAL lock_timeout = {wait}; SELECT pg_advisory_xact_lock({WRITER_LOCK})");
             tx.execute_unprepared(&advisory).await?;
         }
         Ok((turn, tx))
     }
 
-    /// Lets a SQLite file grow to no more than `pages` pages from now on: a disk that is full, for the simulation. Elsewhere it
-    /// does nothing.
+    /// Limits a SQLite file to `pages` pages from now on: a full disk, for the simulation. It has no effect on
+    /// PostgreSQL.
     ///
     /// # Errors
-    /// When the database fails.
+    /// If the database fails.
     pub async fn bound(&self, pages: u32) -> Result<(), DbErr> {
         if self.writer.get_database_backend() == DbBackend::Sqlite {
             self.writer.execute_unprepared(&format!("PRAGMA max_page_count = {pages}")).await?;
@@ -310,70 +314,70 @@ impl Db {
         Ok(())
     }
 
-    /// Asks the database whether it is there.
+    /// Checks that the database answers.
     ///
     /// # Errors
-    /// When it is not.
+    /// If it does not.
     pub async fn ping(&self) -> Result<(), DbErr> {
         self.reader.ping().await
     }
 
-    /// How long transactions take.
+    /// Returns the timings of transactions.
     pub const fn timings(&self) -> &Transactions {
         &self.timings
     }
 
-    /// Copies all tables as they are now into a new SQLite file, or one that is empty, whoever writes meanwhile. Elsewhere than on SQLite
-    /// it is refused.
+    /// Copies all tables in their current state into a new or empty SQLite file, during concurrent writes. PostgreSQL
+    /// refuses it.
     ///
     /// # Errors
-    /// When there is something in the file already, or it cannot be written.
+    /// If the file is not empty or cannot be written.
     pub async fn copy_into(&self, path: &Path) -> Result<(), DbErr> {
         let path = path.display().to_string().replace('\'', "''");
         self.writer.execute_unprepared(&format!("VACUUM INTO '{path}'")).await?;
         Ok(())
     }
 
-    /// Whether there is no table of ours.
+    /// Returns whether the database has no table of the server.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// If the database does not answer.
     pub async fn has_no_tables(&self) -> Result<bool, DbErr> {
         let text = "SELECT 1 FROM information_schema.tables WHERE table_name = 'seaql_migrations'";
         let found = self.reader.query_one_raw(Statement::from_string(self.reader.get_database_backend(), text)).await?;
         Ok(found.is_none())
     }
 
-    /// The migrations that made the tables what they are.
+    /// Returns the applied migrations.
     ///
     /// # Errors
-    /// When the database does not answer, or no migration ever ran on it.
+    /// If the database does not answer, or no migration ever ran on it.
     pub async fn migrations(&self) -> Result<Vec<String>, DbErr> {
-        // The migrator would make its table first where it is missing, and PostgreSQL refuses that to a reader even where it
-        // is not.
+        // The migrator would first create its table if missing, and PostgreSQL refuses that to a reader even if the
+        // table exists.
         let ordered = seaql_migrations::Entity::find().order_by_asc(seaql_migrations::Column::Version);
         let applied = ordered.all(&self.reader).await?;
         Ok(applied.into_iter().map(|one| one.version).collect())
     }
 
-    /// The migrations that this program knows.
+    /// Returns the migrations that this program knows.
     pub fn known_migrations() -> Vec<String> {
         undertone_migrations::Migrator::migrations().iter().map(|one| one.name().to_owned()).collect()
     }
 
-    /// Whether the tables are those of this program: no migration waits, and none is there that it does not know.
+    /// Returns whether the tables match this program: no migration is pending, and none is unknown.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// If the database does not answer.
     pub async fn is_current(&self) -> Result<bool, DbErr> {
         let (applied, known) = (self.migrations().await?, Self::known_migrations());
         Ok(applied.len() == known.len() && applied.iter().all(|one| known.contains(one)))
     }
 
-    /// Ends the connections.
+    /// Closes the connections.
     ///
     /// # Errors
-    /// When a connection does not end well.
+    /// If a connection does not close cleanly.
     pub async fn close(self) -> Result<(), DbErr> {
         self.reader.close().await?;
         if let Some(beside) = self.beside {
@@ -383,21 +387,22 @@ impl Db {
     }
 }
 
-/// Waits until no other transaction writes lines of this job's log, and keeps all others from it until this one ends. On SQLite
-/// nobody else writes anyway.
+/// Waits until no other transaction writes lines of this job's log, and excludes all others until this one ends. SQLite
+/// has only one writer anyway.
 ///
 /// # Errors
-/// When the database does not answer, or it is not this one's turn within `PATIENCE`.
+/// If the database does not answer, or the turn does not come within `PATIENCE`.
 pub(crate) async fn lock_job_log(tx: &Tx, job: Uuid) -> Result<(), DbErr> {
     if tx.get_database_backend() == DbBackend::Postgres {
-        // The low bits of an id are random, and 31 fit. Two jobs that share them wait for one another, and nothing else.
+        // The low bits of an id are random, and 31 fit. Two jobs that share them wait for one another, without other
+        // effects.
         let low = (job.as_u128() as u32) >> 1;
         tx.execute_unprepared(&format!("SELECT pg_advisory_xact_lock({JOB_LOG_LOCK}, {low})")).await?;
     }
     Ok(())
 }
 
-/// A transaction, on PostgreSQL without any lock.
+/// Opens a transaction, on PostgreSQL without any lock.
 async fn open(connection: &DatabaseConnection) -> Result<Tx, DbErr> {
     let options = TransactionOptions {
         isolation_level: None,
@@ -408,24 +413,24 @@ async fn open(connection: &DatabaseConnection) -> Result<Tx, DbErr> {
     connection.begin_with_options(options).await
 }
 
-/// Rolls back. A disk that is full makes SQLite roll back by itself, and then it refuses `ROLLBACK`: the connection would go
-/// on counting a transaction that is gone, every later one would nest in it as a savepoint, and after the first of those
-/// that is rolled back, nothing that is said to be committed would be.
+/// Rolls back. On a full disk SQLite rolls back by itself and then refuses `ROLLBACK`. The connection would keep
+/// counting the ended transaction, and every later one would nest in it as a savepoint. After the first rollback of
+/// such a savepoint, no reported commit would take effect.
 async fn roll_back(tx: Tx) -> Result<(), DbErr> {
     if tx.get_database_backend() == DbBackend::Sqlite {
-        // Something to roll back, where there is nothing left; refused, without effect, where there is.
+        // Begins a transaction to roll back if none is left; if one is open, SQLite refuses this without effect.
         tx.execute_unprepared("BEGIN").await.ok();
     }
     tx.rollback().await
 }
 
-/// A point at which the simulation may have the disk, or the way to the database, fail.
+/// Marks a point at which the simulation may let the disk or the database connection fail.
 fn failing(point: &'static str) -> Result<(), DbErr> {
     fault::disk(point).map_err(|error| DbErr::Exec(RuntimeErr::SqlxError(sqlx::Error::Io(error).into())))
 }
 
-/// Whether the database rolled back and asks to try again: serialization failure, deadlock (PostgreSQL), busy (SQLite,
-/// with its extended codes).
+/// Returns whether the database rolled back and requests a retry: serialization failure, deadlock (PostgreSQL), busy
+/// (SQLite, with its extended codes).
 fn is_transient(error: &DbErr) -> bool {
     let (DbErr::Exec(RuntimeErr::SqlxError(cause))
     | DbErr::Query(RuntimeErr::SqlxError(cause))

@@ -1,9 +1,9 @@
-//! `undertone-server demo`: a consortium with its workers on this machine, from nothing to a report.
+//! `undertone-server demo`: a consortium with its workers on this machine, from an empty folder to a report.
 //!
-//! The server runs in this process; everything is founded through the service layer, as people would found it in a browser.
-//! Each organization has a site of its own under the demo's folder and a real `undertone-worker` process, which has enrolled
-//! with a token and knows nothing but its own folder. To change what is shown: `demo/recipe.rs` (who has which data),
-//! `demo/job.rs` (what is asked of them) and `demo/questions.rs` (what is asked of people).
+//! The server runs in this process; the demo founds everything through the service layer, as people would in a browser.
+//! Each organization has its own site under the demo's folder and a real `undertone-worker` process, which has enrolled
+//! with a token and knows only its own folder. To change the demo: `demo/recipe.rs` (the data of each party),
+//! `demo/job.rs` (the training job) and `demo/questions.rs` (the questions to annotators).
 
 mod data;
 mod follow;
@@ -45,18 +45,18 @@ pub struct Options {
     port: u16,
 }
 
-/// Why the demo did not come to its end.
+/// A reason why the demo failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     /// The server cannot start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// A rule said no.
+    /// The service layer refused an operation.
     #[error("{what}: {reason}")]
     Rule {
-        /// What was being done.
+        /// The operation.
         what: &'static str,
-        /// What the rule said.
+        /// The reason of the refusal.
         reason: String,
     },
     /// A worker's program failed.
@@ -65,9 +65,9 @@ pub enum DemoError {
     /// The data folder cannot be used.
     #[error("{path}: {reason}")]
     Data {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What is wrong, and what would be right.
+        /// The problem and its remedy.
         reason: String,
     },
     /// A file of the demo cannot be written.
@@ -76,25 +76,26 @@ pub enum DemoError {
     /// The job ended without a result.
     #[error("the job {0}")]
     Job(String),
-    /// It was told to stop.
+    /// The demo was interrupted.
     #[error("stopped")]
     Stopped,
 }
 
-/// The configuration of a demo where nobody has set another: it tells its own story, so only what is wrong is logged beside it.
+/// Returns the default configuration of a demo: the demo prints its own progress, so the log contains only warnings and
+/// errors.
 pub fn built_in() -> Config {
     Config { log: LogConfig { filter: "warn".to_owned(), ..LogConfig::default() }, ..Config::default() }
 }
 
-/// Names what was being done when a rule said no.
+/// Returns a function that adds the operation to a refusal.
 fn rule(what: &'static str) -> impl FnOnce(Error) -> DemoError {
     move |error| DemoError::Rule { what, reason: error.into_problem().detail }
 }
 
-/// Runs the demo. `stop` is called with the server's context as soon as there is one, to wire signals to its shutdown.
+/// Runs the demo. `stop` is called with the server's context as soon as it exists, to connect signals to its shutdown.
 ///
 /// # Errors
-/// [`DemoError`] says what did not work; with `--exit` also when the job did not succeed.
+/// [`DemoError`] names the failure; with `--exit` also if the job did not succeed.
 pub async fn run(options: Options, config: Config, stop: impl FnOnce(Ctx)) -> Result<(), DemoError> {
     let temporary = TemporaryFolder::unless(options.dir.as_ref())?;
     let dir = options.dir.clone().unwrap_or_else(|| temporary.path().to_owned());
@@ -122,7 +123,7 @@ pub async fn run(options: Options, config: Config, stop: impl FnOnce(Ctx)) -> Re
         Err(error) => return Err(DemoError::Job(format!("'s server failed: {error}"))),
     }
     match played {
-        // Being interrupted is how a demo that serves until interrupted ends.
+        // A demo that serves until it is interrupted ends normally by interruption.
         Err(DemoError::Stopped) if !options.exit => Ok(()),
         played => played,
     }
@@ -138,7 +139,7 @@ async fn play(
     let recipe = Recipe::of(options.data.as_deref())?;
     let consortium = Consortium::found(ctx, &recipe).await?;
     consortium.print(ctx, dir);
-    // Workers die with this value, however the demo ends.
+    // The worker processes end when this value is dropped, however the demo ends.
     let _workers = data::bring_up(ctx, dir, program, &recipe, &consortium).await?;
     let job = job::launch(ctx, &recipe, &consortium).await?;
     println!(
@@ -176,7 +177,7 @@ async fn play(
     Err(DemoError::Stopped)
 }
 
-/// Prints a line that is found again among the others.
+/// Prints a line that stands out from the others.
 fn stand_out(line: &str) {
     let rule = "━".repeat(line.chars().count() + 2);
     println!("\n  {rule}\n   {line}\n  {rule}\n");
@@ -204,7 +205,7 @@ impl TemporaryFolder {
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // What cannot be removed stays in the system's folder for such things.
+            // A folder that cannot be removed stays in the system's temporary folder.
             let _ = std::fs::remove_dir_all(path);
         }
     }

@@ -1,8 +1,8 @@
-//! `undertone-server doctor`: one pass over everything that a server needs, with a remedy for each fault.
+//! `undertone-server doctor`: checks each part of a server once, with a remedy for each fault.
 //!
-//! It runs beside a serving server and leaves nothing behind: a probe file in the data folder and a probe object in the store are
-//! removed again, the database is read, and the writer's turn is taken once by a transaction that is rolled back. To add a check: a
-//! function in `doctor/` that adds to an [`Examination`], and its call in [`examine`].
+//! It runs next to a serving server and leaves no traces: it removes its probe file in the data folder and its probe
+//! object in the store. It only reads the database. It takes the writer's turn once in a transaction that is rolled
+//! back. To add a check: a function in `doctor/` that adds to an [`Examination`], and its call in [`examine`].
 
 mod certificate;
 mod database;
@@ -25,7 +25,7 @@ use crate::ctx::Clock;
 
 pub use report::{CheckResult, CheckState, Examination};
 
-/// Longest time of one question to a database, a store, a provider or a listener.
+/// The longest time of one request to a database, a store, a provider or a listener.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The options of `doctor`.
@@ -36,7 +36,7 @@ pub struct DoctorOptions {
     pub json: bool,
 }
 
-/// Reads the configuration from `file` and the environment, and examines the server that it describes.
+/// Reads the configuration from `file` and the environment, and checks the server that it describes.
 pub async fn run(file: Option<&Path>, clock: &Clock) -> Examination {
     match Config::read(file) {
         Ok(config) => examine(&config, clock).await,
@@ -49,9 +49,9 @@ pub async fn run(file: Option<&Path>, clock: &Clock) -> Examination {
     }
 }
 
-/// Examines the server of a configuration.
+/// Checks the server of a configuration.
 pub async fn examine(config: &Config, clock: &Clock) -> Examination {
-    // The process may have one already; both are ring.
+    // The process may already have a default provider, which is also ring.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut report = Examination::default();
     check_configuration(config, &mut report);
@@ -64,7 +64,7 @@ pub async fn examine(config: &Config, clock: &Clock) -> Examination {
         if tables.is_current {
             ledger::check(&tables.db, &keys, clock.now(), &mut report).await;
         }
-        // Nothing is lost with a connection that does not close well: the process ends.
+        // An unclean close loses no data, because the process ends.
         let _ = tables.db.close().await;
     }
     certificate::check(config, clock.now(), &mut report);

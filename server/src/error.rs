@@ -1,4 +1,4 @@
-//! What can go wrong in a rule, and the one place where it becomes a problem document.
+//! The errors of the service layer, and their only conversion into problem documents.
 
 mod outage;
 
@@ -8,58 +8,58 @@ use undertone_api::problem::{Code, Problem, Violation};
 use self::outage::Outage;
 use crate::nul;
 
-/// What went wrong.
+/// An error of the service layer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Something the caller should know, and can often mend.
+    /// A problem that the caller should know, and can often correct.
     #[error(transparent)]
     Problem(#[from] Box<Problem>),
-    /// The database said no, or nothing.
+    /// The database refused, or did not answer.
     #[error("the database failed")]
     Database(#[from] DbErr),
-    /// Something that should not have happened.
+    /// A defect.
     #[error("{what}")]
     Internal {
-        /// What was being done.
+        /// The operation.
         what: &'static str,
-        /// Why it failed.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
 impl Error {
-    /// A problem of this code.
+    /// Makes a problem with this code.
     pub fn problem(code: Code, detail: impl Into<String>) -> Self {
         Problem::new(code, detail).into()
     }
 
-    /// Not there, or not for the caller to know; `what` is a noun: "job".
+    /// Makes the error for an object that does not exist or is hidden from the caller; `what` is a noun: "job".
     pub fn not_found(what: &str) -> Self {
         Self::problem(Code::NotFound, format!("there is no such {what}, or you may not see it"))
     }
 
-    /// Seen, but not to be done.
+    /// Makes the error for a visible object with a forbidden operation.
     pub fn forbidden(detail: impl Into<String>) -> Self {
         Self::problem(Code::Forbidden, detail)
     }
 
-    /// Not possible in the present state.
+    /// Makes the error for an operation that the current state does not permit.
     pub fn wrong_state(detail: impl Into<String>) -> Self {
         Self::problem(Code::WrongState, detail)
     }
 
-    /// Input that cannot be accepted, with every reason.
+    /// Makes the error for invalid input, with every reason.
     pub fn validation(violations: Vec<Violation>) -> Self {
         Problem::validation(violations).into()
     }
 
-    /// Something that should not have happened while `what` was being done.
+    /// Makes the error for a defect during the operation `what`.
     pub fn internal(what: &'static str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Internal { what, source: source.into() }
     }
 
-    /// The code by which the failure is known.
+    /// Returns the problem code.
     pub fn code(&self) -> Code {
         match self {
             Self::Problem(problem) => problem.code,
@@ -69,7 +69,7 @@ impl Error {
         }
     }
 
-    /// Returns the system below the server whose failure this is, if it is one.
+    /// Returns the outage that caused the error, if any.
     pub(crate) fn outage(&self) -> Option<Outage> {
         match self {
             Self::Problem(_) => None,
@@ -78,8 +78,8 @@ impl Error {
         }
     }
 
-    /// What the caller is told. A failure of our own is logged here, once, and told without its cause: every face calls
-    /// this at its edge and nowhere else.
+    /// Converts to a problem for the caller. An error of the server is logged here, once, and reported without its
+    /// cause: every interface calls this at its edge and nowhere else.
     pub fn into_problem(self) -> Problem {
         let code = self.code();
         match self {
@@ -101,7 +101,8 @@ impl From<Problem> for Error {
     }
 }
 
-/// Whether PostgreSQL refused a text for a zero byte (22021, and 22P05 inside JSON): what a caller sent, and no failure of ours.
+/// Returns whether PostgreSQL refused a text with a zero byte (22021, and 22P05 inside JSON): the caller's input, not a
+/// defect.
 fn holds_nul(error: &DbErr) -> bool {
     let said = error.to_string();
     said.contains("invalid byte sequence for encoding \"UTF8\": 0x00")

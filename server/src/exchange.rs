@@ -1,5 +1,6 @@
-//! What jobs may ask of the server: **average** (vectors), **annotate** (questions) and **artifact** (files). The arithmetic and the bytes live here;
-//! who may ask, and what it costs, is decided in `service`. Nothing here touches a table.
+//! The primitives that the server provides to jobs: **average** (vectors), **annotate** (questions) and **artifact**
+//! (files). This module contains the arithmetic and the bytes; `service` decides about access and cost. It accesses no
+//! database table.
 //!
 //! To add a primitive: a file here for its bytes and arithmetic, a file in `service` for its rules.
 

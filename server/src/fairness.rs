@@ -1,8 +1,9 @@
-//! Turns at what the server has few of: the one writer, computations of privacy loss, unpacking. Turns go to the organization that was
-//! served least, so that one that asks for much waits behind its own requests and not before those of others.
+//! Fair queues for scarce resources of the server: the single writer, computations of privacy loss, unpacking. The next
+//! turn goes to the organization that was served least, so that an organization with many requests waits behind its
+//! own, not ahead of others.
 //!
-//! [`WorkOwner`] names who a piece of work is for; [`FairQueue`] gives turns. To share something else fairly: a queue of its own with
-//! [`QueueLimits`], a row in the table of limits of `OPERATION.md`.
+//! [`WorkOwner`] names the owner of work; [`FairQueue`] grants turns. To share another resource fairly: a separate
+//! queue with its [`QueueLimits`], a row in the table of limits of `OPERATION.md`.
 
 mod owner;
 mod queue;

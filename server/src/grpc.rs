@@ -1,5 +1,5 @@
-//! gRPC: the workers' face and that of people's programs, with health and reflection. It translates and calls `service`; no rule
-//! lives here.
+//! gRPC: the interface of workers and of programs, with health and reflection. It translates and calls `service`; it
+//! contains no rules.
 
 mod auth;
 mod consent;
@@ -43,7 +43,8 @@ use crate::fairness::scope_request;
 use crate::fault;
 use crate::metrics::CallLayer;
 
-/// Most bytes of one message of a recognized caller: a header with some thousands of receipts fits.
+/// The highest number of bytes of one message of a recognized caller: enough for a header with some thousands of
+/// receipts.
 pub(crate) const LARGEST_MESSAGE: usize = 16 << 20;
 
 #[cfg(test)]
@@ -54,13 +55,13 @@ pub(crate) use self::messages::{LARGEST_OF_STRANGER, MESSAGE_RATE, MESSAGE_TIME,
 /// Serves workers and programs until `ctx.shutdown` is cancelled.
 ///
 /// # Errors
-/// When the listener or the certificate cannot be used.
+/// If the listener or the certificate cannot be used.
 pub async fn serve(ctx: &Ctx, listener: TcpListener) -> io::Result<()> {
     let limits = ConnectionLimits::new(ctx.config.connections, ctx.config.grpc_behind_proxy, true);
     serve_with(ctx, listener, limits, MessageLimits::default()).await
 }
 
-/// Does the same by other limits.
+/// Serves with other limits.
 pub(crate) async fn serve_with(
     ctx: &Ctx,
     listener: TcpListener,
@@ -73,7 +74,7 @@ pub(crate) async fn serve_with(
     served.serve(ctx.metrics.clone(), ctx.shutdown.clone(), GRACE).await
 }
 
-/// Returns every service, with what is around each call.
+/// Returns all services, with the layers around each call.
 async fn router(ctx: &Ctx, messages: MessageLimits) -> io::Result<Router> {
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<WorkerGatewayServer<Gateway>>().await;
@@ -103,14 +104,15 @@ async fn router(ctx: &Ctx, messages: MessageLimits) -> io::Result<Router> {
     Ok(services.into_axum_router().layer(around))
 }
 
-/// Returns what reflection describes. It is served in both versions: many clients, Python's own among them, ask for v1alpha only.
+/// Returns the reflection service's descriptors. Both versions are served: many clients, including Python's own,
+/// request v1alpha only.
 fn described<'a>() -> tonic_reflection::server::Builder<'a> {
     tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(DESCRIPTOR)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
 }
 
-/// Every method there is, as `/package.Service/Method`.
+/// Returns every method, as `/package.Service/Method`.
 fn methods() -> io::Result<BTreeSet<String>> {
     let mut methods = BTreeSet::new();
     for descriptors in [DESCRIPTOR, tonic_health::pb::FILE_DESCRIPTOR_SET] {

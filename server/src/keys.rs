@@ -1,7 +1,8 @@
-//! The server's own secrets, made at first start and kept in the data folder, readable by its owner only.
+//! The server's own secrets, generated at first start and stored in the data folder, readable by its owner only.
 //!
-//! `token.key` and `factor.key` are rings: files of several keys, of which one is in force ([`ring`]). [`live`] reads them again while
-//! the server runs. [`online`] has the keys that sign documents, [`ceremony`] the steps by which a root certifies them.
+//! `token.key` and `factor.key` are rings: files of several keys, of which one is current ([`ring`]). [`live`] reads
+//! them again while the server runs. [`online`] contains the keys that sign documents, [`ceremony`] the steps by which
+//! a root certifies them.
 
 pub mod ceremony;
 mod live;
@@ -19,21 +20,21 @@ use crate::ctx::Random;
 pub use live::{FactorKeys, LiveKeys, TokenKeys};
 pub use online::ServerSigner;
 
-/// The file of the keys of tokens, in the data folder. Removing it ends every access token.
+/// The file of the token keys, in the data folder. Removing it invalidates every access token.
 pub const TOKEN_FILE: &str = "token.key";
-/// The file of the keys under which second factors are stored, in the data folder. Without it no code can be checked, so it belongs
-/// into every backup and to every replica; removing it locks out everybody who has a second factor.
+/// The file of the keys that encrypt second factors, in the data folder. Without it no code can be verified, so it
+/// belongs to every backup and every replica; removing it locks out all members with a second factor.
 pub const FACTOR_FILE: &str = "factor.key";
 
-/// The server's first key: `signing.key` in the data folder. It signs until a root has certified others.
+/// Returns the server's first key: `signing.key` in the data folder. It signs until a root has certified others.
 ///
 /// # Errors
-/// When the file cannot be read or made, or is not 32 bytes of hex.
+/// If the file cannot be read or created, or is not 32 bytes of hex.
 pub fn signing_key(data_dir: &Path, random: &Random) -> io::Result<SigningKey> {
     Ok(SigningKey::from_bytes(&read_or_make(&data_dir.join("signing.key"), random)?))
 }
 
-/// Returns the server's first key; `None` when the data folder has none, and none is made.
+/// Returns the server's first key; `None` if the data folder has none. It creates no key.
 ///
 /// # Errors
 /// As [`verifying_key`].
@@ -41,16 +42,16 @@ pub(crate) fn existing_signing_key(data_dir: &Path) -> io::Result<Option<Signing
     Ok(read(&data_dir.join("signing.key"))?.map(|key| SigningKey::from_bytes(&key)))
 }
 
-/// The public half of the server's first key, by which manifests, heads and countersignatures are verified; `None` when the data
-/// folder has none, and none is made.
+/// Returns the public half of the server's first key, which verifies manifests, heads and countersignatures; `None` if
+/// the data folder has none. It creates no key.
 ///
 /// # Errors
-/// When the file cannot be read, or is not 32 bytes of hex.
+/// If the file cannot be read, or is not 32 bytes of hex.
 pub fn verifying_key(data_dir: &Path) -> io::Result<Option<VerifyingKey>> {
     Ok(existing_signing_key(data_dir)?.map(|key| key.verifying_key()))
 }
 
-/// Returns the keys of tokens, when a folder has them; none are made.
+/// Returns the token keys of a folder, if it has any. It creates no keys.
 ///
 /// # Errors
 /// As [`read_ring`].
@@ -58,7 +59,7 @@ pub(crate) fn kept_token_keys(data_dir: &Path) -> io::Result<Option<TokenKeys>> 
     Ok(read_ring(&data_dir.join(TOKEN_FILE))?.map(|ring| TokenKeys(ring.into())))
 }
 
-/// Returns the keys of second factors, when a folder has them; none are made.
+/// Returns the keys of second factors of a folder, if it has any. It creates no keys.
 ///
 /// # Errors
 /// As [`read_ring`].
@@ -66,10 +67,10 @@ pub(crate) fn kept_factor_keys(data_dir: &Path) -> io::Result<Option<FactorKeys>
     Ok(read_ring(&data_dir.join(FACTOR_FILE))?.map(|ring| FactorKeys(ring.into())))
 }
 
-/// Reads the keys of a file; `None` when there is no such file.
+/// Reads the keys of a file; `None` if the file does not exist.
 ///
 /// # Errors
-/// When the file cannot be read, can be read by others, or holds something else.
+/// If the file cannot be read, is readable by other users, or has another content.
 pub(crate) fn read_ring(path: &Path) -> io::Result<Option<KeyRing>> {
     let Some(text) = read_text(path)? else { return Ok(None) };
     let ring = KeyRing::parse(&text).map_err(|error| {
@@ -111,7 +112,7 @@ fn read_text(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Refuses a key that others than its owner can read or write: it may be known to them already.
+/// Refuses a key that users other than its owner can read or write, because it may be known to them.
 #[cfg(unix)]
 fn check_mode(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
@@ -136,13 +137,13 @@ fn check_mode(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a file that only its owner can read, whole or not at all.
+/// Writes a complete file that only its owner can read, or none.
 ///
 /// # Errors
-/// When the disk says no.
+/// If the disk fails.
 pub(crate) fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
     let part = path.with_extension("part");
-    // One that a server left when it died may have been made with another mode.
+    // The remaining file of a crashed server may have another mode.
     match std::fs::remove_file(&part) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

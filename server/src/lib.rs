@@ -1,7 +1,7 @@
-//! The consortium's server: three faces (REST, gRPC, dashboard) over one service layer.
+//! The consortium's server: three interfaces (REST, gRPC, dashboard) over one service layer.
 //!
-//! [`build`] makes the whole from a configuration; `main`, the demo and the tests all use it. A face translates, a rule
-//! lives in `service` and asks the policy first, only `service` and `db` know tables.
+//! [`build`] makes the server from a configuration; `main`, the demo and the tests all use it. Interfaces translate.
+//! Rules are in `service` and check the policy first. Only `service` and `db` access tables.
 
 mod address;
 pub mod auth;

@@ -1,7 +1,7 @@
-//! The table of limits in `OPERATION.md`, row by row, as the constants have it. What a limit does at its value and one beyond is tested
-//! where it is kept; here a constant that changes without the table is found, and so is a row that nobody knows.
+//! The table of limits in `OPERATION.md`, row by row, from the constants. The module of each limit tests it at its
+//! value and one beyond. The tests here find a constant that differs from the table, and a row without a constant.
 //!
-//! To add a limit: its constant, its test there, a row in the table, a line here.
+//! To add a limit: its constant, its test in its module, a row in the table, a line here.
 
 use std::net::Ipv6Addr;
 
@@ -29,7 +29,7 @@ use crate::{auth, backup, compute, connections, ctx, db, grpc, keys, rest};
 
 const OPERATION: &str = include_str!("../OPERATION.md");
 
-/// What is limited, and how.
+/// Returns the subject and the value of each limit.
 fn rows() -> Vec<(&'static str, String)> {
     let kib = |bytes: usize| format!("{} KiB", bytes >> 10);
     let mib = |bytes: usize| format!("{} MiB", bytes >> 20);
@@ -273,7 +273,7 @@ fn rows() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A number with a comma before each three digits.
+/// Formats a number with a comma before each group of three digits.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -286,7 +286,7 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// The table's rows: what is limited, and how.
+/// Returns the subject and the value of each row of the table.
 fn documented() -> Vec<(&'static str, &'static str)> {
     let (_, table) = OPERATION.split_once("## Limits\n").expect("there is such a section");
     let table = table.split("\n## ").next().unwrap_or_default();
@@ -307,7 +307,7 @@ fn every_limit_stands_in_the_table_as_it_is() {
     }
 }
 
-/// Another row is another limit: it gets a line above, so that its constant and the table cannot part.
+/// A new row is a new limit: it needs a line above, so that its constant and the table cannot diverge.
 #[test]
 fn no_row_of_the_table_is_unknown() {
     let known = rows();
@@ -316,7 +316,7 @@ fn no_row_of_the_table_is_unknown() {
     }
 }
 
-/// A statement of a restoration and a retirement have their limits in two places.
+/// The reasons of a restoration and of a retirement have separate constants.
 #[test]
 fn every_stated_reason_is_as_long() {
     assert_eq!(restoration::LONGEST_REASON, LONGEST_REASON);

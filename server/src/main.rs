@@ -10,7 +10,7 @@ use undertone_server::serving::ServingLock;
 use undertone_server::verify::command;
 use undertone_server::{Config, Ctx, backup, build, config, doctor, metrics, telemetry, terminal};
 
-/// Exit status of an examination that found something: 1 is for what could not be done.
+/// The exit status of a verification with findings; 1 means that the command failed.
 const UNSOUND: u8 = 2;
 
 /// The server of an Undertone consortium.
@@ -104,7 +104,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    // Before the configuration is read, whose mistakes are findings too.
+    // Before the configuration is read, because its errors are findings too.
     if let Command::Doctor(options) = &arguments.command {
         return Ok(examine(arguments.config.as_deref(), options).await);
     }
@@ -114,7 +114,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
     };
     let file = arguments.config.as_deref();
     let config = built_in.overlaid(file)?;
-    // Until the end, when the last traces are sent.
+    // Lives until the end, when the last traces are sent.
     let _traces = telemetry::start(&config.log)?;
     match arguments.command {
         Command::Serve => {
@@ -188,7 +188,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
                 return Ok(ExitCode::from(UNSOUND));
             }
         }
-        // Done above.
+        // Handled above.
         Command::Doctor(_) => {}
         Command::Ledger(Ledger::Export { file }) => {
             let changed = command::export(&config, &file).await?;
@@ -202,7 +202,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
     Ok(ExitCode::SUCCESS)
 }
 
-/// Examines the server of a configuration and prints the results.
+/// Checks the server of a configuration and prints the results.
 async fn examine(file: Option<&Path>, options: &doctor::DoctorOptions) -> ExitCode {
     let report = doctor::run(file, &Clock::system()).await;
     if options.json {
@@ -213,7 +213,7 @@ async fn examine(file: Option<&Path>, options: &doctor::DoctorOptions) -> ExitCo
     if report.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Stops the server when the terminal (or whatever started it) says so.
+/// Stops the server on an interrupt or a termination signal.
 fn stop_when_told(ctx: Ctx) {
     tokio::spawn(async move {
         let interrupt = tokio::signal::ctrl_c();

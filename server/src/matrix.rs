@@ -1,14 +1,14 @@
-//! The one matrix: every address of REST, every method of gRPC, every server function and page of the dashboard, with what
-//! it asks of the policy. Tests only.
+//! The permission matrix: every address of REST, every method of gRPC, every server function and page of the dashboard,
+//! with its policy checks. Tests only.
 //!
-//! [`coverage`] fails when one of them is not listed, or something listed is not there, and prints the whole as a snapshot.
-//! [`live`] sends every REST request as every kind of caller and holds what the server answers against the table, and what
-//! it asked of the policy meanwhile too. To add an address: a line in the table of its face.
+//! [`coverage`] fails if one of them is missing from the tables, or a listed one does not exist, and prints the matrix
+//! as a snapshot. [`live`] sends every REST request as every kind of caller, and compares the server's responses and
+//! policy checks with the table. To add an address: a line in the table of its interface.
 //!
-//! A line: `"GET /jobs/{id}": ReadJob @ Consortium;`. Several questions, in the order in which they are asked, have `&&`
-//! between; what follows a `then` is asked by some callers only (a list that leaves out what may not be seen). `! "why"`
-//! asks nobody who they are. `only "who"` says which rule of the service holds beside the policy. One address that asks
-//! differently by its body has a line for each, with a word behind it: `"POST /invitations (member)"`.
+//! A line: `"GET /jobs/{id}": ReadJob @ Consortium;`. Several checks, in their order, are separated by `&&`. The checks
+//! after a `then` occur for some callers only (a list that omits hidden items). `! "why"` marks an address without
+//! authentication. `only "who"` names a rule of the service besides the policy. An address whose checks depend on its
+//! body has one line for each case, with a word after it: `"POST /invitations (member)"`.
 
 mod coverage;
 mod dashboard;
@@ -18,45 +18,45 @@ mod rest;
 
 use crate::auth::Operation;
 
-/// Where an operation is asked about: the caller's relation to it decides.
+/// The place of a check, by the caller's relation to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum At {
-    /// The server as such.
+    /// The server itself.
     Server,
-    /// The consortium of the address, or of the job in it.
+    /// The consortium in the address, or the consortium of its job.
     Consortium,
-    /// The organization of the address, or the owner of the dataset in it.
+    /// The organization in the address, or the owner of its dataset.
     Organization,
 }
 
 /// One line of the table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row {
-    /// Method and address, and a word where one address has several lines.
+    /// Method and address, and a word if one address has several lines.
     pub(crate) name: &'static str,
-    /// What is asked of the policy, in order: each must be answered with yes.
+    /// The policy checks, in order; all of them must succeed.
     pub(crate) asks: &'static [(Operation, At)],
-    /// What some callers are asked besides, and may be refused without the whole being refused.
+    /// Checks that occur for some callers, and whose failure does not refuse the request.
     pub(crate) then: &'static [Operation],
-    /// Why nobody is asked who they are.
+    /// The reason why no authentication is required.
     pub(crate) open: Option<&'static str>,
-    /// Which rule of the service holds besides.
+    /// The additional rule of the service.
     pub(crate) only: Option<&'static str>,
 }
 
 impl Row {
-    /// Method and address, without the word.
+    /// Returns method and address, without the word.
     pub(crate) fn route(&self) -> &'static str {
         self.name.split(" (").next().unwrap_or(self.name)
     }
 
-    /// The word behind the address, if there is one.
+    /// Returns the word after the address, if any.
     pub(crate) fn word(&self) -> Option<&'static str> {
         self.name.split_once(" (").map(|(_, word)| word.trim_end_matches(')'))
     }
 }
 
-/// The one word of a list that has at most one.
+/// Returns the word of a list that has at most one.
 const fn first(list: &[&'static str]) -> Option<&'static str> {
     match list {
         [first, ..] => Some(*first),

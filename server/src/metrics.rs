@@ -1,9 +1,9 @@
-//! What is counted and timed, for Prometheus. Labels are routes, methods, states and codes: words of the program, never an id,
-//! a name or anything else that belongs to somebody.
+//! Metrics for Prometheus. Labels are routes, methods, states and codes: words of the program, never an id, a name or
+//! any personal data.
 //!
-//! Requests, calls and transactions are counted as they end; what the tables, the store and the process say is looked up when
-//! it is asked for. To add a metric: a field and a line in `Metrics::registry`, or a figure in `figures`; the table in
-//! `OPERATION.md` follows (`undertone-server config --metrics`).
+//! Requests, calls and transactions are counted when they end; figures of the tables, the store and the process are
+//! queried on each scrape. To add a metric: a field and a line in `Metrics::registry`, or a figure in `figures`; the
+//! table in `OPERATION.md` follows (`undertone-server config --metrics`).
 
 mod calls;
 mod figures;
@@ -35,7 +35,7 @@ pub use figures::Figures;
 pub use limit::Limit;
 pub use listener::{render, serve, table};
 
-/// Upper bounds of the buckets, in seconds: from a read of a row to a long poll.
+/// Upper bounds of the buckets, seconds: from reading a row to a long poll.
 const BUCKETS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 
 type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
@@ -65,14 +65,14 @@ struct Written {
     name: &'static str,
 }
 
-/// A writing transaction and how it ended.
+/// A writing transaction with its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Ended {
     name: &'static str,
     outcome: &'static str,
 }
 
-/// How long transactions take; the database has them.
+/// The timings of transactions, which the database owns.
 #[derive(Clone, Debug)]
 pub struct Transactions {
     waits: Durations<Written>,
@@ -95,7 +95,7 @@ impl Default for Transactions {
 }
 
 impl Transactions {
-    /// One ended, after `wait` for its turn; `statements` were made between its beginning and its end.
+    /// Records a finished transaction: the `wait` for its turn, its duration, and its number of `statements`.
     pub(crate) fn ended(&self, name: &'static str, committed: bool, wait: Duration, took: Duration, statements: u64) {
         let outcome = if committed { "committed" } else { "rolled back" };
         self.waits.get_or_create(&Written { name }).observe(wait.as_secs_f64());
@@ -103,24 +103,24 @@ impl Transactions {
         self.statements.get_or_create(&Written { name }).inc_by(statements);
     }
 
-    /// Statements of all transactions of this name together.
+    /// Returns the number of statements of all transactions with this name.
     #[cfg(test)]
     pub(crate) fn statements(&self, name: &'static str) -> u64 {
         self.statements.get_or_create(&Written { name }).get()
     }
 
-    /// Returns what is counted of turns; other queues than the database's count there, too.
+    /// Returns the timings of queues, shared by all queues of the server.
     pub(crate) const fn queues(&self) -> &QueueTimings {
         &self.queues
     }
 
-    /// One is tried again.
+    /// Counts a retried transaction.
     pub(crate) fn retried(&self, name: &'static str) {
         self.retries.get_or_create(&Written { name }).inc();
     }
 }
 
-/// What is counted and timed.
+/// The counters and timings.
 #[derive(Clone, Debug)]
 pub struct Metrics(Arc<Parts>);
 
@@ -135,7 +135,7 @@ struct Parts {
 }
 
 impl Metrics {
-    /// Nothing counted yet; transactions are those of this database.
+    /// Makes metrics without counts, with the transactions of this database.
     pub fn new(transactions: Transactions) -> Self {
         let (requests, calls) = (durations(), durations());
         Self(Arc::new(Parts {
@@ -151,7 +151,8 @@ impl Metrics {
         }))
     }
 
-    /// With something counted by every label, for a list of all: what was never counted is not told.
+    /// Makes metrics with one sample of every label, for the list of all metrics: a metric without samples is not
+    /// printed.
     fn one_of_each() -> Self {
         let all = Self::new(Transactions::default());
         let Parts { requests, calls, transactions, .. } = &*all.0;
@@ -164,12 +165,12 @@ impl Metrics {
         all
     }
 
-    /// A request was turned away because its caller sends too many.
+    /// Counts a request that was refused by the rate limit.
     pub(crate) fn turned_away(&self) {
         self.0.turned_away.inc();
     }
 
-    /// Returns what is counted of turns.
+    /// Returns the timings of queues.
     pub(crate) fn queues(&self) -> QueueTimings {
         self.0.transactions.queues.clone()
     }
@@ -179,13 +180,13 @@ impl Metrics {
         self.0.limits.get_or_create(&limit::LimitLabel { limit: limit.label() }).inc();
     }
 
-    /// Returns how often a limit was reached.
+    /// Returns the number of times that a limit was reached.
     #[cfg(test)]
     pub(crate) fn reached(&self, limit: Limit) -> u64 {
         self.0.limits.get_or_create(&limit::LimitLabel { limit: limit.label() }).get()
     }
 
-    /// Everything that was counted, by its names.
+    /// Registers all metrics by name.
     fn registry(&self) -> Registry {
         let mut all = Registry::with_prefix("undertone");
         let Parts { requests, calls, turned_away, limits, transactions, .. } = &*self.0;
@@ -239,7 +240,7 @@ impl Metrics {
     }
 }
 
-/// Counts a request and how long its answer took to begin.
+/// Counts a request with the time until its response began.
 pub async fn count(State(ctx): State<Ctx>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let (method, began) = (method(request.method()), Instant::now());
@@ -249,7 +250,7 @@ pub async fn count(State(ctx): State<Ctx>, request: Request, next: Next) -> Resp
     response
 }
 
-/// A method's name: a stranger may send any word for one, and each would be a row of its own.
+/// Returns a method's name. A client may send any word as a method, and each would create a time series.
 fn method(method: &http::Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",

@@ -1,28 +1,30 @@
-//! U+0000 in what comes in. SQLite keeps it in a text and PostgreSQL does not, so no face lets it pass and both behave alike.
+//! U+0000 in input. SQLite stores it in texts and PostgreSQL does not, so every interface refuses it and both databases
+//! behave alike.
 //!
-//! A face asks in the form in which a text reaches it: as it is ([`refuse_in_texts`]), inside JSON ([`refuse_in_json`]) or encoded
-//! for an address or a form ([`refuse_encoded`]). To add a form: a function that finds the character in it without a copy.
+//! Each interface checks the form of its texts: plain ([`refuse_in_texts`]), inside JSON ([`refuse_in_json`]) or
+//! percent-encoded in an address or a form ([`refuse_encoded`]). To add a form: a function that finds the character in
+//! it without a copy.
 
 use undertone_api::problem::Code;
 
 use crate::error::Error;
 
-/// What whoever sends the character is told.
+/// The message for callers that send the character.
 pub(crate) const REFUSED: &str = "a text holds the character U+0000, which cannot be kept: leave it out";
 
 /// Refuses the character in texts.
 ///
 /// # Errors
-/// `malformed` when one holds it.
+/// `malformed` if one contains it.
 pub(crate) fn refuse_in_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
     refuse(texts.into_iter().any(|text| text.contains('\0')))
 }
 
-/// Refuses the character in the texts of JSON, or of lines of JSON, where only an escape can write it. What is no JSON at all is
-/// found by who reads it.
+/// Refuses the character in the texts of JSON, or of JSON lines, where only an escape can represent it. The parser
+/// reports invalid JSON.
 ///
 /// # Errors
-/// `malformed` when there is such an escape.
+/// `malformed` if there is such an escape.
 pub(crate) fn refuse_in_json(json: &[u8]) -> Result<(), Error> {
     let mut rest = json;
     while let Some(place) = rest.iter().position(|byte| *byte == b'\\') {
@@ -30,18 +32,18 @@ pub(crate) fn refuse_in_json(json: &[u8]) -> Result<(), Error> {
         if escaped.starts_with(b"u0000") {
             return refuse(true);
         }
-        // An escaped backslash begins no escape.
+        // An escaped backslash does not begin an escape.
         rest = escaped.get(1..).unwrap_or_default();
     }
     Ok(())
 }
 
-/// Refuses the character in what is encoded with percent signs: an address, a form.
+/// Refuses the character in percent-encoded input: an address, a form.
 ///
 /// # Errors
-/// `malformed` when it is there, encoded or as it is.
+/// `malformed` if it occurs, encoded or plain.
 pub(crate) fn refuse_encoded(encoded: &[u8]) -> Result<(), Error> {
-    // A percent sign itself is `%25`, so these three letters are nothing else.
+    // A percent sign itself is `%25`, so these three characters have no other meaning.
     refuse(encoded.contains(&0) || encoded.windows(3).any(|three| three == b"%00"))
 }
 

@@ -1,5 +1,5 @@
-//! What the server sends by itself: security notices by e-mail and to a webhook. Effects only; which notices are sent, and when
-//! again, is decided in `service::delivery`.
+//! Messages that the server sends on its own: security notices by e-mail and to a webhook. This module only sends;
+//! `service::delivery` decides about notices and retries.
 
 mod mail;
 mod resolver;
@@ -15,43 +15,43 @@ pub use webhook::Webhook;
 #[cfg(test)]
 pub(crate) use webhook::sign;
 
-/// A notice on its way.
+/// A notice to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutboundNotice {
-    /// Id; the same at every attempt, so that a receiver can recognize a repetition.
+    /// The id, which is the same at every attempt, so that a receiver can recognize a repetition.
     pub id: Uuid,
-    /// The member whom it is for.
+    /// The recipient.
     pub member: Uuid,
-    /// The word of its kind.
+    /// The word of the kind.
     pub kind: String,
-    /// Its kind, for people.
+    /// The label of the kind, for people.
     pub label: &'static str,
     /// The notice, a sentence.
     pub text: String,
-    /// When it happened.
+    /// The time of the event.
     pub at: OffsetDateTime,
 }
 
-/// Why a notice did not arrive. Answers are not repeated here: they may hold addresses.
+/// A reason why a notice was not delivered. It excludes the response, which may contain addresses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OutboundError {
     /// The configuration, or the member's address, cannot be used.
     #[error("{0} cannot be used")]
     Unusable(&'static str),
-    /// The other side did not answer, or the connection could not be trusted.
+    /// The receiver did not answer, or its connection could not be verified.
     #[error("no connection to the {0}")]
     Unreachable(&'static str),
-    /// The other side did not accept it.
+    /// The receiver refused the notice.
     #[error("the {channel} answered {status}")]
     Refused {
-        /// Which side.
+        /// The kind of receiver.
         channel: &'static str,
-        /// Its status code.
+        /// The receiver's status code.
         status: u16,
     },
 }
 
-/// The ways out that are configured.
+/// The configured channels.
 pub struct Channels {
     /// E-mail.
     pub mail: Option<Mailer>,

@@ -1,6 +1,7 @@
-//! How many requests and calls are answered: a bucket for each worker, each caller and each address, which hold a minute's worth
-//! and fill evenly. Knows no face: REST and gRPC have buckets of their own, look into them before anything is read, turn away whose
-//! are empty, and say when to come again. Each replica counts for itself. To count by something else: a map of buckets here.
+//! Rate limits of requests and calls: a bucket for each worker, each caller and each address, which holds the requests
+//! of one minute and fills evenly. The module is independent of interfaces: REST and gRPC have separate buckets, check
+//! them before they read a request, refuse callers with empty buckets, and state the time to retry. Each replica counts
+//! for itself. To count by something else: a map of buckets here.
 
 use std::hash::Hash;
 use std::net::IpAddr;
@@ -20,10 +21,10 @@ use undertone_api::id::{OrganizationId, WorkerId};
 use crate::config::RateConfig;
 use crate::connections::network_of;
 
-/// Buckets that are kept before the full ones are forgotten; of more, twice as many as were in use the last time.
+/// The number of buckets at which full ones are removed; later, twice the number that was in use at the last removal.
 const MANY: usize = 50_000;
 
-/// The buckets of one face.
+/// The buckets of one interface.
 #[derive(Clone)]
 pub(crate) struct Rates {
     callers: Option<Arc<Buckets<[u8; 32]>>>,
@@ -32,36 +33,37 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// Full buckets.
+    /// Makes full buckets.
     pub(crate) fn new(rates: RateConfig) -> Self {
         let RateConfig { by_caller, by_address, by_worker, .. } = rates;
         Self { callers: Buckets::of(by_caller), addresses: Buckets::of(by_address), workers: Buckets::of(by_worker) }
     }
 
-    /// How long a caller that nobody has recognized yet has to wait, if they have to.
+    /// Returns the time that an unauthenticated caller must wait, if any.
     pub(crate) fn wait(&self, address: IpAddr, headers: &HeaderMap) -> Option<Duration> {
         let address = network_of(address);
         let by_address = self.addresses.as_ref().and_then(|buckets| buckets.wait(&address));
         by_address.or_else(|| self.callers.as_ref()?.wait(&caller(address, headers)))
     }
 
-    /// How long a worker that has signed in has to wait, if it has to. Many of them may be behind one address, which is not counted.
+    /// Returns the time that a signed-in worker must wait, if any. Many workers may share one address, so addresses are
+    /// not counted.
     pub(crate) fn wait_of_worker(&self, worker: WorkerId) -> Option<Duration> {
         self.workers.as_ref()?.wait(&worker)
     }
 }
 
-/// The buckets of what the workers of organizations write.
+/// The buckets of the writes by organizations' workers.
 #[derive(Clone)]
 pub(crate) struct OrganizationRates(Option<Arc<Buckets<OrganizationId>>>);
 
 impl OrganizationRates {
-    /// Full buckets.
+    /// Makes full buckets.
     pub(crate) fn new(rates: RateConfig) -> Self {
         Self(Buckets::of(rates.by_organization))
     }
 
-    /// Counts one write. Returns how long its organization has to wait, if it has to.
+    /// Counts one write. Returns the time that its organization must wait, if any.
     pub(crate) fn wait(&self, organization: OrganizationId) -> Option<Duration> {
         self.0.as_ref()?.wait(&organization)
     }
@@ -70,7 +72,8 @@ impl OrganizationRates {
 /// One bucket for each key.
 struct Buckets<K: Hash + Eq + Clone> {
     all: RateLimiter<K, HashMapStateStore<K>, MonotonicClock, NoOpMiddleware<std::time::Instant>>,
-    /// How many there may be before they are looked through. To do so at each request, where all are in use, would be dear.
+    /// The number at which full buckets are removed. A removal at each request, with all buckets in use, would be
+    /// expensive.
     kept: AtomicUsize,
 }
 
@@ -92,8 +95,8 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
     }
 }
 
-/// Who sends: the session or key that is named, whether it holds or not, or else the address. Who invents a new one for each request
-/// still has but one address.
+/// Returns the key of the caller: the named session or key, valid or not, or else the address. A caller that invents a
+/// new one for each request is still limited by its address.
 fn caller(address: IpAddr, headers: &HeaderMap) -> [u8; 32] {
     let named = headers.get(header::AUTHORIZATION).or_else(|| headers.get(header::COOKIE));
     match named {
@@ -127,12 +130,12 @@ mod tests {
         headers
     }
 
-    /// Asks until it is turned away: how often it was answered, at the least and at the most, and the wait it was told.
+    /// Calls `ask` until it is refused; returns bounds on the number of accepted calls, and the stated wait.
     fn emptied(most: u32, ask: impl Fn() -> Option<Duration>) -> (u32, u32, Duration) {
         let begun = Instant::now();
         for answered in 0..=2 * most {
             if let Some(wait) = ask() {
-                // A bucket fills while it is emptied, evenly.
+                // The bucket refills evenly during the test.
                 let filled = (begun.elapsed().as_secs_f64() * f64::from(most) / 60.0).ceil() as u32;
                 return (answered.saturating_sub(filled + 1), answered, wait);
             }
@@ -200,15 +203,16 @@ mod tests {
         assert_eq!(rates.wait(HERE, &HeaderMap::new()), None);
     }
 
-    /// A part of a job makes its calls one after the other. With rounds a hundredth of a second apart, and of each the vector, what
-    /// came of it, the mean, a figure, the log and its proofs, beside the renewal of its lease, it makes about 600 in a second.
+    /// A participant makes its calls in sequence. With rounds at intervals of 10 ms, each with the vector, its result,
+    /// the mean, a figure, the log and its proofs, besides the renewal of its lease, it makes about 600 calls a second.
     #[test]
     fn what_is_built_in_is_more_than_a_worker_ever_sends() {
         let RateConfig { by_caller, by_address, by_worker, .. } = RateConfig::default();
         let (calls_a_round, rounds_a_second) = (6, 100);
         assert!(by_worker / 60 > calls_a_round * rounds_a_second);
         assert!(by_worker > by_address && by_address > by_caller);
-        // After a restart of the server everybody behind one address asks, answers the challenge and asks for the certificates.
+        // After a restart of the server, all workers behind one address request a challenge, answer it and request the
+        // certificates.
         assert!(
             200 * 3 < by_address && 200 * 3 < by_caller,
             "they have no session yet: they share the address's bucket"

@@ -1,4 +1,4 @@
-//! REST: the URL table, and nothing else. Handlers are in one file per resource; they translate and call the service.
+//! REST: only the table of URLs. Handlers are in one file per resource; they translate and call the service.
 //!
 //! To add an address: a documented handler in its resource's file, a line below; the OpenAPI snapshot will show it.
 
@@ -57,7 +57,7 @@ use crate::ctx::Ctx;
 
 pub(crate) use self::health::probe::write_file as write_probe_file;
 
-/// The addresses below `/api/v1`.
+/// Returns the routes below `/api/v1`.
 fn table() -> OpenApiRouter<Ctx> {
     OpenApiRouter::new()
         .routes(routes!(session::sign_in, session::sign_out))
@@ -186,7 +186,7 @@ fn table() -> OpenApiRouter<Ctx> {
         .routes(routes!(model::content))
 }
 
-/// Every address that is not the dashboard's: `/api/v1`, its description, and health.
+/// Returns every route outside the dashboard: `/api/v1`, its description, and health.
 pub fn router(ctx: &Ctx) -> Router {
     let (api, document) = openapi::split(table());
     let document = openapi::complete(&document);

@@ -1,5 +1,6 @@
-//! The rules: one file per subject, one function per operation. The first line of an operation asks
-//! [`policy`](crate::auth::policy); faces translate and call. Only here are tables read and written.
+//! The server's operations: one file per subject, one function per operation. Each operation first checks the
+//! [`policy`](crate::auth::policy). The interfaces translate requests and call operations. Only this module reads and
+//! writes tables.
 
 mod attempt;
 mod code;

@@ -1,4 +1,5 @@
-//! One server at a time on one SQLite file: a lock beside it, which the system releases when the process ends, however it ends.
+//! Ensures that one server at a time uses a SQLite file, by a lock next to it. The system releases the lock when the
+//! process ends, even after a crash.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -7,16 +8,16 @@ use std::path::PathBuf;
 use crate::config::Config;
 use crate::db::sqlite_file;
 
-/// The lock of the server that serves from a SQLite file.
+/// The lock of the server that uses a SQLite file.
 #[derive(Debug)]
 pub struct ServingLock {
     file: Option<File>,
 }
 
-/// Why this server may not serve.
+/// A reason why this server may not serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServingError {
-    /// Another server serves.
+    /// Another server is serving.
     #[error(
         "{holder} serves from the SQLite file already (lock {path}): stop it first, or give this server another `data_dir`; several \
          servers at once need PostgreSQL",
@@ -25,22 +26,22 @@ pub enum ServingError {
     Held {
         /// The lock's file.
         path: PathBuf,
-        /// The other server, as it described itself.
+        /// The other server's description of itself.
         holder: String,
     },
     /// The lock's file cannot be used.
     #[error("the lock {path}: {source}", path = path.display())]
     File {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
 }
 
 impl ServingLock {
-    /// Takes the lock of the configuration's SQLite file; none is needed on PostgreSQL.
+    /// Takes the lock of the configuration's SQLite file; PostgreSQL needs none.
     ///
     /// # Errors
     /// [`ServingError::Held`] with the other server's process and address, [`ServingError::File`].
@@ -78,7 +79,7 @@ impl ServingLock {
     /// Writes the process and the address into the lock's file, for the message of a second server.
     ///
     /// # Errors
-    /// When the disk does not take it.
+    /// If the disk fails.
     pub fn describe(&mut self, address: &str) -> io::Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
         file.set_len(0)?;

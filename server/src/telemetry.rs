@@ -1,8 +1,9 @@
-//! Logs and traces. A sentence plus dotted fields; never tokens, e-mail, audio, transcripts or queries.
+//! Logs and traces: a sentence plus dotted fields; never tokens, e-mail, audio, transcripts or queries.
 //!
-//! Logs go to the standard error, as text or as JSON lines. Traces go by OTLP (gRPC) to the collector that the environment names in
-//! `OTEL_EXPORTER_OTLP_ENDPOINT`, nowhere without it; the other variables of OpenTelemetry hold too (`OTEL_SERVICE_NAME`,
-//! `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`). To trace one more thing: a span.
+//! Logs go to the standard error, as text or as JSON lines. Traces go by OTLP (gRPC) to the collector in the
+//! environment variable `OTEL_EXPORTER_OTLP_ENDPOINT`; without it there are none. The other variables of OpenTelemetry
+//! apply too (`OTEL_SERVICE_NAME`, `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`). To
+//! trace one more thing: a span.
 
 mod parent;
 #[cfg(test)]
@@ -26,12 +27,12 @@ use crate::config::LogConfig;
 
 pub(crate) use parent::follow;
 
-/// What the server is called where traces of several programs come together, unless the environment says otherwise.
+/// The default service name in traces, unless the environment sets another.
 const NAME: &str = "undertone-server";
 /// The variables that name a collector.
 const COLLECTOR: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 
-/// Why there are no logs or traces.
+/// A reason why logs or traces cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     /// The filter cannot be read.
@@ -42,7 +43,7 @@ pub enum TelemetryError {
     Collector(#[from] opentelemetry_otlp::ExporterBuildError),
 }
 
-/// Traces under way; what is still to be sent is sent when it is dropped.
+/// The running trace exporter; dropping it sends the remaining traces.
 #[derive(Debug, Default)]
 #[must_use = "dropped, it ends the traces"]
 pub struct Traces(Option<SdkTracerProvider>);
@@ -57,8 +58,8 @@ impl Drop for Traces {
     }
 }
 
-/// Starts logging, and traces where the environment names a collector. Only `main` calls this, once, within the runtime; a second
-/// call changes nothing.
+/// Starts logging, and traces if the environment names a collector. Only `main` calls this, once, within the runtime; a
+/// second call changes nothing.
 ///
 /// # Errors
 /// [`TelemetryError`].
@@ -69,22 +70,22 @@ pub fn start(config: &LogConfig) -> Result<Traces, TelemetryError> {
     let logs = if config.json {
         logs.json().flatten_event(true).boxed()
     } else {
-        // Colours are for a terminal: in a file or a journal they make lines that nothing can search.
+        // Colours are for terminals: in a file or a journal they prevent searching.
         logs.with_ansi(std::io::stderr().is_terminal()).boxed()
     };
     let all = tracing_subscriber::registry().with(logs.with_filter(filter)).with(provider.as_ref().map(layer));
-    // A logger that is there already (a test harness) keeps its place.
+    // An existing logger (of a test harness) stays installed.
     let _ = all.try_init();
     Ok(Traces(provider))
 }
 
-/// Whether the environment names a collector.
+/// Returns whether the environment names a collector.
 fn wanted(read: impl Fn(&str) -> Option<String>) -> bool {
     let off = read("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     !off && COLLECTOR.into_iter().any(|name| read(name).is_some_and(|value| !value.is_empty()))
 }
 
-/// Sends spans to a collector, or to the one of the environment.
+/// Makes the provider that sends spans to a collector, or to the environment's.
 fn provider(collector: Option<&str>) -> Result<SdkTracerProvider, TelemetryError> {
     let mut exporter = SpanExporter::builder().with_tonic();
     if let Some(address) = collector {
@@ -97,7 +98,7 @@ fn provider(collector: Option<&str>) -> Result<SdkTracerProvider, TelemetryError
     Ok(SdkTracerProvider::builder().with_batch_exporter(exporter.build()?).with_resource(resource.build()).build())
 }
 
-/// The spans of this program as traces: requests, calls, transactions. The libraries' own are left out.
+/// Returns the layer that exports this program's spans: requests, calls, transactions. Spans of libraries are excluded.
 fn layer<S>(provider: &SdkTracerProvider) -> impl Layer<S> + use<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,

@@ -1,8 +1,9 @@
-//! The command line of operators: `undertone-server operator invite` and `undertone-server operator reset`. [`keys`] has the commands
-//! by which keys are replaced.
+//! The command line of operators: `undertone-server operator invite` and `undertone-server operator reset`. [`keys`]
+//! contains the commands that replace keys.
 //!
-//! Break glass: a person with access to the data folder lets an operator in when no operator can sign in. Both commands work while
-//! the server runs. Both are written to the server's audit log as done at the terminal, and announced to all operators.
+//! Break glass: a person with access to the data folder restores an operator's access when no operator can sign in.
+//! Both commands work while the server runs. The audit log of the server records both as executed at the terminal, and
+//! all operators are notified.
 
 pub mod keys;
 
@@ -45,13 +46,13 @@ pub struct ResetOptions {
     clear_second_factor: bool,
 }
 
-/// The reason why a command failed.
+/// A reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TerminalError {
     /// The server's data cannot be opened.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The rule refused.
+    /// The operation was refused.
     #[error("{0}")]
     Refused(String),
 }
@@ -65,7 +66,7 @@ impl From<Error> for TerminalError {
 /// Runs a command; returns its text for the terminal.
 ///
 /// # Errors
-/// [`TerminalError`]; then nothing was made.
+/// [`TerminalError`]; in that case nothing changes.
 pub async fn run(config: Config, command: &OperatorCommand) -> Result<String, TerminalError> {
     let addresses = addresses(&config);
     let ctx = open(config, Clock::system(), Random::system(), None, addresses).await?;
@@ -75,14 +76,14 @@ pub async fn run(config: Config, command: &OperatorCommand) -> Result<String, Te
     Ok(text?)
 }
 
-/// The file in the data folder that holds the first operator's link.
+/// The file of the first operator's link, in the data folder.
 const LINK_FILE: &str = "operator-link";
 
-/// Returns the text that leads to the first operator's link: the link itself at a terminal; elsewhere the path of a file that only
-/// the server's user can read, so that the link does not stand in a journal.
+/// Returns the text with the first operator's link: the link itself at a terminal; elsewhere the path of a file that
+/// only the server's user can read, so that journals do not contain the link.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// If the file cannot be written.
 pub fn announce_first_link(data_dir: &Path, link: &str) -> std::io::Result<String> {
     if std::io::stdout().is_terminal() {
         return Ok(link.to_owned());
@@ -92,9 +93,9 @@ pub fn announce_first_link(data_dir: &Path, link: &str) -> std::io::Result<Strin
     Ok(format!("it stands in {}", path.display()))
 }
 
-/// Writes a link to a file for its owner alone.
+/// Writes a link to a file for its owner only.
 fn write_link(path: &Path, link: &str) -> std::io::Result<()> {
-    // A file of before may have another mode.
+    // An earlier file may have another mode.
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -111,7 +112,7 @@ fn write_link(path: &Path, link: &str) -> std::io::Result<()> {
 /// Runs a command on an open server.
 ///
 /// # Errors
-/// As the rules of [`operator`].
+/// As the operations of [`operator`].
 pub(crate) async fn execute(ctx: &Ctx, command: &OperatorCommand) -> Result<String, Error> {
     match command {
         OperatorCommand::Invite(options) => {
@@ -125,7 +126,7 @@ pub(crate) async fn execute(ctx: &Ctx, command: &OperatorCommand) -> Result<Stri
     }
 }
 
-/// Returns the addresses of the configured server, which this process does not listen at.
+/// Returns the addresses of the configured server; this process does not listen there.
 fn addresses(config: &Config) -> Addresses {
     let scheme = if config.speaks_tls() { "https" } else { "http" };
     let address = |public: Option<&str>, listened| {

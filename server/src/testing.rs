@@ -1,7 +1,7 @@
-//! Support of this crate's tests: a whole server on a fresh database, with a clock that stands still and seeded secrets.
+//! Support for this crate's tests: a complete server on a new database, with a manual clock and seeded secrets.
 //!
-//! [`on_both!`] runs one claim on SQLite and, when `UNDERTONE_TEST_DATABASE_URL` names a PostgreSQL server, on a database
-//! of its own there, which is dropped in the end whatever happens.
+//! [`on_both!`] runs one test on SQLite and, if `UNDERTONE_TEST_DATABASE_URL` names a PostgreSQL server, on a separate
+//! database there, which is always dropped at the end.
 
 mod authenticator;
 mod people;
@@ -18,32 +18,32 @@ use crate::config::Config;
 use crate::ctx::{Ctx, ManualClock, Random};
 use crate::{App, build};
 
-/// A whole server that tests speak to in process.
+/// A complete server that tests call in process.
 pub(crate) struct TestApp {
-    /// What its rules use.
+    /// The context of the service layer.
     pub(crate) ctx: Ctx,
-    /// Its clock: stands at 2026-11-20 12:00 UTC until advanced.
+    /// Its clock: 2026-11-20 12:00 UTC until a test advances it.
     pub(crate) clock: ManualClock,
-    /// Its REST and dashboard faces.
+    /// Its REST and dashboard interfaces.
     pub(crate) server: TestServer,
-    /// The same, for requests that are to run in the caller's own task.
+    /// The same router, for requests that must run in the caller's own task.
     pub(crate) router: axum::Router,
     dir: TempDir,
     database: Option<(String, String)>,
 }
 
 impl TestApp {
-    /// On SQLite.
+    /// Starts a server on SQLite.
     pub(crate) async fn sqlite() -> Self {
         Self::on(None, |_| ()).await
     }
 
-    /// On SQLite, with something configured otherwise.
+    /// Starts a server on SQLite with a changed configuration.
     pub(crate) async fn sqlite_with(change: impl FnOnce(&mut Config)) -> Self {
         Self::on(None, change).await
     }
 
-    /// On PostgreSQL; `None` when `UNDERTONE_TEST_DATABASE_URL` is not set.
+    /// Starts a server on PostgreSQL; `None` if `UNDERTONE_TEST_DATABASE_URL` is not set.
     pub(crate) async fn postgres() -> Option<Self> {
         let server = std::env::var("UNDERTONE_TEST_DATABASE_URL").ok()?;
         let name = format!("undertone_test_{}", Uuid::now_v7().simple());
@@ -69,22 +69,22 @@ impl TestApp {
         Self { ctx, clock, server, router, dir, database }
     }
 
-    /// A second server on the same data, as after a restart: nothing that was only in memory is left.
+    /// Builds a second server on the same data, as after a restart: without the state in memory.
     pub(crate) async fn restarted(&self) -> App {
         build(self.ctx.config.clone(), self.clock.clock(), Random::seeded(2)).await.expect("the server starts again")
     }
 
-    /// The same with another configuration.
+    /// Builds a second server with another configuration.
     pub(crate) async fn restarted_with(&self, config: Config) -> App {
         build(config, self.clock.clock(), Random::seeded(2)).await.expect("the server starts again")
     }
 
-    /// The data folder.
+    /// Returns the data folder.
     pub(crate) fn data_dir(&self) -> &std::path::Path {
         self.dir.path()
     }
 
-    /// Ends the connections and drops the database.
+    /// Closes the connections and drops the database.
     pub(crate) async fn close(self) {
         self.ctx.shutdown.cancel();
         self.ctx.db.clone().close().await.expect("closed");
@@ -95,7 +95,7 @@ impl TestApp {
     }
 }
 
-/// `postgres://user@host/x?y` with `name` for `x`.
+/// Returns `postgres://user@host/x?y` with `name` for `x`.
 fn with_database(server: &str, name: &str) -> String {
     let (address, query) = server.split_once('?').map_or((server, None), |(address, query)| (address, Some(query)));
     let (scheme, rest) = address.split_once("://").expect("a URL");
@@ -104,7 +104,7 @@ fn with_database(server: &str, name: &str) -> String {
     format!("{scheme}://{host}/{name}{query}")
 }
 
-/// Makes one test for each database of `async fn claim(app: &TestApp) { ... }`.
+/// Defines one test for each database from `async fn claim(app: &TestApp) { ... }`.
 macro_rules! on_both {
     ($($(#[$attribute:meta])* async fn $name:ident($app:ident: &TestApp) $body:block)+) => {$(
         mod $name {

@@ -1,8 +1,10 @@
-//! The certificate of both faces: the operator's own, or one made at first start. Workers pin it, so that a generated one is
-//! followed by the next only after they were told of it, and the operator can name the one that will follow theirs.
+//! The certificate of both listeners: the operator's own, or one generated at first start. Workers pin it. A generated
+//! certificate is therefore replaced only after the workers were notified of the next one, and operators can name the
+//! successor of their own.
 //!
-//! [`Shown`] is what connections get: it looks at the files again every minute and at SIGHUP, and goes on with what it has when
-//! they cannot be used. Connections that are open stay as they are. `generated` keeps the files of a generated certificate.
+//! [`Shown`] provides the certificate to connections. It reads the files again every minute and at SIGHUP, and keeps
+//! the current certificate if they are unusable. Open connections are unaffected. `generated` manages the files of a
+//! generated certificate.
 
 mod generated;
 mod inspect;
@@ -29,7 +31,7 @@ use crate::service::audit_log;
 
 pub(crate) use inspect::{CertificateView, inspect};
 
-/// How often the files are looked at.
+/// The interval of reading the files.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
 
 /// A certificate chain and its key.
@@ -39,20 +41,20 @@ pub struct TlsIdentity {
     pub certificate: String,
     /// The private key, PEM.
     pub key: String,
-    /// SHA-256 of the first certificate (DER), hex: what workers pin.
+    /// SHA-256 of the first certificate (DER), hex, which workers pin.
     pub fingerprint: String,
 }
 
-/// The certificate that will follow the present one.
+/// The successor of the current certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextIdentity {
-    /// SHA-256 of the first certificate (DER), hex: what workers pin from then on.
+    /// SHA-256 of the first certificate (DER), hex, which workers pin from then on.
     pub fingerprint: String,
-    /// When it takes the place of the present one; `None` when the operator will do that by hand.
+    /// The time of the replacement; `None` if the operator replaces the certificate manually.
     pub from: Option<OffsetDateTime>,
 }
 
-/// Why there is no certificate.
+/// A reason why there is no certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read or written.
@@ -60,30 +62,30 @@ pub enum TlsError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// A name cannot stand in a certificate.
+    /// A name is invalid in a certificate.
     #[error("no certificate can be made: check tls.names")]
     Make(#[from] rcgen::Error),
-    /// The file holds no certificate.
+    /// The file contains no certificate.
     #[error("{0} holds no certificate in PEM form")]
     Empty(PathBuf),
-    /// The key is none, or another certificate's.
+    /// The key is invalid, or belongs to another certificate.
     #[error("{path} is not the key of the certificate: {source}")]
     Key {
         /// The key's file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: rustls::Error,
     },
 }
 
 impl TlsIdentity {
-    /// The certificate in force; `None` when the server does not speak TLS itself. A generated one is made, and followed by the
-    /// next, when it is time.
+    /// Returns the current certificate; `None` if the server does not serve TLS itself. A generated one is created, and
+    /// replaced by the next, when it is due.
     ///
     /// # Errors
     /// [`TlsError`].
@@ -111,10 +113,10 @@ impl TlsIdentity {
     }
 }
 
-/// The certificate that will follow the one in force, once there is one: sites are told before it is shown to them.
+/// Returns the successor of the current certificate, if it is known: sites are notified of it before it is used.
 ///
 /// # Errors
-/// [`TlsError`] when its file cannot be read.
+/// [`TlsError`] if its file cannot be read.
 pub fn next_identity(config: &Config) -> Result<Option<NextIdentity>, TlsError> {
     if !config.speaks_tls() {
         return Ok(None);
@@ -126,7 +128,7 @@ pub fn next_identity(config: &Config) -> Result<Option<NextIdentity>, TlsError> 
     }
 }
 
-/// The operator's own certificate and key.
+/// Returns the operator's own certificate and key.
 fn own(config: &Config) -> Option<(PathBuf, PathBuf)> {
     Some((config.tls.certificate.clone()?, config.tls.key.clone()?))
 }
@@ -140,7 +142,7 @@ fn fingerprint(path: &Path, chain: &str) -> Result<String, TlsError> {
     Ok(hex::encode(Sha256::digest(&first)))
 }
 
-/// The certificate that connections get, which may change while the server runs.
+/// The certificate of new connections, which may change while the server runs.
 #[derive(Clone)]
 pub struct Shown(Arc<RwLock<Held>>);
 
@@ -167,7 +169,7 @@ impl std::fmt::Debug for Shown {
 }
 
 impl Shown {
-    /// The certificate in force; `None` when the server does not speak TLS itself.
+    /// Reads the current certificate; `None` if the server does not serve TLS itself.
     ///
     /// # Errors
     /// [`TlsError`].
@@ -179,23 +181,23 @@ impl Shown {
         of(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// SHA-256 of the certificate in force (DER), hex: what a worker that enrols now pins.
+    /// Returns the SHA-256 of the current certificate (DER), hex, which an enrolling worker pins.
     pub fn fingerprint(&self) -> String {
         self.held(|held| held.identity.fingerprint.clone())
     }
 
-    /// The certificate that will follow, once it is known.
+    /// Returns the successor, once it is known.
     pub fn next(&self) -> Option<NextIdentity> {
         self.held(|held| held.next.clone())
     }
 
-    /// When a generated certificate is followed by the next.
+    /// Returns the time at which a generated certificate is replaced.
     pub fn rotates_at(&self) -> Option<OffsetDateTime> {
         self.held(|held| held.rotates_at)
     }
 
-    /// Looks at the files again and shows what is there now; tells whether it is another certificate. When the files cannot be used
-    /// nothing changes.
+    /// Reads the files again and uses the current ones; returns whether the certificate has changed. Unusable files
+    /// change nothing.
     ///
     /// # Errors
     /// [`TlsError`].
@@ -207,10 +209,10 @@ impl Shown {
         Ok(other)
     }
 
-    /// How handshakes are done, for connections that speak these protocols.
+    /// Returns the TLS configuration for connections with these protocols.
     ///
     /// # Errors
-    /// When the library knows no version of TLS.
+    /// If the library supports no version of TLS.
     pub fn handshake(&self, protocols: &[&[u8]]) -> io::Result<Arc<ServerConfig>> {
         let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
@@ -228,10 +230,10 @@ impl ResolvesServerCert for Shown {
     }
 }
 
-/// Looks at the files every minute, and at SIGHUP, until the server stops.
+/// Reads the files every minute, and at SIGHUP, until shutdown.
 ///
 /// # Errors
-/// When the system gives no signals.
+/// If the signal cannot be registered.
 pub async fn keep(ctx: &Ctx) -> io::Result<()> {
     let Some(shown) = &ctx.tls else {
         ctx.shutdown.cancelled().await;
@@ -262,7 +264,7 @@ pub async fn keep(ctx: &Ctx) -> io::Result<()> {
     }
 }
 
-/// Notes a new certificate in the audit log. A database that does not answer ends no connection.
+/// Records a new certificate in the audit log. An unavailable database does not affect connections.
 async fn note(ctx: &Ctx, shown: &Shown) {
     if let Err(error) = audit_log::note_certificate(ctx, &shown.fingerprint()).await {
         tracing::error!(error = &error as &dyn std::error::Error, "the audit log does not have the new certificate");

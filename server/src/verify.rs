@@ -1,8 +1,9 @@
-//! The examination of a ledger: everything that it claims is computed again from what it says, line by line. Knows no table
-//! and no file system, so that a database and a bundle on another machine are judged by the same code.
+//! The verification of a ledger: every claim is recomputed from the rows, line by line. This module accesses neither
+//! tables nor the file system, so that the same code verifies a database and a bundle on another machine.
 //!
-//! [`Examiner`] keeps the tree and the signatures, `account` replays each account, `receipt` follows each site's chain,
-//! [`mod@file`] reads a bundle. Nothing here repairs anything, and nothing is believed because of where it stands.
+//! [`Examiner`] maintains the tree and checks the signatures, `account` replays each account, `receipt` follows each
+//! site's chain, [`mod@file`] reads a bundle. The verification repairs nothing, and trusts nothing because of its
+//! place.
 
 mod account;
 pub mod command;
@@ -25,19 +26,19 @@ use manifest::Manifests;
 use receipt::Sites;
 pub use report::{Finding, Report};
 
-/// SHA-256 of nothing, hex: what the first row and the first receipt of a chain name as the one before them.
+/// SHA-256 of the empty string, hex: the predecessor of the first row and the first receipt of a chain.
 const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// What the one who examines knows from elsewhere.
+/// The verifier's independent knowledge.
 #[derive(Debug, Clone, Default)]
 pub struct Pins {
     /// The server's key, from a site's configuration.
     pub server_key: Option<VerifyingKey>,
-    /// A head that a site kept.
+    /// A head that a site has stored.
     pub head: Option<Signed>,
 }
 
-/// An examination under way.
+/// A running verification.
 #[derive(Debug)]
 pub struct Examiner {
     pins: Pins,
@@ -46,15 +47,15 @@ pub struct Examiner {
     scope: Option<Scope>,
     kept: Option<Head>,
     frontier: Frontier,
-    /// Whether leaf and head no longer agree, which is told once.
+    /// Whether leaves and head have diverged, which is reported once.
     diverged: bool,
-    /// Number of leaves that signed heads cover.
+    /// The number of leaves that signed heads cover.
     covered: u64,
-    /// The audit entry that must come next: position and digest.
+    /// The audit entry that must be next: position and digest.
     sealed: Option<(u64, String)>,
-    /// The restoration whose statement must come next: position, digest, and root of the leaves before it.
+    /// The restoration whose statement must be next: position, digest, and root of the leaves before it.
     stated: Option<(u64, String, String)>,
-    /// The commit whose receipt must come next.
+    /// The commit whose receipt must be next.
     unpaid: Option<(u64, Leaf)>,
     manifests: Manifests,
     sites: Sites,
@@ -62,7 +63,7 @@ pub struct Examiner {
 }
 
 impl Examiner {
-    /// Begins an examination.
+    /// Begins a verification.
     pub fn new(pins: Pins) -> Self {
         Self {
             pins,
@@ -82,12 +83,12 @@ impl Examiner {
         }
     }
 
-    /// Records what was found by other means.
+    /// Records a finding of another check.
     pub fn found(&mut self, place: impl Into<String>, what: impl Into<String>) {
         self.report.findings.push(Finding { place: place.into(), what: what.into() });
     }
 
-    /// Examines the next line.
+    /// Verifies the next line.
     pub fn line(&mut self, line: &Line) {
         if !matches!(line, Line::Receipt { .. }) {
             self.unpaid_commit();
@@ -144,7 +145,7 @@ impl Examiner {
         }
     }
 
-    /// Ends the examination: what should have come and did not.
+    /// Ends the verification: reports missing lines.
     pub fn finish(mut self) -> Report {
         self.unpaid_commit();
         self.unstated_restoration();
@@ -196,7 +197,7 @@ impl Examiner {
         if self.pins.server_key.is_some_and(|pinned| pinned != key) {
             self.found("the beginning", "this is another server's ledger: its key is not the one that was given");
         }
-        // Signatures are judged by the key that is known from elsewhere, if one is.
+        // An independently known key takes precedence for signatures.
         let key = self.pins.server_key.unwrap_or(key);
         self.server_key = Some(key);
         self.report.server_key = hex::encode(key.as_bytes());
@@ -288,7 +289,7 @@ impl Examiner {
         self.missing(position, hash);
     }
 
-    /// Takes a leaf of which there is only the hash.
+    /// Adds a leaf of which only the hash is known.
     pub fn missing(&mut self, position: u64, hash: &str) {
         self.unpaid_commit();
         match from_hex(hash) {
@@ -300,7 +301,7 @@ impl Examiner {
         }
     }
 
-    /// Appends to the tree; false when the leaf is not the next one.
+    /// Appends to the tree; returns false if the leaf is not the next one.
     fn grow(&mut self, position: u64, hash: Hash) -> bool {
         let expected = self.frontier.size();
         if position != expected {

@@ -1,5 +1,5 @@
-//! The speed of accounting, natively and in a browser's engine, beside Google's dp_accounting on the same compositions in
-//! the same run; and how long an admission takes as a ledger's history grows.
+//! The speed of accounting, natively and in a browser's engine, compared with Google's dp_accounting on the same
+//! compositions in the same run; and the time of an admission as a ledger's history grows.
 
 mod compositions;
 mod history;
@@ -16,11 +16,12 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
     history::measure(report, &runtime, &engine)
 }
 
-/// How long is repeated at least, and how often.
+/// The least duration and the least number of repetitions.
 const LONG_ENOUGH: Duration = Duration::from_millis(300);
 const TIMES: usize = 5;
 
-/// What `work` gives, and the median seconds that it takes; the first time, which fills tables and caches, does not count.
+/// Returns the result of `work`, and its median time in seconds; the first run, which fills tables and caches, does not
+/// count.
 fn time<T>(mut work: impl FnMut() -> T) -> (T, f64) {
     let mut value = work();
     let (mut times, started) = (Vec::new(), Instant::now());
@@ -32,7 +33,7 @@ fn time<T>(mut work: impl FnMut() -> T) -> (T, f64) {
     (value, median(times))
 }
 
-/// As [`time()`], for work that leaves a trace: a few times only.
+/// Measures work with side effects as [`time()`] does, with a few repetitions only.
 fn time_few(mut work: impl FnMut()) -> f64 {
     work();
     let once = |_| {
@@ -43,13 +44,13 @@ fn time_few(mut work: impl FnMut()) -> f64 {
     median((0..TIMES).map(once).collect())
 }
 
-/// The median of some times.
+/// Returns the median of some times.
 fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]
 }
 
-/// How this program was compiled: both ways of accounting are optimized, the browser's for size.
+/// Describes the compilation of this program: both versions of the accounting are optimized, the browser's for size.
 fn compiled() -> serde_json::Value {
     serde_json::json!({
         "native": if cfg!(debug_assertions) {

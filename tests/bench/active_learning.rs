@@ -1,14 +1,15 @@
-//! What privacy costs a classifier of real queries: accuracy against (β, k), labels against (β, k), accuracy against labels; and
-//! what uncertainty buys over chance at equal labels.
+//! The cost of privacy for a classifier of real queries: accuracy against (β, k), labels against (β, k), accuracy
+//! against labels; and the gain of uncertainty over random selection at equal labels.
 //!
-//! The log is the training sessions of `data/intents/sgd_turns.csv` (text, intent, session), which plays a private one; measured
-//! is on the turns of its test sessions. Every pool comes through the product's own gate, annotators are played and right with a
-//! stated probability, all with several seeds. Beside each pair of β and k stand δ at ε = 1 for the set of texts, and the pool.
+//! The log consists of the training sessions of `data/intents/sgd_turns.csv` (text, intent, session), treated as
+//! private. The test set consists of the turns of its test sessions. Every pool comes from the product's own gate.
+//! Simulated annotators are right with a stated probability, with several seeds. For each pair of β and k, the report
+//! contains δ at ε = 1 for the set of texts, and the pool.
 //!
-//! Sizes are by environment, so that a smoke run is small: `UNDERTONE_LEARNING_RATES` (0.1,0.25,0.5,0.75),
+//! Environment variables set the sizes, so that a smoke run is small: `UNDERTONE_LEARNING_RATES` (0.1,0.25,0.5,0.75),
 //! `UNDERTONE_LEARNING_THRESHOLDS` (5,10,20,50), `UNDERTONE_LEARNING_QUESTIONS` (400), `UNDERTONE_LEARNING_BATCH` (50),
-//! `UNDERTONE_LEARNING_GOLDEN` (130), `UNDERTONE_LEARNING_REPEATS` (3), `UNDERTONE_LEARNING_ACCURACY` (0.95, of the annotator),
-//! `UNDERTONE_LEARNING_ROWS` (all rows of the log, or so many of the first).
+//! `UNDERTONE_LEARNING_GOLDEN` (130), `UNDERTONE_LEARNING_REPEATS` (3), `UNDERTONE_LEARNING_ACCURACY` (0.95, of the
+//! annotator), `UNDERTONE_LEARNING_ROWS` (all rows of the log, or so many of the first).
 
 mod log;
 mod speed;
@@ -32,14 +33,14 @@ use undertone_worker::queries::rehearsal::{
 use crate::report::{Outcome, Report};
 use log::Log;
 
-/// ε at which δ is worked out.
+/// The ε at which δ is computed.
 const EPSILON: f64 = 1.0;
-/// Seed of everything that is not a repeat of its own.
+/// The seed of everything that is not repeated with seeds of its own.
 const SEED: u64 = 20_261_121;
-/// The pairs on whose pools acquisitions are compared, beside everything: (β, k).
+/// The pair (β, k) on whose pools acquisition functions are compared, in addition to the whole log.
 const COMPARED: (f64, u32) = (0.5, 5);
 
-/// What is asked for.
+/// The requested sizes.
 struct Sizes {
     rehearsal: Rehearsal,
     batch: u32,
@@ -110,7 +111,7 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
     report.line(json!({ "finished": true, "seconds": seconds(began) }))
 }
 
-/// The three figures.
+/// Reports the three figures for all pairs.
 fn pairs(report: &mut Report, sizes: &Sizes, ground: &PublicLog<'_>, sieve: &mut dyn GateTrial) -> Outcome {
     let began = Instant::now();
     let gate = Gate {
@@ -141,7 +142,8 @@ fn last(pair: &Rehearsed) -> Option<f64> {
 
 fn line(pair: &Rehearsed, comparison: Option<f64>) -> Value {
     let first = pair.points.first().map(|point| point.accuracy);
-    // Half of what all questions of the unprotected log bring over the golden set: what a pool needs for as much.
+    // Half of the gain of all questions of the unprotected log over the golden set: the labels that a pool needs for
+    // it.
     let goal = first.zip(comparison).map(|(first, comparison)| f64::midpoint(first, comparison));
     let reached = pair.points.iter().find(|point| goal.is_some_and(|goal| point.accuracy >= goal));
     json!({
@@ -155,7 +157,7 @@ fn line(pair: &Rehearsed, comparison: Option<f64>) -> Value {
     })
 }
 
-/// Uncertainty, disagreement and chance at equal labels, on the whole log and on one pool.
+/// Compares uncertainty, disagreement and random selection at equal labels, on the whole log and on one pool.
 fn acquisitions(report: &mut Report, sizes: &Sizes, ground: &PublicLog<'_>, sieve: &mut dyn GateTrial) -> Outcome {
     let Rehearsal { questions, repeats, annotator_accuracy: accuracy, .. } = sizes.rehearsal;
     for (rate, threshold) in [(1.0, 1), COMPARED] {
@@ -205,7 +207,7 @@ fn acquisitions(report: &mut Report, sizes: &Sizes, ground: &PublicLog<'_>, siev
     Ok(())
 }
 
-/// (labels, mean accuracy, standard deviation), as far as all curves go.
+/// Returns (labels, mean accuracy, standard deviation), up to the length of the shortest curve.
 fn mean(curves: &[Vec<(u64, f64)>]) -> Vec<(u64, f64, f64)> {
     let count = curves.len() as f64;
     let length = curves.iter().map(Vec::len).min().unwrap_or(0);

@@ -1,14 +1,17 @@
-//! The table that matters, on real speech: public data only, with private data in the clear, with private data by DP-SGD, at
-//! several ε for records and for speakers; who can be recognized in each model; what was tried and what each brought.
+//! The main comparison on real speech: models from public data only, with exact private data, and with private data by
+//! DP-SGD, at several ε for records and for speakers. Also membership inference against each model, and the gain of
+//! each tried change.
 //!
-//! Public are 20 AN4 speakers, private 1 and 2 are 27 others each, private 3 is one LibriSpeech reader unlike the rest (six
-//! utterances to train, the rest to test). Every cell is a job of the whole product: server, four workers, two ledgers. The
-//! warm start and the open arm are trained once: the lead's checkpoint of the one is laid into the work folder of every later
-//! job, as if it had been interrupted after it.
+//! 20 AN4 speakers are public, private 1 and 2 have 27 others each, and private 3 is one LibriSpeech reader unlike the
+//! rest (six utterances for training, the rest for testing). Every cell is a job of the whole product: server, four
+//! workers, two ledgers. The warm start and the open arm are trained once: the lead's checkpoint of the former is
+//! written into the work folder of every later job, as after an interruption.
 //!
-//! `UNDERTONE_ARMS` chooses, comma-separated: `grid` (all that follow; what runs without a choice), `record:EPSILON`, `speaker:EPSILON`, `paper`
-//! (the step of *Sotto Voce*: z 0.0978, all in every batch); `audited` (one job with all arms, canaries and the product's
-//! own attacks); `ablation` (what was tried); `try:KEY=VALUE;...` (one more try at records and ε 10). `UNDERTONE_ARMS_RECIPE` changes the recipe of all of them: see [`recipe`].
+//! `UNDERTONE_ARMS` is a comma-separated selection: `grid` (the default: records and speakers at ε 1, 3, 10 and 100,
+//! and `paper`), `record:EPSILON`, `speaker:EPSILON`, `paper` (the step of *Sotto Voce*: z 0.0978, all units in every
+//! batch), `audited` (one job with all arms, canaries and the product's own attacks), `ablation` (the tried changes),
+//! `try:KEY=VALUE;...` (another change at records and ε 10). `UNDERTONE_ARMS_RECIPE` changes the recipe of all of them:
+//! see [`recipe`].
 
 mod attack;
 mod cell;
@@ -30,7 +33,7 @@ use cell::{Cell, Noise};
 use recipe::Recipe;
 use scene::Scene;
 
-/// Longest that one job may take.
+/// The time limit of one job.
 const PATIENCE: Duration = Duration::from_hours(1);
 
 pub(crate) fn run(report: &mut Report) -> Outcome {
@@ -60,7 +63,7 @@ async fn measure(report: &mut Report) -> Staged<()> {
 
     let mut failed = Vec::new();
     for cell in &cells {
-        // What one cell asks and a worker does not do must not cost the others.
+        // A failed cell must not prevent the others.
         if let Err(error) = one(report, &mut scene, &mut attacker, cell, &first).await {
             say(report, json!({ "cell": cell.name, "failed": error.to_string() }))?;
             failed.push(cell.name.as_str());
@@ -69,12 +72,12 @@ async fn measure(report: &mut Report) -> Staged<()> {
     if failed.is_empty() { Ok(()) } else { Err(format!("no figures of {}", failed.join(", ")).into()) }
 }
 
-/// The job that trains what all cells share, its report, and an attacker who has its models.
+/// Trains the shared job; returns its report, and an attacker with its models.
 async fn shared(scene: &mut Scene, recipe: &Recipe) -> Staged<(ReportFile, Attacker)> {
     let spec = recipe.shared(scene).await?;
     let job = scene.launch("Warm start and open arm", spec, None).await?;
     let lead = scene.lead_folder(job).await?;
-    // The public series is over when the first round of the next one is.
+    // The public series has ended when the first round of the next one closes.
     scene.stage.wait_until(job, PATIENCE, |job| job.summary.rounds_done >= 1).await?;
     scene.warm = Some(std::fs::read(lead.join("public.checkpoint"))?);
     let job = scene.stage.finish(job, PATIENCE).await?;
@@ -83,7 +86,7 @@ async fn shared(scene: &mut Scene, recipe: &Recipe) -> Staged<(ReportFile, Attac
     Ok((file, Attacker::new(scene, start, open)?))
 }
 
-/// One cell, from its noise to its figures.
+/// Runs one cell, from its noise to its figures.
 async fn one(
     report: &mut Report,
     scene: &mut Scene,
@@ -117,7 +120,7 @@ async fn one(
         if compared.arm != Arm::Private.series() && !cell.audited {
             continue;
         }
-        // Of the arms that were trained once, whichever job trained them.
+        // From the arms that were trained once, by whichever job.
         let (public, open) = (of_shared("public"), of_shared("open"));
         let difference = public.map(|public| compared.accuracy - public);
         let gain = public.zip(open).map(|(public, open)| open - public).filter(|gain| *gain > 0.001);
@@ -181,12 +184,12 @@ fn say(report: &mut Report, line: serde_json::Value) -> Staged<()> {
     report.line(line).map_err(|error| error.to_string().into())
 }
 
-/// Percent, or points of a percent, with two decimals.
+/// Returns percent, or percentage points, with two decimals.
 fn percent(part: f64) -> f64 {
     (part * 1e4).round() / 100.0
 }
 
-/// How a unit is said in the choice of cells.
+/// Returns the name of a unit in the selection of cells.
 const fn unit_word(unit: PrivacyUnit) -> &'static str {
     match unit {
         PrivacyUnit::Record | PrivacyUnit::Words => "record",

@@ -1,4 +1,5 @@
-//! The attacks on what the product promises, played with the real worker and the real server. The integration tests play the same.
+//! The attacks on the product's promises, run against the real worker and the real server. The integration tests run
+//! the same attacks.
 
 use std::time::Instant;
 

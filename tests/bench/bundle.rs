@@ -1,4 +1,4 @@
-//! The size of what a browser loads.
+//! The size of the files that a browser loads.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::report::{Outcome, Report};
 
-/// Prints each file of the bundle with its size as it is and compressed; `make bundle` builds what is measured.
+/// Prints each file of the bundle with its raw and compressed size; `make bundle` builds the measured files.
 pub(crate) fn run(report: &mut Report) -> Outcome {
     let path = support::workspace::root().join("app/dist/manifest.json");
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}: run `make bundle`", path.display()))?;

@@ -1,8 +1,9 @@
-//! The counting pass on synthetic rows, beside what others do with the same rows: Apache DataSketches' estimates and `DuckDB`'s exact
-//! counts. Each in a process of its own, whose highest memory is its own too. And what estimates are worth on real queries.
+//! The counting pass on synthetic rows, compared with Apache DataSketches' estimates and `DuckDB`'s exact counts on the
+//! same rows. Each runs in a process of its own, so that its peak memory is its own too. Also the accuracy of estimates
+//! on real queries.
 //!
-//! `UNDERTONE_COUNTING_ROWS` (10000000,100000000) are the sizes of the streams; `UNDERTONE_COUNTING_FOLDER` is where their rows lie
-//! meanwhile, some gigabytes (else a temporary folder).
+//! `UNDERTONE_COUNTING_ROWS` (10000000,100000000) sets the sizes of the streams; `UNDERTONE_COUNTING_FOLDER` is the
+//! folder of their rows, some gigabytes (default: a temporary folder).
 
 mod estimates;
 mod passes;
@@ -20,11 +21,12 @@ use crate::report::{Outcome, Report};
 use passes::Pass;
 use peer::Peer;
 
-/// k: occurrences that a query needs.
+/// The threshold k: the least number of occurrences of a released query.
 const THRESHOLD: u32 = 20;
 /// Memory for exact counts, MiB: the engine's bound, and `DuckDB`'s.
 const MEMORY_MIB: u32 = 512;
-/// Rows beyond which a peer that is called once a row is left out: minutes that say nothing new.
+/// The number of rows beyond which a peer with a call for every row is omitted, because it takes minutes without new
+/// information.
 const MOST_CALLS: u64 = 10_000_000;
 
 pub(crate) fn run(report: &mut Report) -> Outcome {
@@ -52,7 +54,7 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
     estimates::run(report)
 }
 
-/// All passes over a stream of so many rows.
+/// Runs all passes over a stream of so many rows.
 fn size(report: &mut Report, peer: Option<&Peer>, rows: u64) -> Result<Vec<(String, Value)>, Box<dyn Error>> {
     let kept = std::env::var_os("UNDERTONE_COUNTING_FOLDER").map(PathBuf::from);
     let folder = match &kept {
@@ -87,7 +89,7 @@ fn size(report: &mut Report, peer: Option<&Peer>, rows: u64) -> Result<Vec<(Stri
     Ok(passes)
 }
 
-/// One pass in a process of its own.
+/// Runs one pass in a process of its own.
 fn own(pass: Pass, rows: u64, folder: &Path) -> Result<Value, Box<dyn Error>> {
     let output = Command::new(std::env::current_exe()?)
         .args(["counting", pass.name(), &rows.to_string()])
@@ -101,7 +103,7 @@ fn own(pass: Pass, rows: u64, folder: &Path) -> Result<Value, Box<dyn Error>> {
     Ok(serde_json::from_str::<Value>(line)?["measured"].take())
 }
 
-/// What such a process does.
+/// Runs the pass of such a process.
 fn alone(report: &mut Report, pass: &str) -> Outcome {
     let usage = "usage: counting PASS ROWS FOLDER";
     let pass = Pass::ALL.into_iter().find(|known| known.name() == pass).ok_or(usage)?;

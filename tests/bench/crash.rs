@@ -1,5 +1,5 @@
-//! Power cuts: a worker dies at every point between payment and sending, then the server; what both ledgers say afterwards,
-//! against a run in which nothing died.
+//! Crashes: a worker crashes at every point between payment and sending, then the server; both ledgers afterwards are
+//! compared with those of a run without crashes.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::report::{Outcome, Report};
 const ROUNDS: u32 = 8;
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Where the worker is made to die: see `worker/site/src/fault.rs`.
+/// The worker's crash points: see `worker/site/src/fault.rs`.
 const POINTS: [Option<&str>; 7] = [
     None,
     Some("after-store"),
@@ -48,7 +48,8 @@ async fn measure(report: &mut Report) -> Staged<()> {
     Ok(())
 }
 
-/// One job of a public and a private site; the private worker dies when it comes to `point` for the third time, the server a round later.
+/// Runs one job of a public and a private site. The private worker crashes when it reaches `point` for the third time,
+/// the server a round later.
 async fn disturbed(point: Option<&str>) -> Staged<(usize, String, f64)> {
     let corpus = Corpus::small()?;
     let mut stage = Stage::set(Database::Sqlite, &["Library", "One"]).await?;

@@ -1,4 +1,4 @@
-//! How the cost of a private step grows with the batch, with the length of utterances and with the classes, beside a plain step's.
+//! The cost of a private step as batch, utterance length or the number of classes grow, compared with a plain step.
 
 use std::process::Command;
 
@@ -9,12 +9,12 @@ use undertone_worker::speech::model::ModelShape;
 use crate::dp_step::peak;
 use crate::report::{Outcome, Report};
 
-/// Utterances, frames and classes from which one at a time is changed.
+/// Utterances, frames and classes of the base point, one of which is varied at a time.
 const BASE: [usize; 3] = [64, 100, 9096];
 const UTTERANCES: [usize; 6] = [1, 4, 16, 64, 256, 1024];
 const FRAMES: [usize; 5] = [50, 100, 200, 400, 800];
 const CLASSES: [usize; 5] = [1_000, 3_000, 9_096, 25_000, 50_000];
-/// Seconds that a kind of step may take at one point, after its first.
+/// The time limit for one kind of step at one point after its first step, seconds.
 const PATIENCE: f64 = 6.0;
 /// Most steps of a kind at one point.
 const STEPS: usize = 5;
@@ -46,7 +46,7 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
     Ok(())
 }
 
-/// One kind at one point, in a process of its own.
+/// Measures one kind at one point, in a process of its own.
 fn own(kind: &str, point: [usize; 3]) -> Result<Value, Box<dyn std::error::Error>> {
     let output = Command::new(std::env::current_exe()?)
         .args(["dp_growth", kind])
@@ -59,7 +59,7 @@ fn own(kind: &str, point: [usize; 3]) -> Result<Value, Box<dyn std::error::Error
     Ok(serde_json::from_str::<Value>(text.lines().last().ok_or("nothing was measured")?)?["measured"].take())
 }
 
-/// What such a process does.
+/// Runs the measurement of such a process.
 fn alone(report: &mut Report, kind: &str) -> Outcome {
     undertone_worker::memory::keep_large_blocks();
     let number = |place: usize| -> Result<usize, Box<dyn std::error::Error>> {
@@ -68,7 +68,7 @@ fn alone(report: &mut Report, kind: &str) -> Outcome {
     let (utterances, frames, classes) = (number(3)?, number(4)?, number(5)?);
     let mut bench = StepBench::new(ModelShape::plain(13, 200, classes), utterances, frames)?;
     let mut step = || if kind == "private" { bench.private() } else { bench.plain() };
-    // The first finds nothing prepared; where steps are long it must do.
+    // The first step includes initialization; where steps are long, it is the only measurement.
     let first = step();
     let mut times = Vec::new();
     while times.len() < STEPS && times.iter().sum::<f64>() + first <= PATIENCE {

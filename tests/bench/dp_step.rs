@@ -1,5 +1,5 @@
-//! A private step beside a plain one, burn's, PyTorch's and Opacus': the same model, batch and machine, in turn, each in a process of
-//! its own, whose highest memory is its own too.
+//! A private step, a plain one, and those of burn, PyTorch and Opacus: the same model, batch and machine, alternately,
+//! each in a process of its own, so that its peak memory is its own too.
 
 mod autodiff;
 mod peer;
@@ -16,11 +16,11 @@ use crate::report::{Outcome, Report};
 const SHAPE: ModelShape = ModelShape::plain(13, 200, 9096);
 /// Utterances in a batch, frames in an utterance.
 const BATCHES: [(usize, usize); 2] = [(32, 200), (256, 50)];
-/// Steps of each kind; the medians count.
+/// Steps of each kind; the median is reported.
 const REPEAT: usize = 7;
-/// Passes over all kinds, in turn, so that a busy moment of the machine meets all; the best of each counts.
+/// Passes over all kinds, alternately, so that a busy moment of the machine affects all; the best of each is reported.
 const PASSES: usize = 2;
-/// Kinds of steps that this program takes itself.
+/// Kinds of steps that this program runs itself.
 const OWN: [&str; 3] = ["private", "plain", "burn"];
 
 pub(crate) fn run(report: &mut Report) -> Outcome {
@@ -44,7 +44,7 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
     Ok(())
 }
 
-/// All kinds of steps on one batch.
+/// Measures all kinds of steps on one batch.
 fn batch(report: &mut Report, peer: Option<&peer::Peer>, utterances: usize, frames: usize) -> Outcome {
     let place = json!({ "model": "13-200-9096", "utterances": utterances, "frames": frames, "steps": REPEAT });
     let (mut kinds, mut ceilings): (Vec<(String, Value)>, Vec<f64>) = (Vec::new(), Vec::new());
@@ -99,7 +99,7 @@ fn keep_better(kinds: &mut Vec<(String, Value)>, kind: &str, measured: Value) {
     }
 }
 
-/// One kind in a process of its own.
+/// Measures one kind in a process of its own.
 fn own(kind: &str, utterances: usize, frames: usize) -> Result<Value, Box<dyn std::error::Error>> {
     let output = Command::new(std::env::current_exe()?)
         .args(["dp_step", kind, &utterances.to_string(), &frames.to_string()])
@@ -112,7 +112,7 @@ fn own(kind: &str, utterances: usize, frames: usize) -> Result<Value, Box<dyn st
     Ok(serde_json::from_str::<Value>(line)?["measured"].take())
 }
 
-/// What such a process does.
+/// Runs the measurement of such a process.
 fn alone(report: &mut Report, kind: &str) -> Outcome {
     undertone_worker::memory::keep_large_blocks();
     let number = |place: usize| -> Result<usize, Box<dyn std::error::Error>> {
@@ -127,7 +127,7 @@ fn alone(report: &mut Report, kind: &str) -> Outcome {
         let mut step = || if kind == "private" { bench.private() } else { bench.plain() };
         let mut times: Vec<f64> = (0..=REPEAT).map(|_| step()).collect();
         let (seconds, peak) = (median(&mut times), peak());
-        // After the memory is known: these need more.
+        // After the peak memory is recorded, because these need more.
         let [private, plain] = bench.stages();
         let stages = if kind == "private" { private } else { plain };
         json!({
@@ -147,14 +147,14 @@ fn milliseconds(stages: &StageTimes) -> Value {
     stages.0.iter().map(|(name, seconds)| ((*name).to_owned(), json!((seconds * 1e4).round() / 10.0))).collect()
 }
 
-/// The median of all but the first, which finds nothing prepared.
+/// Returns the median of all but the first, which includes initialization.
 fn median(times: &mut Vec<f64>) -> f64 {
     times.remove(0);
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// The most memory that this process has had, in MiB.
+/// Returns the peak memory of this process, MiB.
 pub(crate) fn peak() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,8 +1,8 @@
-//! A round of the paper's model over a slow line: bytes and seconds in every precision, packed and not, beside the plain f32
-//! that travelled before there was a choice; and what a broken connection costs.
+//! A round of the paper's model over a slow line: bytes and seconds in every precision, packed and not, compared with
+//! the earlier plain f32; and the cost of a broken connection.
 //!
-//! The server is the product's, the client is the worker's own gateway, the line is a proxy on loopback. What is sent looks as
-//! what is released does: noise, mostly. The round's other participant has a fast line and is always first.
+//! The server is the product's, the client is the worker's own gateway, the line is a loopback proxy. The sent vectors
+//! resemble releases, which are mostly noise. The round's other participant has a fast line and is always first.
 
 use std::time::{Duration, Instant};
 
@@ -37,11 +37,12 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
 struct End {
     gateway: Gateway,
     dataset: Dataset,
-    /// Of the jobs before, whose last rounds stay open: the server offers again what a site does not say it holds.
+    /// The leases of earlier jobs, whose last rounds stay open: the server offers a job again unless the site reports
+    /// its lease.
     held: Vec<String>,
 }
 
-/// A job at work, and the two ends of it.
+/// A running job with its two sites.
 struct Round<'a> {
     line: &'a Line,
     near: &'a End,
@@ -64,7 +65,7 @@ async fn measure(report: &mut Report) -> Staged<()> {
         for (number, packed) in [(1, false), (2, true)] {
             round.exchange(report, number, packed, None).await?;
         }
-        // The third round's connection breaks when half of the vector has gone.
+        // The third round's connection breaks when half of the vector is sent.
         round.exchange(report, 3, true, Some(0.5)).await?;
     }
     Ok(())
@@ -103,7 +104,8 @@ impl End {
     }
 }
 
-/// A job of two public participants, at work at both. Its last round stays open, or the job would be over.
+/// Proposes a job of two public participants, which both take up. Its last round stays open, because otherwise the job
+/// would end.
 async fn propose(stage: &Stage, near: &mut End, far: &mut End, precision: Precision) -> Staged<[String; 2]> {
     let rounds = Rounds { rounds: 4, learning_rate: 1e-3, evaluate_every: 1, deadline_seconds: 3600, quorum: 2 };
     let plan = Plan::new("Exchange", PrivacyUnit::Record, HIDDEN, &near.dataset, 1)?
@@ -115,14 +117,14 @@ async fn propose(stage: &Stage, near: &mut End, far: &mut End, precision: Precis
     Ok([near.lease().await?, far.lease().await?])
 }
 
-/// What a release looks like: noise, and so the same for all.
+/// Returns a vector like a release: noise, the same for all.
 fn noise(length: usize) -> Vec<f32> {
     let mut chance = chance(7);
     let mut uniform = move || f64::from(chance()) / 4_294_967_296.0 - 0.5;
     (0..length).map(|_| ((0..12).map(|_| uniform()).sum::<f64>() * 0.01) as f32).collect()
 }
 
-/// SplitMix64.
+/// Returns a generator (SplitMix64).
 fn chance(seed: u64) -> impl FnMut() -> u32 {
     let mut state = seed;
     move || {
@@ -152,11 +154,11 @@ fn parcel(precision: Precision, packed: bool) -> Staged<Parcel> {
 }
 
 impl Round<'_> {
-    /// What travelled before: f32 as they are, both ways. Files travel so still.
+    /// Measures the earlier format: plain f32, both ways. Files are still transferred in this format.
     async fn before(&self, report: &mut Report) -> Staged<()> {
         let plain = parcel(Precision::F32, false)?;
         let (began, up, down) = self.begin();
-        // The lead alone may store files; what goes up over the slow line is an unpacked vector.
+        // Only the lead may store files, so the upload over the slow line is an unpacked vector.
         self.near.gateway.put(&self.leases[0], "plain", &plain.bytes).await?;
         let fast = began.elapsed();
         let began = Instant::now();
@@ -211,7 +213,7 @@ impl Round<'_> {
     }
 }
 
-/// Tries again as long as it may help; gives how often the connection broke.
+/// Retries as long as it may help; returns the number of broken connections.
 async fn persist<T, F: Future<Output = Result<T, GatewayError>>>(call: impl Fn() -> F) -> Staged<(u32, T)> {
     let mut breaks = 0;
     loop {

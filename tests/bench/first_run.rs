@@ -1,5 +1,6 @@
-//! How long a beginner waits: from one command to a signed-in dashboard with a running job and its first round, and from an
-//! invitation to a site that its server has heard of. The programs are built before; what building takes is not in here.
+//! The waiting time of a new user: from one command to a signed-in dashboard with a running job and its first round,
+//! and from an invitation to a site connected to its server. The programs are built before and not part of the
+//! measurement.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,11 +20,11 @@ use undertone_api::organization::{NewInvitation, Purpose};
 
 use crate::report::{Outcome, Report};
 
-/// How long anything may take before it has failed.
+/// The time limit of each step.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// How often is looked.
+/// The polling interval.
 const PACE: Duration = Duration::from_millis(20);
-/// Sites that are enrolled, one after the other.
+/// The number of sites, enrolled one after the other.
 const SITES: usize = 5;
 
 pub(crate) fn run(report: &mut Report) -> Outcome {
@@ -35,10 +36,10 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
     measured.map_err(|error| -> Box<dyn std::error::Error> { error })
 }
 
-/// One command in an empty folder: everything between it and the first round.
+/// Measures one command in an empty folder, up to the first round.
 async fn demo(report: &mut Report) -> Staged<()> {
     let folder = TempDir::new()?;
-    // A person has a browser open already.
+    // A user has a browser open already.
     let browser = match Browser::open(Screen::Desktop).await {
         Ok(browser) => Some(browser),
         Err(error) => {
@@ -101,7 +102,7 @@ async fn sign_in(browser: &Browser, address: &str, email: &str, password: &str) 
     browser.see(".rail", "Overview").await
 }
 
-/// Waits until a job is as it should be.
+/// Waits until a job is in the expected state.
 async fn until(client: &Client, job: JobId, enough: impl Fn(&Job) -> bool) -> Staged<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -118,7 +119,7 @@ async fn until(client: &Client, job: JobId, enough: impl Fn(&Job) -> bool) -> St
     }
 }
 
-/// Seconds since the beginning at which each step of an enrolment was done.
+/// The time at which each step of an enrolment was completed, in seconds since the beginning.
 struct Enrolment {
     invited: f64,
     joined: f64,
@@ -128,7 +129,7 @@ struct Enrolment {
     commands: usize,
 }
 
-/// Organizations that come to a running server, each with its site.
+/// Measures organizations that join a running server, each with its site.
 async fn enrol(report: &mut Report) -> Staged<()> {
     let stage = Stage::set(Database::Sqlite, &["Library"]).await?;
     let mut sites = Vec::new();
@@ -156,7 +157,7 @@ async fn enrol(report: &mut Report) -> Staged<()> {
     )
 }
 
-/// One organization and its site, in the order in which people do it; forms by the REST calls that they make.
+/// Measures one organization and its site, in the order in which people act; forms are replaced by their REST calls.
 async fn site(stage: &Stage, number: usize) -> Staged<Enrolment> {
     let folder = TempDir::new()?;
     let began = Instant::now();
@@ -205,7 +206,7 @@ async fn site(stage: &Stage, number: usize) -> Staged<Enrolment> {
     Ok(Enrolment { invited, joined, token, enrolled, connected: since(), commands })
 }
 
-/// The worker's program with its site in `folder`.
+/// Returns the worker's program with its site in `folder`.
 fn worker(folder: &Path, arguments: &[&str]) -> std::io::Result<Command> {
     let mut command = Command::new(workspace::program("undertone-worker")?);
     command.arg("--site").arg(folder.join("site")).args(arguments);

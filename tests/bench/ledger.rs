@@ -1,5 +1,6 @@
-//! The ledger under load: 32 clients reserve, commit and settle, each release with its receipt, its place in the log, a
-//! signed head and a countersignature, beside a bare insert of one row by the same clients on the same connections.
+//! The ledger under load: 32 clients reserve, commit and settle. Each release has its receipt, its place in the log, a
+//! signed head and a countersignature. The comparison is a bare insert of one row by the same clients on the same
+//! connections.
 
 use serde_json::json;
 use support::stage::{Database, Staged};
@@ -9,12 +10,12 @@ use undertone_server::{Config, build};
 
 use crate::report::{Outcome, Report};
 
-/// Clients at once; one alone shows what a transaction takes without waiting.
+/// Concurrent clients; a single one shows the time of a transaction without waiting.
 const CLIENTS: [usize; 2] = [1, 32];
 /// Jobs of each client, and releases of each job.
 const JOBS: usize = 8;
 const RELEASES: u64 = 4;
-/// Times that all is measured; every pass is printed.
+/// The number of measurements; every pass is printed.
 const PASSES: usize = 3;
 
 pub(crate) fn run(report: &mut Report) -> Outcome {

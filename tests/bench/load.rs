@@ -1,19 +1,21 @@
-//! A server with many workers and browsers: how long requests take, how much memory it needs, and whether rounds close without a
-//! participant that was there. Once on SQLite, once with two replicas on one PostgreSQL.
+//! A server with many workers and browsers: the duration of requests, the server's memory, and rounds that close
+//! without a present participant. Once on SQLite, once with two replicas on one PostgreSQL.
 //!
-//! The servers are the product's programs. Each simulated worker is an enrolled identity on a disk of its own: it makes the calls of
-//! the daemon at the daemon's times, through the daemon's gateway. Most wait for work. The others take part in jobs of four, and
-//! answer, reserve, pay, keep and send by the daemon's own rooms; only the training is left out, a stated pause stands for it. Each
-//! browser has signed in by the form, keeps one tab on a job's page, which asks for what has changed when it is told to, and walks in
-//! another from page to page. Each job is followed by a program over REST as well, up to ten of them.
+//! The servers are the product's programs. Each simulated worker is an enrolled identity with a disk of its own: it
+//! makes the daemon's calls at the daemon's times, through the daemon's gateway. Most wait for work. The others take
+//! part in jobs of four, and answer, reserve, pay, store and send with the daemon's own modules; only the training is
+//! replaced by a stated pause. Each browser has signed in by the form. It keeps one tab on a job's page, which requests
+//! changes when it is notified, and visits one page after another in a second tab. A program over REST follows each job
+//! as well, up to ten of them.
 //!
-//! Both scenes stand behind the same balancer, so that only the servers differ. Who makes the load runs on the same machine; its
-//! share of the processors is in the line. What waits on purpose (for work, for a mean) is no request: it stands under `waits`.
-//! Where the servers' writing transactions spend the time stands under `transactions`, as their `/metrics` tell it.
+//! Both scenes use the same balancer, so that only the servers differ. The load generator runs on the same machine; its
+//! share of the processors is in the report. Deliberate waits (for work, for a mean) are not requests: they are
+//! reported under `waits`. The times of the servers' writing transactions are reported under `transactions`, from their
+//! `/metrics`.
 //!
-//! Sizes are by environment, so that a smoke run is small: `UNDERTONE_LOAD_WORKERS` (200, at least 4), `UNDERTONE_LOAD_BROWSERS` (50),
-//! `UNDERTONE_LOAD_SECONDS` (60). There is a job for every twenty workers, at least one. What it is at stands on standard error; a
-//! scene whose setting up takes more than five minutes is given up.
+//! Environment variables set the sizes, so that a smoke run is small: `UNDERTONE_LOAD_WORKERS` (200, at least 4),
+//! `UNDERTONE_LOAD_BROWSERS` (50), `UNDERTONE_LOAD_SECONDS` (60). There is a job for every twenty workers, at least
+//! one. Progress is printed on standard error; a scene whose setup takes more than five minutes is abandoned.
 
 mod browser;
 pub(crate) mod fairness;
@@ -54,20 +56,20 @@ use worker::Worker;
 
 /// Workers for each job.
 const WORKERS_A_JOB: usize = 20;
-/// Organizations among which the workers are.
+/// The workers' organizations.
 const ORGANIZATIONS: [&str; 5] = ["North", "South", "East", "West", "Middle"];
-/// What is set beside the built-in configuration: all callers come from one address here.
+/// The changed settings: without rates, because all callers have one address here.
 const SET: [(&str, &str); 3] =
     [("UNDERTONE_RATES__BY_ADDRESS", "0"), ("UNDERTONE_RATES__BY_CALLER", "0"), ("UNDERTONE_RATES__BY_WORKER", "0")];
 
-/// Workers, accounts or jobs that come at the same time.
+/// Workers, accounts or jobs that are set up concurrently.
 const AT_ONCE: usize = 8;
-/// Workers after which it is told how many there are.
+/// The number of workers between two progress messages.
 const TOLD: usize = 25;
-/// Longest that a scene may be set up for.
+/// The time limit of a scene's setup.
 const LONGEST_SET_UP: Duration = Duration::from_mins(5);
 
-/// What is asked for.
+/// The requested sizes.
 #[derive(Debug, Clone, Copy)]
 struct Sizes {
     workers: usize,
@@ -87,7 +89,7 @@ impl Sizes {
         Ok(Self { workers, browsers, seconds })
     }
 
-    /// Jobs that run at once.
+    /// Returns the number of concurrent jobs.
     fn jobs(self) -> usize {
         (self.workers / WORKERS_A_JOB).max(1)
     }
@@ -127,11 +129,11 @@ fn tell(report: &mut Report, line: Value) -> Staged<()> {
 /// A consortium behind its balancers.
 struct Ground {
     stage: Stage,
-    /// Kept running until the scene is over.
+    /// Kept running until the end of the scene.
     replicas: Vec<Replica>,
-    /// Before REST and dashboard.
+    /// The balancer of REST and dashboard.
     http: Balancer,
-    /// Before the workers' gateways.
+    /// The balancer of the workers' gateways.
     grpc: Balancer,
     /// The ports of each server's `/metrics`.
     metrics: Vec<u16>,
@@ -155,18 +157,18 @@ impl Ground {
         Ok(Self { stage, replicas, http, grpc, metrics })
     }
 
-    /// The process of each server.
+    /// Returns the process of each server.
     fn processes(&self) -> Staged<Vec<u32>> {
         let first = self.stage.server()?.id();
         Ok(std::iter::once(first).chain(self.replicas.iter().map(|replica| replica.process.id())).collect())
     }
 
-    /// Where browsers and programs connect.
+    /// Returns the address for browsers and programs.
     fn address(&self) -> String {
         format!("http://{}", self.http.address)
     }
 
-    /// Where workers connect.
+    /// Returns the address for workers.
     fn server(&self) -> Staged<Server> {
         Ok(Server::new(&format!("http://{}", self.grpc.address), None)?)
     }
@@ -177,7 +179,7 @@ fn port_of(address: &str) -> Staged<u16> {
     port.ok_or_else(|| format!("{address} has no port").into())
 }
 
-/// One scene: everybody comes, all jobs begin, and then it is measured for a while.
+/// Runs one scene: sets everything up, begins all jobs, and then measures for a while.
 async fn scene(
     report: &mut Report,
     database: &'static str,
@@ -189,7 +191,7 @@ async fn scene(
     let ground = Ground::lay(under, servers, &SET).await?;
     progress.say(format!("{servers} of the server's programs run"));
     let record = Record::default();
-    // Whoever is in it stops when it is dropped.
+    // Dropping the set stops all its tasks.
     let mut everybody = JoinSet::new();
     let coming = set_up(&ground, sizes, &mut everybody, &record, progress);
     let jobs = tokio::time::timeout(LONGEST_SET_UP, coming).await.map_err(|_| {
@@ -241,7 +243,7 @@ async fn scene(
     Ok(summary)
 }
 
-/// Everybody comes: workers, jobs, browsers, programs; gives the jobs once each has closed a round.
+/// Sets up workers, jobs, browsers and programs; returns the jobs once each has closed a round.
 async fn set_up(
     ground: &Ground,
     sizes: Sizes,
@@ -282,8 +284,8 @@ async fn set_up(
     Ok(jobs)
 }
 
-/// Enrols the workers: the stage's own sites first, then as many more as are asked for, among the same organizations. Each begins to
-/// wait for work as soon as it has come, so that not all ask at the same moments.
+/// Enrols the workers: the stage's own sites first, then the further ones, in the same organizations. Each begins to
+/// wait for work immediately, so that their requests are spread over time.
 async fn hire(
     ground: &Ground,
     sizes: Sizes,
@@ -305,7 +307,7 @@ async fn hire(
     Ok(workers)
 }
 
-/// The worker with this number.
+/// Returns the worker with this number.
 async fn come(ground: &Ground, server: &Server, sizes: Sizes, number: usize) -> Staged<Worker> {
     let site = &ground.stage.sites[number % ground.stage.sites.len()];
     let folder = if number < ground.stage.sites.len() {
@@ -316,18 +318,18 @@ async fn come(ground: &Ground, server: &Server, sizes: Sizes, number: usize) -> 
         worker::enrol(&folder, &token).await?;
         folder
     };
-    // Who leads a job is public.
+    // A lead is public.
     let public = job::leads(number, sizes.jobs());
     Worker::open(&folder, server, site.client.clone(), &format!("set-{number:04}"), public).await
 }
 
-/// Makes the accounts of those who browse, each with their organization. They sign in once, in their own browsers.
+/// Creates the browsers' accounts, each with its organization. They sign in once, in their own browsers.
 async fn accounts(ground: &Ground, count: usize) -> Staged<Vec<(String, OrganizationId)>> {
     let stranger = Client::new(ground.address());
     stream::iter(0..count).map(|number| account(ground, &stranger, number)).buffered(AT_ONCE).try_collect().await
 }
 
-/// The account with this number: its e-mail and its organization.
+/// Creates the account with this number; returns its e-mail address and its organization.
 async fn account(ground: &Ground, stranger: &Client, number: usize) -> Staged<(String, OrganizationId)> {
     let site = &ground.stage.sites[number % ground.stage.sites.len()];
     let roles = vec![Role::Researcher, Role::Auditor, Role::DataSteward];
@@ -347,7 +349,7 @@ async fn account(ground: &Ground, stranger: &Client, number: usize) -> Staged<(S
 }
 
 impl Summary {
-    /// What another scene needs of this one, for each kind of request that both have, and in all.
+    /// Returns the ratios of another scene to this one, for each kind of request that both have, and for all requests.
     fn ratio(&self, other: &Self) -> Value {
         let of = |one: &Latency, two: &Latency| json!({ "median": two.median / one.median, "p99": two.p99 / one.p99 });
         let kinds: serde_json::Map<String, Value> =

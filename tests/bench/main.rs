@@ -1,5 +1,5 @@
-//! `make bench NAME=<name>` runs one measurement of the product and prints one JSON object a line, the first of which
-//! says on which machine. To add a measurement: a module with a `pub(crate) fn run(&mut Report) -> Outcome`, and its
+//! `make bench NAME=<name>` runs one measurement of the product and prints one JSON object for each line; the first
+//! describes the machine. To add a measurement: a module with a `pub(crate) fn run(&mut Report) -> Outcome`, and its
 //! line in [`MEASUREMENTS`].
 
 mod accounting;
@@ -28,7 +28,7 @@ use report::{Outcome, Report};
 /// One measurement.
 struct Measurement {
     name: &'static str,
-    /// What it measures, for the list.
+    /// The description for the list.
     what: &'static str,
     run: fn(&mut Report) -> Outcome,
 }

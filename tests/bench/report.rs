@@ -1,4 +1,4 @@
-//! What a measurement prints: one JSON object a line, each naming its measurement.
+//! The output of a measurement: one JSON object for each line, each with the measurement's name.
 
 use std::{
     error::Error,
@@ -9,10 +9,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// How a measurement ends.
+/// The result of a measurement.
 pub(crate) type Outcome = Result<(), Box<dyn Error>>;
 
-/// Where a measurement writes its figures.
+/// The output of a measurement.
 pub(crate) struct Report {
     bench: &'static str,
 }
@@ -22,11 +22,11 @@ impl Report {
         Self { bench }
     }
 
-    /// Prints `figures`, a JSON object, as one line that starts with the measurement's name; at once, so that a long
-    /// measurement can be watched and an interrupted one is not lost.
+    /// Prints `figures`, a JSON object, as one line that starts with the measurement's name. The line is flushed, so
+    /// that a long measurement can be followed and the lines of an interrupted one are not lost.
     ///
     /// # Errors
-    /// If nobody reads.
+    /// If the output is closed.
     pub(crate) fn line(&mut self, figures: Value) -> Outcome {
         let mut line = json!({ "bench": self.bench });
         match (line.as_object_mut(), figures) {
@@ -38,10 +38,10 @@ impl Report {
         Ok(stdout.flush()?)
     }
 
-    /// Prints what the figures were measured on.
+    /// Prints a description of the machine.
     ///
     /// # Errors
-    /// If nobody reads.
+    /// If the output is closed.
     pub(crate) fn machine(&mut self) -> Outcome {
         let cores = thread::available_parallelism().map_or(0, usize::from);
         self.line(json!({ "machine": {
@@ -53,7 +53,7 @@ impl Report {
     }
 }
 
-/// The first value of `name` in one of the system's `name : value` files, or nothing.
+/// Returns the first value of `name` in one of the system's `name : value` files, or an empty string.
 fn field(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let (_, value) = text.lines().filter_map(|line| line.split_once(':')).find(|(key, _)| key.trim() == name)?;

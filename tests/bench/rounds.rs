@@ -1,11 +1,12 @@
-//! What a round costs beside computing: a vector of 8 MB from each of 3 and of 20 participants, averaged and brought back to all;
-//! beside Flower's round of the same vector, and beside the bare copy of the same bytes over loopback, in one run.
+//! The cost of a round besides computing: a vector of 8 MB from each of 3 and of 20 participants, averaged and returned
+//! to all. The same run measures Flower's round of the same vector, and the bare copy of the same bytes over loopback.
 //!
-//! Overhead is a round's wall time less its slowest participant's computing and less the copy. Computing is nothing here: every
-//! participant has its vector when the round begins.
+//! Overhead is a round's wall time less its slowest participant's computing and less the copy. Computing takes no time
+//! here: every participant has its vector when the round begins.
 //!
-//! Sizes are by environment, so that a smoke run is small: `UNDERTONE_ROUNDS_PARTICIPANTS` (`3,20`, each at least 2),
-//! `UNDERTONE_ROUNDS_COUNT` (7). The vector is always that of the paper's model. What it is at stands on standard error.
+//! Environment variables set the sizes, so that a smoke run is small: `UNDERTONE_ROUNDS_PARTICIPANTS` (`3,20`, each at
+//! least 2), `UNDERTONE_ROUNDS_COUNT` (7). The vector is always that of the paper's model. Progress is printed on
+//! standard error.
 
 mod copy;
 mod participant;
@@ -21,20 +22,20 @@ use self::participant::Steps;
 use self::scene::{Played, Scene};
 use crate::report::{Outcome, Report};
 
-/// The paper's model, whose vector has 8 MB: 13 coefficients, 200 units, 9,096 classes.
+/// The paper's model, with a vector of 8 MB: 13 coefficients, 200 units, 9,096 classes.
 const INPUTS: usize = 13;
 const HIDDEN: usize = 200;
 const CLASSES: usize = 9096;
-/// Numbers in a vector: 1,999,496.
+/// The number of values in a vector: 1,999,496.
 const NUMBERS: usize = 4 * HIDDEN * (INPUTS + HIDDEN + 1) + CLASSES * (HIDDEN + 1);
-/// Bytes of a vector as it is in memory, and as the copy and Flower carry it.
+/// The size of a vector in memory, in the copy and in Flower, bytes.
 const BYTES: usize = NUMBERS * size_of::<f32>();
-/// How many take part, one scene after another.
+/// The numbers of participants, one scene after another.
 const PARTICIPANTS: &str = "3,20";
-/// Rounds that count. One goes before them, which finds nothing prepared.
+/// The number of measured rounds. One unmeasured round precedes them, because it includes initialization.
 const ROUNDS: usize = 7;
 
-/// What is asked for.
+/// The requested sizes.
 struct Sizes {
     participants: Vec<usize>,
     rounds: usize,
@@ -59,7 +60,7 @@ impl Sizes {
     }
 }
 
-/// Tells whoever waits what it is at.
+/// Prints a progress message.
 fn say(begun: Instant, what: &str) {
     eprintln!("rounds, {:.1} s: {what}", begun.elapsed().as_secs_f64());
 }
@@ -94,13 +95,13 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
     Ok(())
 }
 
-/// A round's seconds, and those that its slowest participant computed.
+/// A round's seconds, and its slowest participant's computing time.
 struct Round {
     wall: f64,
     computing: f64,
 }
 
-/// All three with so many participants.
+/// Measures all three with so many participants.
 fn beside(
     report: &mut Report,
     peer: Option<&peer::Peer>,
@@ -113,7 +114,7 @@ fn beside(
     let ours = ours(report, participants, rounds, begun)?;
     say(begun, &format!("{participants} participants: Flower's rounds"));
     let theirs = peer.map(|peer| peer.measure(participants, NUMBERS, rounds)).transpose()?;
-    // Once more, so that a busy moment of the machine is not the measure of all.
+    // Once more, so that one busy moment of the machine does not determine the result.
     copies.extend(copy::seconds(participants, BYTES, rounds)?);
     let copy = median(copies.iter().copied());
     report.line(json!({
@@ -129,7 +130,7 @@ fn beside(
     }))
 }
 
-/// Our rounds; tells what a participant's time went into.
+/// Measures the product's rounds, and reports the times of a participant's steps.
 fn ours(
     report: &mut Report,
     participants: usize,
@@ -148,7 +149,7 @@ fn ours(
         },
         "sent_bytes": measured.first().map(|round| round.sent_bytes),
     }))?;
-    // Nothing is computed: the vectors are there when a round begins.
+    // Computing takes no time, because the vectors exist when a round begins.
     Ok(measured.into_iter().map(|round| Round { wall: round.seconds, computing: 0.0 }).collect())
 }
 

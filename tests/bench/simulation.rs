@@ -1,4 +1,4 @@
-//! Schedules of the simulated consortium a second; five minutes of them, or as many seconds as the first argument says.
+//! Schedules of the simulated consortium per second, for five minutes, or for the seconds in the first argument.
 
 use std::time::{Duration, Instant};
 
@@ -8,9 +8,9 @@ use support::stage::Database;
 
 use crate::report::{Outcome, Report};
 
-/// Seconds of an ordinary run.
+/// The duration of an ordinary run, seconds.
 const SECONDS: u64 = 300;
-/// Seeds from here on: those below are played by the tests.
+/// The first seed; the tests run smaller ones.
 const FIRST: u64 = 1_000_000;
 
 pub(crate) fn run(report: &mut Report) -> Outcome {

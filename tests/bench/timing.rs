@@ -1,10 +1,10 @@
-//! What the times of a job tell of the batches: an attacker who sees all of them guesses, for each of 200 rounds, whether the largest
-//! speaker was drawn. Once with the release clock and once without it, in the same run.
+//! The information about batches in a job's timing: an attacker who sees all times guesses, for each of 200 rounds,
+//! whether the largest speaker was drawn. Once with the release clock and once without it, in the same run.
 //!
-//! The rounds are those of the product: the run of a `dp_sgd` participant, its Poisson batches, its gradients and noise, the
-//! measurement of the period and the release clock. Twelve speakers take part; the largest has as much speech as 25 of the others. Half the
-//! rounds draw it. The attacker is stronger than a server: it sees times at the participant's end of the line, and learns its
-//! threshold from the other half of the rounds, of which it is told who was drawn.
+//! The rounds are the product's: the run of a `dp_sgd` participant, its Poisson batches, its gradients and noise, the
+//! measurement of the period and the release clock. Twelve speakers take part; the largest has as much speech as 25 of
+//! the others. Half the rounds draw it. The attacker is stronger than a server: it sees times at the participant's end
+//! of the line, and learns its threshold from the other half of the rounds, for which it knows the draws.
 //!
 //! `UNDERTONE_TIMING_ROUNDS` (200) sets the size.
 
@@ -19,11 +19,11 @@ use self::attack::guesses;
 use self::participant::{Participant, Played};
 use crate::report::{Outcome, Report};
 
-/// Rounds of the job.
+/// The rounds of the job.
 const ROUNDS: u32 = 200;
-/// How sure the interval is.
+/// The confidence of the interval.
 const CONFIDENCE: f64 = 0.95;
-/// Right guesses of somebody who sees nothing: the rate with which the speaker is drawn is one half.
+/// The rate of correct guesses without information: the speaker is drawn with probability one half.
 const CHANCE: f64 = 0.5;
 
 pub(crate) fn run(report: &mut Report) -> Outcome {
@@ -63,7 +63,7 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
         "measuring_seconds": with.measuring_seconds,
         "attacker": "threshold on the time from the opening of a round to its vector, learned from the other half of the rounds",
     }))?;
-    // The attack has to work where there is nothing against it, or it shows nothing.
+    // Without a clock the attack must succeed; otherwise the measurement shows nothing.
     if bare.interval.0 <= CHANCE {
         return Err(
             format!("without the clock only {} of the guesses are right: the attack is broken", bare.accuracy).into()
@@ -79,10 +79,10 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
     Ok(())
 }
 
-/// How an attack went.
+/// The result of an attack.
 struct Attacked {
     accuracy: f64,
-    /// Clopper and Pearson.
+    /// The interval of Clopper and Pearson.
     interval: (f64, f64),
 }
 

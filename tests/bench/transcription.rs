@@ -1,24 +1,25 @@
-//! Private transcription, measured on the rooms of the pipeline as they are: what it costs in words, seconds, money and
-//! memory, whether what providers receive is the mechanism, and what two attacks make of it.
+//! Private transcription, measured on the pipeline's own modules: its cost in words, seconds, money and memory, a test
+//! of the received sounds against the mechanism, and the success of two attacks.
 //!
-//! Documents are the readers of `data/speech` (each one's utterances in order) and texts of `data/docs` that an engine speaks.
-//! **The recognizer at the site and those in the clouds are the same PocketSphinx**: differences between error rates come from
-//! cutting, the voice and what stays at home, never from a better cloud. The clouds are real servers on loopback that keep
-//! what they receive: the adversary's view.
+//! Documents are the readers of `data/speech` (each one's utterances in order) and texts of `data/docs` spoken by an
+//! engine. **The recognizer at the site and those in the clouds are the same PocketSphinx**: differences between error
+//! rates come from cutting, the voice and the pieces that stay at the site, never from a better cloud. The clouds are
+//! real servers on loopback that record every request: the adversary's view.
 //!
-//! Parts, chosen by `UNDERTONE_TRANSCRIPTION` (comma-separated; all without a choice):
+//! Parts, selected by `UNDERTONE_TRANSCRIPTION` (comma-separated; default: all):
 //!
-//! | part | what it tells |
+//! | part | measurement |
 //! |---|---|
 //! | `cost` | dummies, seconds, money and ε under collusion against ε, d, N and the vocabulary |
-//! | `histogram` | what providers would receive in many plans, against the mechanism: chi-square, and its power |
-//! | `words` | word error rate of a cloud alone, offline alone and ours, by voice; dummies change it by nothing, or it fails; what each cloud heard, and how far its topics are from the truth |
-//! | `speaker` | who speaks: closed-set identification and equal error rate, on original and changed voices |
-//! | `dummy` | which sounds are dummies, an engine's and recorded ones: area, accuracy, with intervals |
+//! | `histogram` | the providers' sounds in many plans, against the mechanism: chi-square, and its power |
+//! | `words` | word error rates of a cloud, offline and ours, by voice; fails if dummies change them; each cloud's topics |
+//! | `speaker` | speaker identification: closed-set rate and equal error rate, on original and changed voices |
+//! | `dummy` | detection of dummies, an engine's and recorded ones: area, accuracy, with intervals |
 //! | `memory` | peak memory of two recordings, one ten times as long; fails when it is not flat |
 //!
-//! `words` and `dummy` need PocketSphinx (`UNDERTONE_ALIGNER`), espeak-ng and flite; all but `cost`, `histogram` and `memory`
-//! need the data. Sizes are by environment: see [`sizes`]; `UNDERTONE_TRANSCRIPTION_SMOKE=1` makes a run of about a minute.
+//! `words` and `dummy` need PocketSphinx (`UNDERTONE_ALIGNER`), espeak-ng and flite; all but `cost`, `histogram` and
+//! `memory` need the data. Environment variables set the sizes: see [`sizes`]; `UNDERTONE_TRANSCRIPTION_SMOKE=1` makes
+//! a run of about a minute.
 
 mod cloud;
 mod cost;
@@ -42,11 +43,11 @@ use stages::Stages;
 
 /// The confidence of every interval.
 const CONFIDENCE: f64 = 0.95;
-/// Where the chance of adversaries begins, and of what is drawn again.
+/// The seed of the adversaries' randomness, and of repeated draws.
 const SEED: u64 = 20_261_122;
 
 pub(crate) fn run(report: &mut Report) -> Outcome {
-    // A process that is measured by itself.
+    // A process with a measurement of its own.
     if std::env::args().nth(2).is_some() {
         return memory::alone(report).map_err(|error| -> Box<dyn std::error::Error> { error });
     }
@@ -75,12 +76,12 @@ async fn measure(report: &mut Report) -> Staged<()> {
     Ok(())
 }
 
-/// A line of the report.
+/// Prints a line of the report.
 fn say(report: &mut Report, line: Value) -> Staged<()> {
     report.line(line).map_err(|error| error.to_string().into())
 }
 
-/// Four significant places are enough for anybody.
+/// Rounds to four decimals.
 fn rounded(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }

@@ -1,5 +1,5 @@
-//! The plan of the house, checked: which crate names which, what stays free of any runtime, and in which room a library
-//! may be named. `deny.toml` holds the same for whole crates; here it is held to files.
+//! Checks of the workspace's architecture: the permitted dependencies of each crate, the crates without a runtime, and
+//! the modules that may name a library. `deny.toml` restricts whole crates; these tests restrict files.
 
 mod sources;
 
@@ -11,11 +11,11 @@ use std::{
 use serde_json::Value;
 use sources::Source;
 
-/// Our crates and which of ours each may name. A crate that is not here does not belong to the plan.
+/// The workspace's crates with the workspace crates that each may name. A crate that is missing here fails the test.
 const MAY_NAME: [(&str, &[&str]); 17] = [
     ("undertone-privacy", &[]),
     ("undertone-bits", &["undertone-privacy"]),
-    // Mutated documents: of the tests of whoever has a door.
+    // Mutated documents, for the tests of crates with fuzz targets.
     ("undertone-fuzz", &[]),
     ("undertone-api", &["undertone-privacy", "undertone-fuzz"]),
     ("undertone-proto", &["undertone-api", "undertone-fuzz"]),
@@ -42,7 +42,7 @@ const MAY_NAME: [(&str, &[&str]); 17] = [
         &[
             "undertone-worker-site",
             "undertone-worker-training",
-            // A pool of questions is charged as it travels.
+            // A pool of questions is charged in its wire form.
             "undertone-proto",
             "undertone-api",
             "undertone-privacy",
@@ -92,17 +92,17 @@ const MAY_NAME: [(&str, &[&str]); 17] = [
     ),
 ];
 
-/// Crates that are mathematics and contract only: no runtime, socket, database, tensor or page below them.
+/// Crates with mathematics and contract only: no dependency on a runtime, socket, database, tensor or page.
 const PURE: [&str; 2] = ["undertone-privacy", "undertone-api"];
 const IMPURE: [&str; 11] =
     ["tokio", "mio", "socket2", "hyper", "axum", "tonic", "reqwest", "sea-orm", "rusqlite", "burn", "leptos"];
 
-/// Features of ours that are for tests.
+/// Features of the workspace that are for tests.
 const FOR_TESTS: [&str; 2] = ["enabled", "testing"];
 
-/// Which files may name a library: those whose path starts so.
+/// The files that may name a library, by the beginning of their path.
 const ROOMS: [(&str, &[&str]); 9] = [
-    // Besides the tables: the one place that maps errors, the start that reports them, and the tests' databases.
+    // Besides the tables: the mapping of errors, the start that reports them, and the tests' databases.
     (
         "sea_orm",
         &[
@@ -116,12 +116,13 @@ const ROOMS: [(&str, &[&str]); 9] = [
             "server/src/backup.rs",
             "server/src/verify/command.rs",
             "server/src/testing",
-            // The auditors read what is on disk with eyes of their own.
+            // The auditors read the disk independently of the product's code.
             "tests/support/simulation/audit",
         ],
     ),
     ("sea_orm_migration", &["migrations/", "server/src/db.rs"]),
-    // The bench times burn's own differentiation beside ours; the adversary of transcription learns by burn.
+    // The benchmark compares burn's own differentiation with the product's; the adversary of transcription trains with
+    // burn.
     (
         "burn",
         &[
@@ -131,18 +132,18 @@ const ROOMS: [(&str, &[&str]); 9] = [
             "tests/bench/dp_step",
         ],
     ),
-    // The differential test of preparation reads the rows that were written.
+    // The differential test of preparation reads the written rows.
     ("datafusion", &["worker/queries/src", "worker/src/cli/data/tests/differential"]),
     ("ballista", &["worker/queries/src/count"]),
     ("leptos", &["app/", "server/src/dashboard.rs"]),
     ("leptos_axum", &["app/", "server/src/dashboard.rs"]),
     // A collector of traces, in a test.
     ("tonic", &["proto/", "server/src/grpc", "server/src/telemetry", "worker/src/gateway"]),
-    // An attacker changes what the server's database says.
+    // An attacker changes the content of the server's database.
     ("rusqlite", &["worker/site/src", "tests/support/simulation", "tests/support/attack"]),
 ];
 
-/// A file longer than this holds more than one subject.
+/// The highest number of lines: a longer file has more than one subject.
 const LONGEST: usize = 500;
 
 #[test]
@@ -164,7 +165,7 @@ fn a_crate_names_only_what_the_plan_allows() {
     assert_eq!(broken, [""; 0]);
 }
 
-/// Failure points, and constructors of proofs and permissions: no package may have them.
+/// Checks that no package has failpoints, or constructors of proofs and permissions for tests.
 #[test]
 fn features_for_tests_are_of_dev_dependencies() {
     let metadata = metadata(&["--no-deps"]);
@@ -219,7 +220,8 @@ fn a_library_is_named_only_in_its_room() {
     assert_eq!(broken, [""; 0]);
 }
 
-/// A [`Prize`](undertone_worker::site::clearance::Prize) is public between crates, so the compiler does not hold this any more.
+/// Checks the use of [`Prize`](undertone_worker::site::clearance::Prize), which is public between crates, so that the
+/// compiler cannot.
 #[test]
 fn a_prize_becomes_a_ticket_in_its_contest_only() {
     let sources = sources::all();
@@ -261,7 +263,7 @@ fn every_place_that_the_readme_names_is_there_and_every_kind_stands_in_it() {
     assert!(kinds >= 3, "{kinds} kinds");
 }
 
-/// Everything below `root` that is compiled into it, itself included; not what only builds or tests it.
+/// Returns all packages compiled into `root`, itself included, without build and test dependencies.
 fn reach<'a>(root: &'a str, nodes: &BTreeMap<&str, &'a Value>) -> BTreeSet<&'a str> {
     let (mut reached, mut ahead) = (BTreeSet::new(), vec![root]);
     while let Some(id) = ahead.pop() {

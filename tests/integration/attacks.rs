@@ -1,9 +1,9 @@
-//! No attack gains anything. `make bench NAME=attacks` prints the same attacks beside what they gained before.
+//! Tests that no attack gains anything. `make bench NAME=attacks` prints the same attacks with their former gains.
 
 use support::attack::GROUPS;
 use support::stage::Staged;
 
-/// Plays the attacks of a group.
+/// Runs the attacks of a group.
 async fn nothing_is_gained(name: &str) -> Staged<()> {
     let group = GROUPS.iter().find(|group| group.name == name).ok_or("a group of attacks")?;
     for attacked in group.play().await? {
@@ -42,7 +42,7 @@ async fn preparation_gains_nothing() -> Staged<()> {
     nothing_is_gained("data").await
 }
 
-/// A group that is not played by a test above would be an attack that nobody looks at.
+/// Checks that a test above runs every group.
 #[test]
 fn all_groups_are_tested() {
     let played = include_str!("attacks.rs").matches("nothing_is_gained(\"").count();

@@ -1,5 +1,5 @@
-//! An audited job, end to end: promised over REST, measured at three sites, stated in their hand, judged by the server, and
-//! its model withheld until then.
+//! An audited job, end to end: promised over REST, measured at three sites, stated and signed by them, assessed by the
+//! server, with its model withheld until then.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn a_model_is_free_when_every_site_has_stated_its_audit_and_none_disproves
     for view in &audits {
         let said = &view.statement;
         assert_eq!(said.releases, u64::from(ROUNDS), "{said:?}");
-        // Two attacks on the finished model, one on the public model that it began as.
+        // Two attacks on the finished model, one on its public initial model.
         assert_eq!((said.finding.trials.len(), said.finding.attacks.len()), (2, 3), "{said:?}");
         // An honest site is blocked less than once in a thousand runs.
         assert_ne!(view.verdict, Verdict::Disproved, "{said:?}");
@@ -61,7 +61,7 @@ async fn a_model_is_free_when_every_site_has_stated_its_audit_and_none_disproves
     it_costs_little(&mut stage, &over).await
 }
 
-/// The same job without an audit, beside it.
+/// Runs the same job without an audit, for comparison.
 async fn it_costs_little(stage: &mut Stage, audited: &Job) -> Staged<()> {
     let plan = scene::small_job(stage, ROUNDS, 300).await?;
     let plain = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;

@@ -1,7 +1,7 @@
-//! What strangers make of the description of REST: a client in Python, generated and never written, and requests of every form
-//! that the description allows, thousands of them.
+//! Third-party tools on the REST description: a generated Python client, and thousands of requests of every form that
+//! the description permits.
 //!
-//! `UNDERTONE_CLIENT` names a Python with both tools (`.ci/client.sh`); without it these tests say so and pass.
+//! `UNDERTONE_CLIENT` names a Python with both tools (`.ci/client.sh`); without it these tests print a note and pass.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -13,12 +13,12 @@ use support::workspace;
 
 use support::scene;
 
-/// Named by every key of these tests.
+/// The scopes of every API key in these tests.
 const SCOPES: [&str; 8] = ["read", "jobs", "approvals", "datasets", "questions", "ledger", "models", "consortia"];
-/// Forms of requests for each operation in a run of the tests; more by `.ci/client.sh fuzz`.
+/// The number of requests for each operation in a run of the tests; `.ci/client.sh fuzz` makes more.
 const EXAMPLES: &str = "16";
 
-/// A Python with the generator and the fuzzer, where there is one.
+/// Returns a Python with the generator and the fuzzer, where there is one.
 fn python() -> Option<PathBuf> {
     let found = std::env::var_os("UNDERTONE_CLIENT").map(PathBuf::from).filter(|path| path.is_file());
     if found.is_none() {
@@ -32,13 +32,13 @@ async fn key(client: &Client) -> Staged<String> {
     Ok(made["secret"].as_str().ok_or("the answer that made the key holds it")?.to_owned())
 }
 
-/// What a program said, when it ended well.
+/// Returns the output of a successful program.
 fn said(name: &str, output: &Output) -> Staged<String> {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if output.status.success() { Ok(out.into_owned()) } else { Err(format!("{name} failed:\n{out}\n{err}").into()) }
 }
 
-/// A package `undertone_client` in `folder`, made from nothing but the server's address.
+/// Generates a package `undertone_client` in `folder` from the server's address alone.
 fn generate(python: &Path, stage: &Stage, folder: &Path) -> Staged<()> {
     let config = workspace::root().join("tests/integration/automation/generator.yml");
     let source = folder.join("source");
@@ -94,8 +94,8 @@ async fn a_generated_client_plans_and_proposes_a_job_and_reads_it_back() -> Stag
     Ok(())
 }
 
-/// The description with the ids of what is there in the place of ids, so that requests reach it, and without the answer that
-/// covers whatever else may come: all that comes must be told.
+/// Returns the description with existing ids as parameters, so that requests reach data, and without the default
+/// response, so that every response must be described.
 async fn strict(stage: &Stage, client: &Client) -> Staged<Value> {
     let mut document: Value = client.get("/openapi.json").await?;
     let job = client.propose(stage.consortium, &scene::small_job(stage, 3, 300).await?.job()).await?.summary.id;
@@ -146,13 +146,13 @@ async fn whatever_the_description_allows_is_answered_as_it_says() -> Staged<()> 
         .arg(&description)
         .args(["--url", &format!("{}/api/v1", stage.address())])
         .args(["--header", &format!("Authorization: Bearer {}", key(&client).await?)])
-        // Streams of events do not end by themselves.
+        // Event streams do not end by themselves.
         .args(["--exclude-path-regex", "events$"])
-        // Every border of every field takes minutes: `.ci/client.sh fuzz` visits them.
+        // The boundary values of every field take minutes: `.ci/client.sh fuzz` covers them.
         .args(["--phases", "examples,fuzzing", "--max-examples", EXAMPLES, "--seed", "7", "--workers", "2"])
         .args(["--checks", "not_a_server_error,status_code_conformance,content_type_conformance"])
         .args(["--checks", "response_schema_conformance,response_headers_conformance,ignored_auth"])
-        // How quickly requests are made up is a matter of this machine.
+        // The speed of generating requests depends on the machine.
         .args(["--suppress-health-check", "too_slow"])
         .args(["--rate-limit", "auto", "--continue-on-failure", "--no-color"])
         .output()?;

@@ -1,8 +1,9 @@
-//! Server, worker and browser account alike: to the last bit, for every kind of event, conversion and decision.
+//! Server, worker and browser compute the same accounting to the last bit, for every kind of event, conversion and
+//! decision.
 
 use support::engine::Engine;
 
-/// How many differences are shown.
+/// The number of differences shown.
 const SHOWN: usize = 10;
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! Every claim that Undertone makes in words is listed in `docs/explanation/claims.md` with what holds it: a test, a theorem, or
-//! the limit that the claim has. A claim without an entry fails here, and so does an entry whose claim or test is gone.
+//! Every claim in Undertone's texts is listed in `docs/explanation/claims.md` with its support: a test, a theorem, or
+//! the claim's limit. A claim without an entry fails here, and so does an entry whose claim or test no longer exists.
 
 mod places;
 mod sentences;
@@ -12,10 +12,10 @@ use std::{
 
 const LIST: &str = "docs/explanation/claims.md";
 
-/// How the second cell of an entry begins.
+/// The possible beginnings of the second cell of an entry.
 const KINDS: [&str; 4] = ["test `", "theorem: ", "limit: ", "no promise: "];
 
-/// Returns the entries of the list: a claim and what holds it.
+/// Returns the entries of the list: each claim with its support.
 fn entries() -> BTreeMap<String, String> {
     let text =
         fs::read_to_string(support::workspace::root().join(LIST)).unwrap_or_else(|error| panic!("{LIST}: {error}"));
@@ -53,7 +53,7 @@ fn every_entry_names_a_test_a_theorem_or_a_limit() {
     }
 }
 
-/// Every test that the threat model names exists.
+/// Checks that every test in the threat model exists.
 #[test]
 fn threat_model_names_existing_tests() {
     let text = fs::read_to_string(support::workspace::root().join("SECURITY.md")).expect("a text file");
@@ -66,7 +66,7 @@ fn threat_model_names_existing_tests() {
     assert!(missing.is_empty(), "SECURITY.md names tests that do not exist: {missing:?}");
 }
 
-/// Returns the names of all test functions in our sources.
+/// Returns the names of all test functions in the workspace.
 fn functions() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let root = support::workspace::root();
@@ -88,7 +88,7 @@ fn collect(folder: &Path, names: &mut BTreeSet<String>) {
             for line in text.lines().map(str::trim) {
                 is_test |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
                 if let Some((_, rest)) = line.split_once("fn ") {
-                    // The server's tests of both databases stand in a macro of their own.
+                    // The server's tests for both databases are in a macro of their own.
                     let is_on_both = line.starts_with("async fn ") && line.contains("&TestApp");
                     let name = rest.split(['(', '<']).next();
                     names.extend(name.filter(|_| is_test || is_on_both).map(str::to_owned));

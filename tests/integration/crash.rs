@@ -1,5 +1,5 @@
-//! Power cuts: a worker in the middle of a round, then the server. Both come back, the job ends, and both ledgers say
-//! what was released, each release once.
+//! Crashes of a worker in the middle of a round, then of the server. Both restart, the job ends, and both ledgers
+//! contain each release once.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ async fn a_killed_worker_and_a_killed_server_come_back_and_nothing_is_under_coun
     let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
     scene::approve(&stage, job).await?;
 
-    // A worker dies after some rounds; the round it leaves open waits for it.
+    // A worker crashes after some rounds; its open round waits for it.
     stage.wait_until(job, JOB, |job| job.summary.rounds_done >= 1).await?;
     stage.sites[1].kill();
     stage.sites[1].start(&[])?;
-    // The server dies with every worker in mid-round.
+    // The server crashes with every worker in the middle of a round.
     stage.wait_until(job, JOB, |job| job.summary.rounds_done >= 3).await?;
     stage.kill_server();
     stage.start_server()?;

@@ -1,4 +1,4 @@
-//! The dashboard in a real browser, at desktop and phone width: real pages, a real server, real workers.
+//! The dashboard in a real browser, at desktop and phone width, with a real server and real workers.
 
 mod accounts;
 mod answering;
@@ -22,9 +22,9 @@ use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 use support::scene;
 use visitor::Visitor;
 
-/// How long the job may take.
+/// The time limit of the job.
 const JOB: Duration = Duration::from_secs(200);
-/// So many that the page, which looks at most twice a second, sees several of them.
+/// Enough rounds for the page, which updates at most twice a second, to show several of them.
 const ROUNDS: &str = "80";
 const TITLE: &str = "Seen in a browser";
 const TAB: &str = "\u{e004}";
@@ -51,7 +51,7 @@ async fn a_job_is_planned_approved_and_watched_to_its_model_without_a_reload() -
     every_page_is_sound(&stage, &phone, &job).await
 }
 
-/// One steward sets a budget in the browser, the others over REST.
+/// Sets one budget in the browser as a steward, the others over REST.
 async fn set_budgets(stage: &Stage, visitor: &Visitor) -> Staged<()> {
     let browser = &visitor.browser;
     let dataset = stage.dataset("one").await?;
@@ -72,7 +72,7 @@ async fn set_budgets(stage: &Stage, visitor: &Visitor) -> Staged<()> {
     Ok(())
 }
 
-/// Plans the job and proposes it; gives the ε that the planner promised for `one`.
+/// Plans the job and proposes it; returns the planner's ε for `one`.
 async fn plan(stage: &Stage, visitor: &Visitor) -> Staged<String> {
     let browser = &visitor.browser;
     let path = format!("/c/{}/plan", stage.consortium);
@@ -91,7 +91,7 @@ async fn plan(stage: &Stage, visitor: &Visitor) -> Staged<String> {
     let after = cost(visitor, &before).await?;
     assert!(value(&after)? < value(&before)?, "more noise costs less: {before} became {after}");
 
-    // A plan over the limit is refused with figures, and the page says them.
+    // A plan over the limit is refused with figures, which the page shows.
     browser.find(&noise).await?.send_keys(HOME).await?;
     browser.see(".costs .gauge.over", "over the limit").await?;
     browser.fill("input[name='plan[title]']", TITLE).await?;
@@ -103,13 +103,13 @@ async fn plan(stage: &Stage, visitor: &Visitor) -> Staged<String> {
     assert!(complaints.iter().all(|complaint| complaint.contains("/ui/propose-dp-sgd")), "{complaints:?}");
     visitor.sound("refused").await?;
 
-    // The nearest plan that fits is one click away, and fits.
+    // The nearest plan that fits can be selected with one click.
     browser.see(".offers", "The nearest plans that fit").await?;
     browser.click(".offers li:first-child button").await?;
     browser.see(".headline-small", "Fits every budget").await?;
     browser.see(".decides", "decides: its budget admits").await?;
 
-    // And one that fits is proposed.
+    // A plan that fits is proposed.
     let over = cost(visitor, "").await?;
     browser.fill(&number, &format!("{first}{TAB}")).await?;
     cost(visitor, &over).await?;
@@ -127,7 +127,7 @@ async fn plan(stage: &Stage, visitor: &Visitor) -> Staged<String> {
     Ok(promised)
 }
 
-/// What `one` pays by itself, in the planner's words; waits until that is another than `last`.
+/// Returns the planner's cost of `one` by itself; waits until it differs from `last`.
 async fn cost(visitor: &Visitor, last: &str) -> Staged<String> {
     let script = "const all = Array.from(document.querySelectorAll('.costs li'));
         const own = all.find(e => e.querySelector('h3').innerText.startsWith('one,'));
@@ -141,7 +141,7 @@ fn value(epsilon: &str) -> Staged<f64> {
     Ok(epsilon.replace(',', "").parse()?)
 }
 
-/// The page of a job says that the connection is lost, and goes on by itself.
+/// Checks that the page of a job reports the lost connection, and recovers by itself.
 async fn the_page_survives_the_server(stage: &mut Stage, visitor: &Visitor, job: &str) -> Staged<()> {
     let browser = &visitor.browser;
     visitor.visit(job).await?;
@@ -157,7 +157,7 @@ async fn the_page_survives_the_server(stage: &mut Stage, visitor: &Visitor, job:
     Ok(())
 }
 
-/// Every steward approves what the planner promised.
+/// Approves the planner's promise as every steward.
 async fn approve(stage: &Stage, visitor: &Visitor, job: &str, promised: &str) -> Staged<()> {
     let browser = &visitor.browser;
     for name in scene::PRIVATE {
@@ -177,9 +177,9 @@ async fn approve(stage: &Stage, visitor: &Visitor, job: &str, promised: &str) ->
     Ok(())
 }
 
-/// The job's page goes from round to round to the result by itself.
+/// Checks that the job's page follows the rounds to the result by itself.
 async fn watch(visitor: &Visitor) -> Staged<()> {
-    // What is kept in the page would not survive a reload.
+    // State in the page would not survive a reload.
     let keep = "window.seen = [];
         const note = () => {
             const now = document.querySelector('.headline').innerText;
@@ -197,7 +197,7 @@ async fn watch(visitor: &Visitor) -> Staged<()> {
     browser.see(".result", "public + private by DP-SGD").await?;
     browser.see(".connection", "Over").await?;
     browser.see(".party-list", "80 of 84 releases paid").await?;
-    // A drawing has no inner text.
+    // SVG elements have no inner text.
     let label = "return Array.from(document.querySelectorAll('.chart .label'), e => e.textContent).join()";
     let drawn = |labels: &serde_json::Value| labels.as_str().is_some_and(|labels| labels.contains("private"));
     visitor.wait("the private arm's line", label, Vec::new(), PATIENCE, drawn).await?;
@@ -208,7 +208,7 @@ fn finished(headline: &serde_json::Value) -> bool {
     headline.as_str().is_some_and(|headline| headline.starts_with("Finished in"))
 }
 
-/// The model comes with the session that the browser has.
+/// Downloads the model with the browser's session.
 async fn take_the_model(stage: &Stage, visitor: &Visitor, job: &str) -> Staged<()> {
     let fetch = "const done = arguments[arguments.length - 1];
         fetch(document.querySelector(\"a[download='model.safetensors']\").href)
@@ -287,10 +287,10 @@ async fn a_consortium_is_founded_on_a_phone_by_links_alone() -> Staged<()> {
     browser.see(".notice", "The link for Clinic").await?;
     phone.sound("invited").await?;
     let link = browser.find(".notice .copyable input").await?.prop("value").await?.ok_or("a link")?;
-    // It is shown once.
+    // The link is shown once.
     browser.click("a[href$='/organizations']").await?;
     browser.see("h1", "Organizations").await?;
-    // The page before this one has the same heading: until it is gone, its link is still there.
+    // The previous page has the same heading: wait until its link is gone.
     let shown = "return document.querySelectorAll('.copyable').length";
     phone.wait("the link to be gone", shown, Vec::new(), PATIENCE, |shown| *shown == json!(0)).await?;
 

@@ -1,4 +1,4 @@
-//! `make demo EXIT=1`, as a new user runs it.
+//! `make demo EXIT=1`, run as by a new user.
 
 use std::process::Command;
 use std::time::Duration;

@@ -69,7 +69,7 @@ async fn speaker_job_is_charged_to_speakers_and_to_their_records() -> Staged<()>
         assert!(shown.contains("record") && shown.contains("speaker") && !shown.contains("NOT COVERED"), "{shown}");
         site.command(&["ledger", "verify"])?;
     }
-    // A job that protects records promises nothing about speakers, who have a limit.
+    // A job that protects records has no price for speakers, which have a limit.
     let plan = scene::small_job(&stage, 2, 300).await?;
     let refused = stage.sites[0].client.propose(stage.consortium, &plan.job()).await;
     assert!(refused.is_err_and(|error| error.to_string().contains("lifetime limit for the unit `speaker`")));
@@ -112,7 +112,7 @@ async fn the_model_can_be_taken_away(stage: &Stage, job: &undertone_api::job::Jo
     Ok(())
 }
 
-/// The file is all the command gets: no server, no database, no network.
+/// Runs the command with only the file: no server, no database, no network.
 async fn the_certificate_is_checked_offline_by_the_command(stage: &Stage, job: &undertone_api::job::Job) -> Staged<()> {
     let file = stage.sites[1].client.certificate(job.summary.id).await?;
     let certificate: Certificate = serde_json::from_str(&file.payload)?;

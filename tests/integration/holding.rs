@@ -1,5 +1,5 @@
-//! A job that is put down and taken up again, by real workers: paused over REST, held at a site's terminal, and waiting for
-//! a steward there. It ends with the releases and the epsilon that it would have had without a pause.
+//! A job that is paused and resumed, with real workers: paused over REST, held at a site's terminal, and waiting for a
+//! steward there. It ends with the same releases and ε as without a pause.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn a_job_that_was_paused_and_held_pays_exactly_what_it_would_have_paid() -
     let running = stage.wait_until(id, JOB, |job| job.summary.rounds_done >= 1).await?;
     let reserved: Vec<_> = running.participants.iter().map(|party| party.epsilon_reserved).collect();
 
-    // By its proposer, for everybody.
+    // Paused by its proposer, for all participants.
     let pause = json!({ "reason": "a look at the learning rate" });
     let paused: Job = client.post(&format!("/jobs/{id}/pause"), &pause).await?;
     assert_eq!((paused.summary.state, paused.holds[0].holder), (State::Paused, Holder::Job));
@@ -34,7 +34,7 @@ async fn a_job_that_was_paused_and_held_pays_exactly_what_it_would_have_paid() -
     let resumed: Job = client.post(&format!("/jobs/{id}/resume"), &json!({})).await?;
     assert_eq!(resumed.summary.state, State::Running);
 
-    // By a site, at its own terminal.
+    // Held by a site, at its own terminal.
     stage.wait_until(id, JOB, |job| job.summary.rounds_done >= 3).await?;
     let job = id.to_string();
     stage.sites[1].command(&["hold", &job, "--reason", "the disk is being replaced"])?;
@@ -65,7 +65,7 @@ async fn while_a_site_waits_for_its_steward_nobody_s_deadline_runs() -> Staged<(
     stage.sites[1].edit_policy("approval = \"steward\"", "approval = \"manual\"")?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
-    // Less time for a round than the steward takes.
+    // The deadline of a round is shorter than the steward's delay.
     let plan = scene::small_job(&stage, 2, 20).await?;
     let id = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
     scene::approve(&stage, id).await?;

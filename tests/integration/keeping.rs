@@ -1,5 +1,5 @@
-//! What a site keeps through the years: it follows its server to another certificate, gives itself another key, and comes back
-//! from a backup, and neither the server nor an older copy of its ledger makes it spend twice.
+//! Long-term operation of a site: it follows its server to another certificate, rotates its key, and is restored from a
+//! backup. Neither the server nor an older copy of its ledger makes it spend twice.
 
 use std::fs;
 use std::process::Command;
@@ -24,7 +24,7 @@ async fn over_tls_a_site_follows_its_server_to_another_certificate_and_itself_to
 
     proved(&stage, ROUNDS).await?;
 
-    // Nobody told the sites: the server lost its certificate, and makes another one.
+    // Without notice to the sites, the server loses its certificate and makes another one.
     for site in &mut stage.sites {
         site.stop()?;
     }
@@ -36,7 +36,7 @@ async fn over_tls_a_site_follows_its_server_to_another_certificate_and_itself_to
     stage.start_server()?;
     assert_ne!(before, fs::read_to_string(stage.server_folder().join("certificate.pem"))?);
 
-    // One site gives itself another key over the certificate that it has never seen.
+    // One site rotates its key over a certificate that it has never seen.
     let said = stage.sites[1].command(&["rotate-key"])?;
     assert!(said.contains("Change 1 of this site's key"), "{said}");
     let found = doctor(&stage.sites[1])?;
@@ -48,7 +48,7 @@ async fn over_tls_a_site_follows_its_server_to_another_certificate_and_itself_to
     }
     run(&stage).await?;
     proved(&stage, 2 * ROUNDS).await?;
-    // The server, too, verifies what either key has signed.
+    // The server verifies the signatures of either key too.
     let output = stage.server_command()?.arg("verify").output()?;
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     Ok(())
@@ -88,7 +88,8 @@ async fn a_site_that_comes_back_from_an_older_backup_takes_in_what_it_spent_befo
     Ok(())
 }
 
-/// Waits until every private site has the proofs of so many receipts, which come after the end of its part was told.
+/// Waits until every private site has the proofs of so many receipts, which it requests after it has reported the end
+/// of its part.
 async fn proved(stage: &Stage, all: u32) -> Staged<()> {
     for site in stage.sites.iter().skip(1) {
         let held = format!("answers for {all} of {all} receipts by its signature, for {all} by their place in its log");
@@ -100,7 +101,7 @@ async fn proved(stage: &Stage, all: u32) -> Staged<()> {
     Ok(())
 }
 
-/// A small job of all sites, from its proposal to its end.
+/// Runs a small job of all sites, from its proposal to its end.
 async fn run(stage: &Stage) -> Staged<()> {
     let plan = scene::small_job(stage, ROUNDS, 300).await?;
     let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
@@ -109,7 +110,7 @@ async fn run(stage: &Stage) -> Staged<()> {
     Ok(())
 }
 
-/// What the doctor finds at a site, whatever its exit code.
+/// Returns the report of `doctor` at a site, regardless of its exit code.
 fn doctor(site: &Site) -> Staged<serde_json::Value> {
     let output = Command::new(workspace::program("undertone-worker")?)
         .arg("--site")
@@ -126,14 +127,14 @@ fn is_ok(found: &serde_json::Value, check: &str) -> bool {
     of().count() > 0 && of().all(|finding| finding["state"] == "ok")
 }
 
-/// What the site's ledger says was spent, dataset and epsilon.
+/// Returns the spending in the site's ledger: dataset, unit and ε.
 fn account(site: &Site) -> Staged<Vec<String>> {
     let shown = site.command(&["ledger", "show"])?;
     let row = shown.lines().nth(2).ok_or_else(|| format!("no account: {shown}"))?;
     Ok(row.split_whitespace().take(3).map(str::to_owned).collect())
 }
 
-/// Looks until it is so.
+/// Polls until the condition holds.
 async fn until(what: &str, is_so: impl Fn() -> bool) -> Staged<()> {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {

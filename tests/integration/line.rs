@@ -1,5 +1,5 @@
-//! A site behind a bad line: a job of local steps in eight bits, whose connections break in the middle of what they carry, in
-//! both directions. All goes on where it was, and both ledgers say every step and no more.
+//! A site behind an unreliable line: a job of local steps in eight bits, whose connections break in the middle of a
+//! transfer, in both directions. All transfers resume, and both ledgers contain every step exactly once.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use support::scene;
 const JOB: Duration = Duration::from_mins(10);
 const ROUNDS: u32 = 2;
 const STEPS: u32 = 3;
-/// A model whose vectors have some chunks even in eight bits.
+/// The size of a model with vectors of several chunks even in eight bits.
 const HIDDEN: u32 = 320;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -35,7 +35,7 @@ async fn a_transfer_that_breaks_goes_on_and_every_local_step_is_counted_once() -
     let rounds = Rounds { rounds: ROUNDS, learning_rate: 1e-4, evaluate_every: 2, deadline_seconds: 300, quorum: 4 };
     let plan = plan.private(rounds).exchange(STEPS, Precision::Int8);
 
-    // The first vector breaks off on its way up when more than a chunk has gone; the shared model on its way down.
+    // The first vector's upload breaks after more than a chunk, and so does the download of the shared model.
     let (up, down) = (line.carried(Direction::Up), line.carried(Direction::Down));
     line.cut_after(Direction::Up, up + 340_000);
     line.cut_after(Direction::Down, down + 900_000);
@@ -47,14 +47,14 @@ async fn a_transfer_that_breaks_goes_on_and_every_local_step_is_counted_once() -
     let Some(Report::DpSgd(report)) = &job.report else { return Err("a finished job has its report".into()) };
     let vector = report.parameters;
     assert!(vector > 400_000 && line.cuts() == 2, "{vector} bytes a vector, {} breaks", line.cuts());
-    // Two vectors of a byte a number, and what broke off was not sent again but for less than a chunk.
+    // Two vectors with a byte per number; less than a chunk of the interrupted transfer was sent again.
     assert!(up > vector * 19 / 10 && up < vector * 2 + 200_000, "{up} bytes up for two vectors of {vector}");
     // The model in 32 bits and two averages in eight.
     assert!(down > vector * 5 && down < vector * 6 + 400_000, "{down} bytes down for a model of {vector} numbers");
     every_step_is_counted_once(&stage, &job).await
 }
 
-/// A commit a round, each of all its steps, in the server's ledger and in the site's signed receipts.
+/// Checks for one commit per round, with all its steps, in the server's ledger and in the site's signed receipts.
 async fn every_step_is_counted_once(stage: &support::stage::Stage, job: &undertone_api::job::Job) -> Staged<()> {
     let steps = |event: &Event| match event {
         Event::Repeated { count, .. } => Ok(*count),

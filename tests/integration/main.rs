@@ -1,4 +1,4 @@
-//! The end-to-end tests of Undertone, and the tests of its plan.
+//! The end-to-end tests of Undertone, and the tests of its architecture.
 
 mod architecture;
 mod attacks;

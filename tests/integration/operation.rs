@@ -1,4 +1,4 @@
-//! A server in its operator's hands: watched, stopped, backed up and restored, doubled, and with its objects elsewhere.
+//! Operation of a server: monitoring, shutdown, backup and restoration, replicas, and an external object store.
 
 mod backup;
 mod doctor;
@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use support::stage::{PATIENCE, Site, Staged};
 
-/// The sites with private data.
+/// Returns the sites with private data.
 fn private(sites: &[Site]) -> impl Iterator<Item = &Site> {
     sites.iter().skip(1)
 }
 
-/// Looks until it is so.
+/// Polls until the condition holds.
 async fn until(what: &str, is_so: impl Fn() -> bool) -> Staged<()> {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {

@@ -1,5 +1,5 @@
-//! The packages of a site and a server, as `make package` makes them: what is in them, how hard the services are, and that no
-//! package manager ever takes a ledger away. How both fare under a real systemd is tried by `.ci/boot.sh`.
+//! The packages of a site and a server, as made by `make package`: their content, the hardening of the services, and
+//! that no package manager ever removes a ledger. `.ci/boot.sh` tests both under a real systemd.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -9,10 +9,10 @@ use std::process::{Command, Output};
 use support::stage::Staged;
 use support::workspace;
 
-/// The exposure, in tenths, that `systemd-analyze security` may find at most.
+/// The highest exposure that `systemd-analyze security` may report, in tenths.
 const EXPOSURE: &str = "15";
 
-/// Runs a command to its end and gives what it printed.
+/// Runs a command to its end and returns its output.
 fn said(command: &mut Command) -> Staged<String> {
     let Output { status, stdout, stderr } = command.output()?;
     let (out, error) = (String::from_utf8_lossy(&stdout).into_owned(), String::from_utf8_lossy(&stderr).into_owned());
@@ -35,7 +35,7 @@ fn package(version: &str, out: &Path) -> Staged<PathBuf> {
     Ok(file.into())
 }
 
-/// An empty system to install into; scripts run beside it.
+/// An empty system for installation; scripts run outside of it.
 struct Root(tempfile::TempDir);
 
 impl Root {
@@ -53,7 +53,7 @@ impl Root {
         self.0.path().join(of)
     }
 
-    /// What the package needs of the system is this machine's own.
+    /// Runs dpkg on the root; its dependencies are those of this machine.
     fn dpkg(&self, arguments: &[&str]) -> Staged<String> {
         let root = format!("--root={}", self.0.path().display());
         said(
@@ -63,7 +63,7 @@ impl Root {
         )
     }
 
-    /// The worker's program, as its own user, in its own folder.
+    /// Runs the worker's program as its own user, in its own folder.
     fn worker(&self, arguments: &[&str]) -> Staged<String> {
         let site = fs::metadata(self.path("var/lib/undertone-worker"))?;
         said(
@@ -79,7 +79,7 @@ impl Root {
     }
 }
 
-/// Whether this process may install packages into a folder; where it may not, that is said.
+/// Returns whether this process may install packages into a folder; otherwise prints a note.
 fn may_install() -> bool {
     let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     let has = |tool: &str| Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success());
@@ -114,7 +114,7 @@ fn a_package_is_installed_upgraded_and_purged_and_the_ledger_stays() -> Staged<(
     let enabled = root.path("etc/systemd/system/multi-user.target.wants/undertone-worker.service");
     assert!(fs::symlink_metadata(&enabled).is_ok(), "it is enabled in an image too, where no systemd runs");
 
-    // A site as its user makes it: a ledger, a policy, and what its admin has set for the service.
+    // A site made as its user: a ledger, a policy, and its admin's settings for the service.
     let kept = backup(&root, out.path(), &made)?;
     root.worker(&["restore", kept.as_str()])?;
     let ledger = root.worker(&["ledger", "verify"])?;
@@ -154,7 +154,7 @@ fn the_services_are_as_closed_as_they_can_be() -> Staged<()> {
         let unit = workspace::root().join("packaging").join(service).join(&name);
         let security = ["security", "--offline=yes", "--no-pager"];
         said(Command::new("systemd-analyze").args(security).arg(format!("--threshold={EXPOSURE}")).arg(&unit))?;
-        // Every line is understood. The program is not on this machine, so another one is named in its place.
+        // Every line is valid. The program is not on this machine, so another one replaces it.
         let text = fs::read_to_string(&unit)?.replace(&format!("/usr/bin/undertone-{service}"), "/bin/true");
         let copy = root.path().join(&name);
         fs::write(&copy, text)?;
@@ -165,7 +165,7 @@ fn the_services_are_as_closed_as_they_can_be() -> Staged<()> {
     Ok(())
 }
 
-/// A backup of a site with an empty ledger, owned by the worker's user.
+/// Returns a backup of a site with an empty ledger, owned by the worker's user.
 fn backup(root: &Root, out: &Path, owner: &fs::Metadata) -> Staged<String> {
     let site = out.join("site");
     fs::create_dir(&site)?;

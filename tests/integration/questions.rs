@@ -1,4 +1,5 @@
-//! Active learning whose questions are private, end to end: a public library leads, two hospitals ask, people answer over REST.
+//! Active learning with private questions, end to end: a public library leads, two hospitals send questions, people
+//! answer over REST.
 
 mod wire;
 
@@ -91,7 +92,7 @@ async fn the_files_can_be_taken_away(stage: &Stage, job: &Job) -> Staged<()> {
     Ok(())
 }
 
-/// ε = 1 each time, of 2.5 for life.
+/// Releases repeatedly at ε = 1 each, with a lifetime limit of 2.5.
 async fn a_second_release_is_charged_again_and_a_third_does_not_fit(stage: &Stage) -> Staged<()> {
     let spent = async || -> Staged<Vec<f64>> {
         let mut spent = Vec::new();
@@ -122,7 +123,8 @@ async fn workers_and_a_server_that_die_come_back_to_the_same_pools_and_the_same_
     let mut stage = scene::set(Database::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 2.5).await?;
-    // One dies when its pool is kept and not sent, the other when the server has it and the site does not know.
+    // One site crashes when its pool is stored but not sent, the other when the server has it and the site has not
+    // recorded that.
     for (number, point) in [(1, "after-store"), (2, "after-send")] {
         stage.sites[number].stop()?;
         stage.sites[number].start(&[("UNDERTONE_FAULT", point)])?;
@@ -137,7 +139,7 @@ async fn workers_and_a_server_that_die_come_back_to_the_same_pools_and_the_same_
             stage.sites[0].client.get(&format!("/jobs/{job}/questions?round=1&limit=200")).await?;
         Ok(page.items)
     };
-    // The first round is open when the lead dies, and the server.
+    // The first round is open when the lead and the server crash.
     let deadline = std::time::Instant::now() + JOB;
     let before = loop {
         let found = questions().await?;

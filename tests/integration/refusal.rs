@@ -1,4 +1,4 @@
-//! What two ledgers refuse, and that a refusal changes nothing.
+//! Refusals of both ledgers, which change nothing.
 
 use support::stage::{Database, Staged};
 use undertone_api::job::State;
@@ -26,7 +26,7 @@ async fn a_job_over_the_budget_is_refused_with_figures_and_changes_nothing() -> 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_site_refuses_what_its_own_policy_forbids_whatever_the_server_says() -> Staged<()> {
     let mut stage = scene::set(Database::Sqlite).await?;
-    // The server's budget will allow the job and the steward will approve it; the file on the site's disk does not.
+    // The server's budget admits the job and the steward approves it; the policy file on the site's disk does not.
     stage.sites[2].edit_policy("least_noise_multiplier = 0.5", "least_noise_multiplier = 5.0")?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;

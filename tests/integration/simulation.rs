@@ -1,18 +1,19 @@
-//! A thousand schedules of a consortium in which everything goes wrong: see `support::simulation`.
+//! A thousand random schedules of a consortium with failures of every kind: see `support::simulation`.
 //!
-//! `UNDERTONE_SIMULATION_SEED=<n>` plays one schedule aloud; `UNDERTONE_SIMULATION_COUNT=<n>` sets how many are played.
+//! `UNDERTONE_SIMULATION_SEED=<n>` runs one schedule with output; `UNDERTONE_SIMULATION_COUNT=<n>` sets the number of
+//! schedules.
 
 use support::simulation::{Broken, Failed, Ground, Played, Setting, Tally, play, play_all, runtime};
 use support::stage::Database;
 
-/// Schedules of an ordinary run: some three minutes on two cores. More of them, with other seeds, are the measurement's.
+/// Schedules of an ordinary run: some three minutes on two cores. The benchmark runs more, with other seeds.
 const COUNT: u64 = 1000;
-/// Of those on PostgreSQL, where each needs a database of its own.
+/// Schedules on PostgreSQL, where each needs a database of its own.
 const ON_POSTGRES: u64 = 24;
-/// Schedules of which at least one must notice a broken rule.
+/// The number of schedules of which at least one must detect a broken rule.
 const ENOUGH: u64 = 40;
 
-/// Seeds that once failed, each with what it found.
+/// Seeds that once failed, each with its defect.
 const FROZEN: [(u64, &str); 4] = [
     (0, "a site whose process died in a job that was cancelled meanwhile held its reservation for ever"),
     (
@@ -40,7 +41,7 @@ fn ground(database: Database) -> Result<Ground, Failed> {
     runtime()?.block_on(Ground::lay(database))
 }
 
-/// Fails with the story of the first schedule that went wrong, and a sentence for each other.
+/// Fails with the trace of the first failed schedule, and a sentence for each other.
 fn all_well(played: &[Played]) {
     let wrong: Vec<(u64, &String)> = played.iter().filter_map(|one| Some((one.seed, one.wrong.as_ref()?))).collect();
     let Some((seed, story)) = wrong.first() else { return };
@@ -64,7 +65,7 @@ fn no_accident_costs_a_charge_or_makes_a_release_free() -> Result<(), Failed> {
     all_well(&played);
     let tally = played.iter().fold(Tally::default(), |sum, one| sum.and(one.tally));
     println!("{} schedules, {} steps, {tally:?}", played.len(), played.iter().map(|one| one.steps).sum::<u64>());
-    // A simulation in which nothing happens shows nothing.
+    // A simulation without events would prove nothing.
     let each = |number: u64| number >= count;
     assert!(each(tally.releases) && each(tally.jobs) && each(tally.deaths), "{tally:?}");
     assert!(tally.finished * 20 >= count, "{tally:?}");

@@ -1,4 +1,4 @@
-//! What the product is made of: advisories about it, its bill of materials, and the pins of the tools around it.
+//! The supply chain: security advisories, the bill of materials, and the pinned versions of tools.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use support::stage::Staged;
 use support::workspace;
 
-/// A database of one advisory about `package`, for versions below `patched`.
+/// Writes a database with one advisory about `package`, for versions below `patched`.
 fn database(folder: &Path, package: &str, patched: &str) -> Staged<()> {
     let day = Command::new("date").args(["-u", "+%F"]).output()?;
     let day = String::from_utf8(day.stdout)?;
@@ -47,7 +47,7 @@ fn advisory_about_a_locked_package_is_reported() -> Staged<()> {
     assert_eq!(status, Some(1), "{text}");
     assert!(text.contains("RUSTSEC-2099-0001") && text.contains("A hole made for a test"), "{text}");
 
-    // The same hole, mended in every version: nothing is found.
+    // The same advisory, patched in every version: the check passes.
     database(folder.path(), "serde", "0.0.1")?;
     let (status, text) = check(Some(folder.path()))?;
     assert_eq!(status, Some(0), "{text}");
@@ -65,7 +65,7 @@ fn missing_advisory_database_is_no_success() -> Staged<()> {
     Ok(())
 }
 
-/// The bill of materials of a program.
+/// Returns the bill of materials of a program.
 fn bill(program: &str) -> Staged<Value> {
     let mut command = Command::new(workspace::root().join(".ci/sbom.py"));
     let output = command.args([program, "9.8.7"]).env("SOURCE_DATE_EPOCH", "1700000000").output()?;
@@ -157,7 +157,7 @@ fn package_of_the_same_program_has_the_same_bytes() -> Staged<()> {
     Ok(())
 }
 
-/// The scripts that fetch tools, each with its pins.
+/// The scripts that download tools, each with its pinned versions.
 const FETCHED: [(&str, &[&str]); 7] = [
     ("aligner.sh", &["pocketsphinx.txt"]),
     ("axe.sh", &["axe/package-lock.json"]),
@@ -183,7 +183,7 @@ fn every_package_of_a_tool_is_pinned_by_its_digest() -> Staged<()> {
             }
         }
     }
-    // No other script fetches by itself.
+    // No other script downloads by itself.
     for entry in fs::read_dir(&folder)? {
         let path = entry?.path();
         if path.extension().is_none_or(|extension| extension != "sh") || path.ends_with("common.sh") {
@@ -197,7 +197,7 @@ fn every_package_of_a_tool_is_pinned_by_its_digest() -> Staged<()> {
     Ok(())
 }
 
-/// Every line that begins a requirement names one version and is followed by a digest.
+/// Checks that every requirement names one version and is followed by a digest.
 fn check_requirements(name: &str, text: &str) {
     let mut count = 0;
     let mut lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).peekable();
@@ -213,7 +213,7 @@ fn check_requirements(name: &str, text: &str) {
     assert!(count > 0, "{name} is empty");
 }
 
-/// Every package of a lock file of npm has the digest of its archive.
+/// Checks that every package of an npm lock file has the digest of its archive.
 fn check_lock(name: &str, text: &str) -> Staged<()> {
     let lock: Value = serde_json::from_str(text)?;
     let packages = lock["packages"].as_object().ok_or("packages")?;

@@ -1,5 +1,5 @@
-//! The server's ledger against the sites' memory: after a job every receipt is countersigned and proved, and an older copy of
-//! the server's database is noticed by every site that saw a later head.
+//! The server's ledger against the sites' records: after a job every receipt is countersigned and proved, and every
+//! site that saw a later head detects an older copy of the server's database.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ async fn an_older_copy_of_the_server_s_database_gets_nothing_more_from_any_site(
     let job = stage.sites[0].client.propose(stage.consortium, &plan.clone().job()).await?.summary.id;
     scene::approve(&stage, job).await?;
     stage.finish(job, JOB).await?;
-    // The proofs of the last receipts are asked for after the server knows that the part is over.
+    // The sites request the proofs of the last receipts after the server knows that the part has ended.
     let all =
         format!("answers for {ROUNDS} of {ROUNDS} receipts by its signature, for {ROUNDS} by their place in its log");
     for site in private(&stage.sites) {
@@ -37,7 +37,7 @@ async fn an_older_copy_of_the_server_s_database_gets_nothing_more_from_any_site(
         .await?;
     }
 
-    // Somebody puts back the copy, which knows nothing of what was spent.
+    // The database is replaced by the copy, which lacks the spending.
     stage.kill_server();
     copy_database(&copy, &live)?;
     stage.start_server()?;
@@ -54,7 +54,7 @@ async fn an_older_copy_of_the_server_s_database_gets_nothing_more_from_any_site(
         assert!(shown.contains("\"known\"") && shown.contains("Open: nothing leaves"), "{shown}");
     }
 
-    // To that server every budget is whole again; the sites know better.
+    // At that server every budget is unspent again; the sites still have their records.
     let again = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
     let again = stage.wait_until(again, JOB, |job| job.summary.state == State::Refused).await?;
     assert!(again.reason.as_ref().is_some_and(|reason| reason.contains("raised an alarm")), "{:?}", again.reason);
@@ -69,7 +69,7 @@ fn private(sites: &[Site]) -> impl Iterator<Item = &Site> {
     sites.iter().skip(1)
 }
 
-/// Looks until it is so.
+/// Polls until the condition holds.
 async fn until(what: &str, is_so: impl Fn() -> bool) -> Staged<()> {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {
@@ -81,7 +81,7 @@ async fn until(what: &str, is_so: impl Fn() -> bool) -> Staged<()> {
     Ok(())
 }
 
-/// Puts the database in `from` in the place of the one in `to`, with its log of writes or without one. The server must be down.
+/// Replaces the database in `to` by the one in `from`, with or without its write-ahead log. The server must not run.
 fn copy_database(from: &Path, to: &Path) -> Staged<()> {
     const NAME: &str = "undertone.sqlite";
     fs::create_dir_all(to)?;

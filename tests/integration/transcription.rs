@@ -1,5 +1,5 @@
-//! Private transcription, end to end: a clinic's recording goes through server, worker and recognizers on loopback, which keep what
-//! they receive. Needs PocketSphinx (`UNDERTONE_ALIGNER`), espeak-ng and flite; passes without them.
+//! Private transcription, end to end: a clinic's recording goes through server, worker and recognizers on loopback,
+//! which record every request. Needs PocketSphinx (`UNDERTONE_ALIGNER`), espeak-ng and flite; passes without them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +21,7 @@ use undertone_worker::speech::transcribe::wav;
 use support::scene::recordings::{self as scene, CLINIC, Clouds, PROVIDERS, RECORDING, Scene};
 
 const JOB: Duration = Duration::from_mins(20);
-/// Cosine of two sounds, above which they are one: the noise that is put behind a sound hardly changes it.
+/// The cosine of two sounds above which they count as the same: the noise added to a sound hardly changes it.
 const ALIKE: f64 = 0.6;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -30,7 +30,7 @@ async fn clouds_hear_what_was_planned_and_paid_and_nothing_else_however_often_th
     let job = scene::job(&stage, &PROVIDERS).await?;
     let dataset = stage.dataset(scene::DATASET).await?.id;
 
-    // It dies when everything is made, and not paid.
+    // The worker crashes when everything is made, and not paid.
     stage.sites[CLINIC].stop()?;
     stage.sites[CLINIC].start(&[("UNDERTONE_FAULT", "before-commit")])?;
     let id = stage.sites[0].client.propose(stage.consortium, &job).await?.summary.id;
@@ -42,7 +42,7 @@ async fn clouds_hear_what_was_planned_and_paid_and_nothing_else_however_often_th
     let work = Folder::new(stage.sites[CLINIC].folder()).work(id, dataset).join("transcription");
     let plan = fs::read(work.join("plan.json"))?;
 
-    // It dies again with some sounds on their way.
+    // The worker crashes again while some sounds are being sent.
     stage.sites[CLINIC].start(&[("UNDERTONE_FAULT", "before-send:4")])?;
     stage.sites[CLINIC].wait_for_end(JOB)?;
     assert!(scene::is_paid(stage.sites[CLINIC].folder()));
@@ -77,11 +77,11 @@ async fn a_recognizer_that_the_site_does_not_know_hears_nothing_and_costs_nothin
     Ok(())
 }
 
-/// What the site kept of a job while it ran.
+/// The site's files of a job, read while it ran.
 struct Kept {
     plan: Plan,
     pieces: Vec<Piece>,
-    /// What its own recognizer heard in the recording.
+    /// The site's own recognition of the recording.
     heard: Recognition,
 }
 
@@ -96,7 +96,7 @@ impl Kept {
         })
     }
 
-    /// The pieces that a provider hears.
+    /// Returns the pieces that are sent to a provider.
     fn sent(&self, provider: u32) -> impl Iterator<Item = u32> + '_ {
         let piece = |item: &BatchItem| if let BatchItem::Piece(number) = item { Some(*number) } else { None };
         self.plan.batch(provider).iter().filter_map(piece)
@@ -128,7 +128,7 @@ fn the_counts_are_the_plans(kept: &Kept, clouds: &Clouds, stage: &Stage, job: &J
     Ok(())
 }
 
-/// Whether one sound begins with the other.
+/// Returns whether one sound begins with the other.
 fn alike(piece: &[f32], file: &[f32]) -> bool {
     let product = |one: &[f32], other: &[f32]| {
         one.iter().zip(other).map(|(one, other)| f64::from(*one) * f64::from(*other)).sum::<f64>()
@@ -142,7 +142,8 @@ fn what_stays_was_never_received(kept: &Kept, clouds: &Clouds, recording: &Path)
     let voice = VoiceConfig::default().start()?;
     let sound = |piece: &Piece| &samples[piece.samples.start as usize..piece.samples.end as usize];
     let clouds = clouds.distinct();
-    // A piece leaves in the one voice, at another loudness and with noise behind. Whether it came so, or as it is.
+    // Returns whether a piece was received in the common voice or, with `as_it_is`, unconverted. A sent piece has the
+    // common voice, another loudness and added noise.
     let came = |piece: &Piece, received: &BTreeSet<Vec<u8>>, as_it_is: bool| -> Staged<bool> {
         let sound = sound(piece);
         let converted = voice.convert(sound)?;
@@ -159,7 +160,7 @@ fn what_stays_was_never_received(kept: &Kept, clouds: &Clouds, recording: &Path)
     for (provider, received) in (0..).zip(&clouds) {
         for number in kept.sent(provider) {
             let piece = kept.pieces.get(number as usize).ok_or("a piece of the plan")?;
-            // Otherwise nothing that follows would mean anything.
+            // This control makes the following checks meaningful.
             assert!(came(piece, received, false)?, "a piece that leaves is received by the provider of the plan");
             left.insert(number);
         }
@@ -170,7 +171,7 @@ fn what_stays_was_never_received(kept: &Kept, clouds: &Clouds, recording: &Path)
             assert!(!came(piece, received, true)?, "piece {} stays, and was received", piece.id);
         }
     }
-    // What was said of a telephone is a number to any recognizer, in part at least.
+    // Every recognizer hears the spoken phone number as digits, at least in part.
     let digits = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
     let numbers = kept.heard.words.iter().filter(|word| digits.contains(&word.text.as_str()));
     let mut found = 0;

@@ -1,4 +1,4 @@
-//! People who answer questions over REST, as anybody's client may: they take the queue as it is given, and answer by a rule.
+//! People who answer questions over REST as any client could: they take the queue in its order, and answer by a rule.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,10 +10,10 @@ use undertone_api::question::{Annotation, Answer, NewAnnotation, Question, Queue
 
 use crate::client::{Called, Client};
 
-/// How long to wait before the next look at an empty queue.
+/// The wait before the next request for an empty queue.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Somebody at work; they stop when dropped.
+/// An annotator at work; stops when dropped.
 #[derive(Debug)]
 pub struct Annotator {
     working: JoinHandle<Called<()>>,
@@ -21,14 +21,14 @@ pub struct Annotator {
 }
 
 impl Annotator {
-    /// Has somebody answer the questions of a job, as long as the server gives them any.
+    /// Answers the questions of a job in a task, as long as the server provides any.
     pub fn at_work(client: Client, job: JobId, rule: impl Fn(&Question) -> Answer + Send + 'static) -> Self {
         let answered = Arc::new(AtomicU64::new(0));
         let working = tokio::spawn(work(client, job, rule, Arc::clone(&answered)));
         Self { working, answered }
     }
 
-    /// How many answers were taken so far.
+    /// Returns the number of accepted answers so far.
     pub fn answered(&self) -> u64 {
         self.answered.load(Ordering::SeqCst)
     }
@@ -40,7 +40,7 @@ impl Drop for Annotator {
     }
 }
 
-/// Answers until a call is refused for another reason than that the round closed meanwhile.
+/// Answers until a call is rejected for a reason other than a round that closed meanwhile.
 async fn work(
     client: Client,
     job: JobId,
@@ -60,7 +60,7 @@ async fn work(
                 Ok(_) => {
                     answered.fetch_add(1, Ordering::SeqCst);
                 }
-                // Somebody else closed the question, or the deadline did.
+                // Another annotator or the deadline closed the question.
                 Err(error) if error.problem().is_some_and(|problem| problem.code.http_status() == 409) => {}
                 Err(error) => return Err(error),
             }

@@ -1,6 +1,6 @@
-//! Attacks on the promises of the product, each played with the real server and the real worker by somebody who restores disks, owns
-//! the server, chooses jobs or prepares data. Each counts what it gains: releases, sounds, accounts or facts that nobody paid for.
-//! The tests demand 0 of all of them; `make bench NAME=attacks` prints them beside what they gained before the remedy.
+//! Attacks on the product's promises, each run against the real server and the real worker by an attacker who restores
+//! disks, owns the server, chooses jobs or prepares data. Each counts its gain: unpaid releases, sounds, accounts or
+//! facts. The tests require 0 for all of them; `make bench NAME=attacks` prints them with their gain before the remedy.
 
 mod accounts;
 mod consent;
@@ -12,34 +12,34 @@ use std::pin::Pin;
 
 use crate::stage::Staged;
 
-/// What an attack came to.
+/// The result of an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attacked {
     /// The attack.
     pub attack: &'static str,
-    /// What it gained; the unit is in `what`.
+    /// The gain; its unit is in `what`.
     pub gained: u64,
-    /// What it gained at the commit that the review read.
+    /// The gain at the reviewed commit.
     pub gained_before: u64,
-    /// What is counted.
+    /// The unit of the gain.
     pub what: &'static str,
 }
 
-/// Attacks that are being played.
+/// A running group of attacks.
 type Playing = Pin<Box<dyn Future<Output = Staged<Vec<Attacked>>>>>;
 
 /// Attacks that share a consortium.
 pub struct Group {
-    /// Name.
+    /// The group's name.
     pub name: &'static str,
     run: fn() -> Playing,
 }
 
 impl Group {
-    /// Plays the attacks; none where a program that they need is missing, with a line on stderr.
+    /// Runs the attacks. Returns none where a required program is missing, with a line on stderr.
     ///
     /// # Errors
-    /// When an attack cannot be played as it is described.
+    /// When an attack cannot be run as described.
     pub async fn play(&self) -> Staged<Vec<Attacked>> {
         (self.run)().await
     }

@@ -1,6 +1,6 @@
-//! What axe-core finds on a page: whether somebody who sees badly, or not at all, or uses no mouse, can use it.
+//! Accessibility violations that axe-core finds on a page.
 //!
-//! axe-core is a tool of the tests (`.ci/axe.sh` fetches it); without it pages are not examined, and that is said.
+//! axe-core is a test tool (`.ci/axe.sh` downloads it); without it pages are not examined, and a note is printed.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::browser::{Browser, BrowserError};
 
-/// The version that `.ci/axe.sh` fetches.
+/// The version that `.ci/axe.sh` downloads.
 const FOLDER: &str = "axe-core-4.14.1";
 
-/// Runs on the page: what of it is serious or critical, each with the elements that have it.
+/// The script that returns the page's serious and critical violations, each with its elements.
 const EXAMINE: &str = "const done = arguments[arguments.length - 1];
     axe.run(document, { resultTypes: ['violations'] }).then(found => done(found.violations
         .filter(one => one.impact === 'serious' || one.impact === 'critical')
@@ -20,7 +20,7 @@ const EXAMINE: &str = "const done = arguments[arguments.length - 1];
             .map(node => node.target.join(' ') + ' ' + (node.any[0]?.message ?? node.all[0]?.message ?? node.none[0]?.message ?? ''))
             .join(' | '))), error => done([`axe failed: ${error}`]));";
 
-/// What a page looks like.
+/// The theme of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Theme {
     /// Dark on light.
@@ -29,7 +29,7 @@ pub enum Theme {
     Dark,
 }
 
-/// Where axe-core lies; `None`, said once, where it does not.
+/// Returns the script of axe-core; `None`, with a note printed once, where it is missing.
 pub fn script() -> Option<&'static str> {
     static SCRIPT: OnceLock<Option<String>> = OnceLock::new();
     let read = || {
@@ -48,7 +48,7 @@ pub fn script() -> Option<&'static str> {
     SCRIPT.get_or_init(read).as_deref()
 }
 
-/// The serious and critical findings on the page as it is now, in a theme. Nothing without axe-core.
+/// Returns the serious and critical violations on the present page, in a theme. Returns none without axe-core.
 ///
 /// # Errors
 /// If the browser is gone.

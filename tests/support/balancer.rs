@@ -1,4 +1,4 @@
-//! What stands before replicas of a server: each connection goes to the next one that takes it.
+//! A load balancer for replicas of a server: each connection goes to the next replica that accepts it.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -8,20 +8,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// A balancer of connections; it is gone when dropped.
+/// A balancer of connections; closes when dropped.
 #[derive(Debug)]
 pub struct Balancer {
-    /// Where to connect.
+    /// The address to connect to.
     pub address: SocketAddr,
     taken: Arc<Vec<AtomicUsize>>,
     accepting: JoinHandle<()>,
 }
 
 impl Balancer {
-    /// Before these ports on loopback.
+    /// Starts a balancer for these ports on loopback.
     ///
     /// # Errors
-    /// When the system has no port left.
+    /// When the system has no free port.
     pub async fn before(ports: &[u16]) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -34,7 +34,7 @@ impl Balancer {
                 for number in (0..ports.len()).map(|step| (turn + step) % ports.len()) {
                     let Ok(mut to) = TcpStream::connect((Ipv4Addr::LOCALHOST, ports[number])).await else { continue };
                     counts[number].fetch_add(1, Ordering::Relaxed);
-                    // What comes is passed on at once: a small piece that waits for another would cost up to 40 ms.
+                    // Data are passed on immediately: a small piece that waits for another would cost up to 40 ms.
                     let _ = (from.set_nodelay(true), to.set_nodelay(true));
                     tokio::spawn(async move { tokio::io::copy_bidirectional(&mut from, &mut to).await });
                     break;
@@ -44,7 +44,7 @@ impl Balancer {
         Ok(Self { address, taken, accepting })
     }
 
-    /// How many connections each has taken.
+    /// Returns the number of connections that each replica has accepted.
     pub fn taken(&self) -> Vec<usize> {
         self.taken.iter().map(|count| count.load(Ordering::Relaxed)).collect()
     }

@@ -1,4 +1,4 @@
-//! A real browser, Debian's headless Chromium, driven over WebDriver. Each one has a fresh profile and is gone, with all
+//! A real browser, Debian's headless Chromium, driven over WebDriver. Each one has a fresh profile and ends, with all
 //! its processes, when it is dropped.
 //!
 //! ```no_run
@@ -34,19 +34,19 @@ use tempfile::TempDir;
 
 use crate::process::{Process, ProcessError};
 
-/// How long a page may take to show what is waited for. Generous, because tests share their machine.
+/// The time limit for a page to show the expected content. Generous, because tests share their machine.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How long a page is left alone before it is asked again.
+/// The interval between two queries of a page.
 const PACE: Duration = Duration::from_millis(50);
 
 /// Control and `a`, then control released: WebDriver's keys.
 const ALL: &str = "\u{e009}a\u{e000}";
 
-/// No name and no address but this machine's leads anywhere.
+/// Chromium's rule that resolves no host except this machine.
 const REACH: &str = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost";
 
-/// What the browser is looked at on.
+/// The screen that the browser emulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Screen {
     /// 1280 by 900 pixels.
@@ -55,7 +55,7 @@ pub enum Screen {
     Phone,
 }
 
-/// Why a browser did not do as told.
+/// Reasons why a browser command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BrowserError {
     /// The driver did not start.
@@ -67,19 +67,19 @@ pub enum BrowserError {
     /// A command failed.
     #[error("{doing}")]
     Command {
-        /// What was being done.
+        /// The command.
         doing: String,
-        /// Why it failed.
+        /// The error.
         source: Box<CmdError>,
     },
-    /// Something did not appear in time.
+    /// The expected content did not appear in time.
     #[error("{selector} did not show {wanted:?} within {} s; it shows {shows:?}", PATIENCE.as_secs())]
     Unseen {
-        /// Where it was looked for.
+        /// The selector.
         selector: String,
-        /// What was waited for.
+        /// The expected text.
         wanted: String,
-        /// What was there instead.
+        /// The actual text.
         shows: String,
     },
     /// A file could not be written.
@@ -87,7 +87,7 @@ pub enum BrowserError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
 }
@@ -96,7 +96,7 @@ pub enum BrowserError {
 #[derive(Debug)]
 pub struct Browser {
     client: Client,
-    // Dropped in this order: the processes first, the profile they write to last.
+    // Dropped in this order: first the processes, last the profile that they write to.
     _driver: Process,
     _profile: TempDir,
 }
@@ -109,7 +109,7 @@ impl Browser {
     pub async fn open(screen: Screen) -> Result<Self, BrowserError> {
         let profile = TempDir::with_prefix("undertone-browser-")
             .map_err(|source| BrowserError::File { path: env::temp_dir(), source })?;
-        // Port 0: the driver takes a free one and says which.
+        // Port 0: the driver selects a free port and prints it.
         let driver = Process::start("chromedriver", Command::new("chromedriver").arg("--port=0"))?;
         let line = driver.wait_for("started successfully on port", PATIENCE)?;
         let port: String = line.chars().filter(char::is_ascii_digit).collect();
@@ -121,7 +121,7 @@ impl Browser {
         Ok(Self { client, _driver: driver, _profile: profile })
     }
 
-    /// The WebDriver client, for what has no word here.
+    /// Returns the WebDriver client, for commands without a method here.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -134,7 +134,7 @@ impl Browser {
         self.client.goto(url).await.map_err(|source| failed(format!("opening {url}"), source))
     }
 
-    /// The address of the page.
+    /// Returns the address of the page.
     ///
     /// # Errors
     /// If the browser is gone.
@@ -155,40 +155,40 @@ impl Browser {
     /// Waits for an element and clicks it.
     ///
     /// # Errors
-    /// If there is none, or something lies over it.
+    /// If there is none, or another element covers it.
     pub async fn click(&self, selector: &str) -> Result<(), BrowserError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.find(selector).await?.click().await {
                 Ok(()) => return Ok(()),
-                // The page was being left when the element was found.
+                // The page was left after the element was found.
                 Err(source) if between_pages(&source) && Instant::now() < deadline => tokio::time::sleep(PACE).await,
                 Err(source) => return Err(failed(format!("clicking {selector}"), source)),
             }
         }
     }
 
-    /// Waits for a field and replaces what is in it by typing.
+    /// Waits for a field and replaces its content by typing.
     ///
     /// # Errors
-    /// If there is none, or it takes no text.
+    /// If there is none, or it accepts no text.
     pub async fn fill(&self, selector: &str, text: &str) -> Result<(), BrowserError> {
         let field = self.find(selector).await?;
         field.clear().await.map_err(|source| failed(format!("clearing {selector}"), source))?;
         field.send_keys(text).await.map_err(|source| failed(format!("typing into {selector}"), source))
     }
 
-    /// Waits for a field and types over what is in it, without a moment in which it is empty.
+    /// Waits for a field and types over its content, so that it is never empty.
     ///
     /// # Errors
-    /// If there is none, or it takes no text.
+    /// If there is none, or it accepts no text.
     pub async fn overwrite(&self, selector: &str, text: &str) -> Result<(), BrowserError> {
         let field = self.find(selector).await?;
         let typed = field.send_keys(&format!("{ALL}{text}")).await;
         typed.map_err(|source| failed(format!("typing over {selector}"), source))
     }
 
-    /// Presses keys as somebody does who is in no field, one after the other.
+    /// Presses keys one after the other, with the focus in no field.
     ///
     /// # Errors
     /// If the browser is gone.
@@ -206,7 +206,7 @@ impl Browser {
         field.select_by_value(value).await.map_err(|source| failed(format!("choosing {value} in {selector}"), source))
     }
 
-    /// The text of the first matching element, as a reader sees it.
+    /// Returns the visible text of the first matching element.
     ///
     /// # Errors
     /// If there is none within [`PATIENCE`].
@@ -215,7 +215,7 @@ impl Browser {
         element.text().await.map_err(|source| failed(format!("reading {selector}"), source))
     }
 
-    /// Waits until some element that `selector` matches shows `wanted`, on this page or one it leads to.
+    /// Waits until an element that `selector` matches shows `wanted`, on this page or a following one.
     ///
     /// # Errors
     /// If none does within [`PATIENCE`].
@@ -232,11 +232,10 @@ impl Browser {
         }
     }
 
-    /// Runs a script again and again until what it returns is `enough`; after `within` gives back, as an error, what it
-    /// returned last.
+    /// Runs a script repeatedly until its result is `enough`; after `within`, returns the last result as an error.
     ///
     /// # Errors
-    /// If the script still throws after that time; pages that are just being left may throw before.
+    /// If the script still throws after that time; before, it may throw while a page is being left.
     pub async fn until(
         &self,
         script: &str,
@@ -255,13 +254,13 @@ impl Browser {
                 }
                 Ok(_) | Err(_) => {}
             }
-            // The page tells nobody when it changes. A script that waits in the page itself would never be answered
-            // when the page it waits in is left.
+            // The page does not announce changes. A script that waits in the page would never return when the page is
+            // left.
             tokio::time::sleep(PACE).await;
         }
     }
 
-    /// Runs a script in the page; what it returns comes back as JSON.
+    /// Runs a script in the page; returns its result as JSON.
     ///
     /// # Errors
     /// If the script throws.
@@ -269,16 +268,16 @@ impl Browser {
         self.client.execute(script, arguments).await.map_err(|source| failed("running a script in the page", source))
     }
 
-    /// Runs a script that calls its last argument when it is done; what it hands over comes back as JSON.
+    /// Runs a script that calls its last argument with its result; returns that as JSON.
     ///
     /// # Errors
-    /// If the script throws, or is not done within the driver's time.
+    /// If the script throws, or exceeds the driver's time limit.
     pub async fn run_async(&self, script: &str, arguments: Vec<Value>) -> Result<Value, BrowserError> {
         let answer = self.client.execute_async(script, arguments).await;
         answer.map_err(|source| failed("running a script in the page", source))
     }
 
-    /// Writes a picture of what is visible to `path` as PNG.
+    /// Writes a screenshot of the visible part to `path` as PNG.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -289,17 +288,17 @@ impl Browser {
         written.map_err(|source| BrowserError::File { path: path.to_owned(), source })
     }
 
-    /// Gives the browser an authenticator that recognizes its user by itself, for passkeys.
+    /// Adds an authenticator to the browser that verifies its user by itself, for passkeys.
     ///
     /// # Errors
-    /// If the driver has none to give.
+    /// If the driver does not support it.
     pub async fn add_authenticator(&self) -> Result<(), BrowserError> {
         let added = self.client.issue_cmd(authenticator::Add).await;
         added.map(|_| ()).map_err(|source| failed("adding an authenticator", source))
     }
 
-    /// What the browser's console has complained of since the last call: errors of scripts, blocked or missing resources,
-    /// wasm that did not start. A page in good order has none.
+    /// Returns the errors in the browser's console since the last call: script errors, blocked or missing resources,
+    /// wasm that did not start. A correct page has none.
     ///
     /// # Errors
     /// If the browser is gone.
@@ -309,7 +308,7 @@ impl Browser {
     }
 }
 
-/// Whether a script failed only because its page was being left for another one.
+/// Returns whether a script failed only because its page was being left for another one.
 fn between_pages(error: &CmdError) -> bool {
     use fantoccini::error::ErrorStatus::{JavascriptError, ScriptTimeout, StaleElementReference, UnknownError};
     matches!(error, CmdError::Standard(error)
@@ -320,11 +319,11 @@ fn failed(doing: impl Into<String>, source: CmdError) -> BrowserError {
     BrowserError::Command { doing: doing.into(), source: Box::new(source) }
 }
 
-/// What is asked of the driver: a browser that is fresh, reaches this machine alone, and shows test certificates' pages.
+/// Returns the requested capabilities: a fresh browser that reaches this machine alone, and accepts test certificates.
 fn capabilities(screen: Screen, profile: &Path) -> Capabilities {
     let mut arguments: Vec<String> = [
         "--headless=new",
-        // Root, as in a container, has no sandbox to give.
+        // The sandbox is not available to root, as in a container.
         "--no-sandbox",
         "--disable-dev-shm-usage",
         "--disable-gpu",
@@ -362,7 +361,7 @@ mod tests {
     const PAGE: &str = "data:text/html,<meta name=viewport content='width=device-width'><input name=who>\
         <button onclick='requestAnimationFrame(() => { greeting.innerText = `Hello, ${document.querySelector(`input`).value}` })'>\
         Greet</button><p id=greeting></p><p id=width></p><script>width.innerText = innerWidth</script>";
-    /// Tells of a number's field what it held with every change, and on what keys the page itself was.
+    /// A page that shows the content of a number field at every change, and the keys pressed outside of it.
     const KEYS: &str = "data:text/html,<meta name=viewport content='width=device-width'><input type=number step=any value=0.5>\
         <p id=typed></p><p id=pressed></p><script>const field = document.querySelector('input');\
         field.oninput = () => typed.innerText += ' ' + (field.value || (field.validity.badInput ? 'begun' : 'empty'));\
@@ -389,7 +388,7 @@ mod tests {
         let path = folder.path().join("phone/page.png");
         browser.screenshot(&path).await?;
         let png = std::fs::read(&path).expect("the picture");
-        // Width and height stand after the signature and the first chunk's head.
+        // Width and height follow the signature and the header of the first chunk.
         assert_eq!((&png[1..4], &png[16..24]), (&b"PNG"[..], &[0, 0, 3, 12, 0, 0, 6, 152][..]));
         Ok(())
     }
@@ -409,7 +408,7 @@ mod tests {
     #[tokio::test]
     async fn nothing_but_this_machine_is_reached() -> Result<(), BrowserError> {
         let browser = Browser::open(Screen::Desktop).await?;
-        // An address that answers on any machine, and stands for all that are not the tests'.
+        // A loopback address that the rule does not exclude; it represents all other hosts.
         let listener = std::net::TcpListener::bind("127.0.0.2:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         drop(listener);
@@ -434,7 +433,7 @@ mod tests {
         let profile = browser._profile.path().to_string_lossy().into_owned();
         assert!(users_of(&profile) > 0);
         drop(browser);
-        // Killed processes stay in the list until their parent has noticed.
+        // Killed processes stay in the list until their parent has reaped them.
         let patience = Instant::now() + Duration::from_secs(10);
         while users_of(&profile) > 0 && Instant::now() < patience {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -443,7 +442,7 @@ mod tests {
         Ok(())
     }
 
-    /// How many processes carry `profile` in their command line.
+    /// Returns the number of processes with `profile` in their command line.
     fn users_of(profile: &str) -> usize {
         let processes = std::fs::read_dir("/proc").expect("a Linux machine").flatten();
         let commands = processes.filter_map(|process| std::fs::read_to_string(process.path().join("cmdline")).ok());

@@ -1,4 +1,4 @@
-//! A REST client as a stranger would write one, typed by the contract.
+//! An independent REST client, typed by the contract.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,25 +22,25 @@ use undertone_api::session::{Session, SignIn};
 use undertone_api::signed::{ApprovalKey, ApprovalStatement, CertificateFile, SignedApproval};
 use undertone_api::worker::{Enrolment, NewEnrolment};
 
-/// What can go wrong with a call.
+/// Reasons why a call fails.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// The server answered with a problem.
     #[error(transparent)]
     Problem(#[from] Box<Problem>),
-    /// The server could not be reached, or what it said is not JSON of the expected form.
+    /// The server could not be reached, or its answer is not JSON of the expected form.
     #[error("no usable answer from {address}")]
     Transport {
-        /// What was called.
+        /// The called address.
         address: String,
-        /// Why.
+        /// The error.
         #[source]
         source: reqwest::Error,
     },
 }
 
 impl CallError {
-    /// The problem, when it is one.
+    /// Returns the problem, if the server answered with one.
     pub fn problem(&self) -> Option<&Problem> {
         match self {
             Self::Problem(problem) => Some(problem),
@@ -52,7 +52,7 @@ impl CallError {
 /// The outcome of a call.
 pub type Called<T> = Result<T, CallError>;
 
-/// A client of one server, signed in or not. An access token that has run out is replaced by signing in again.
+/// A client of one server, signed in or not. It replaces an expired access token by signing in again.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -63,18 +63,18 @@ pub struct Client {
 }
 
 impl Client {
-    /// A stranger to the server at `base` (`http://127.0.0.1:8080`).
+    /// Makes a client that is not signed in, for the server at `base` (`http://127.0.0.1:8080`).
     pub fn new(base: impl Into<String>) -> Self {
-        // reqwest asks for a process-wide provider even for plain HTTP; a second installation is refused harmlessly.
+        // reqwest needs a process-wide TLS provider even for plain HTTP; a second installation fails harmlessly.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let base = base.into();
-        // The certificate of a server on this machine is its own; who is there is not the question of these tests.
+        // A server on this machine has a self-signed certificate; these tests do not check its identity.
         let own = base.starts_with("https://127.0.0.1");
         let http = reqwest::Client::builder().tls_danger_accept_invalid_certs(own).build().unwrap_or_default();
         Self { http, base, credentials: None, token: Arc::default(), approval_key: None }
     }
 
-    /// The same member at another replica of the server, with the session they have.
+    /// Returns the same member, with the same session, at another replica of the server.
     #[must_use]
     pub fn at(&self, base: impl Into<String>) -> Self {
         Self { base: base.into(), ..self.clone() }
@@ -91,7 +91,7 @@ impl Client {
         Ok(member)
     }
 
-    /// Gets a fresh access token; whether there is one now.
+    /// Requests a fresh access token; returns whether there is one now.
     async fn renew(&self) -> Called<bool> {
         let Some(credentials) = &self.credentials else { return Ok(false) };
         *self.held() = None;
@@ -101,21 +101,21 @@ impl Client {
     }
 
     fn held(&self) -> MutexGuard<'_, Option<String>> {
-        // The token is replaced whole: a panic elsewhere leaves it as it was.
+        // The token is replaced as a whole: a panic elsewhere leaves it unchanged.
         self.token.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Accepts a one-time link and signs in as the new member.
     ///
     /// # Errors
-    /// [`CallError`] when the link is spent or the input is refused.
+    /// [`CallError`] when the link is used or the input is rejected.
     pub async fn accept(&self, link: &str, member: &NewMember) -> Called<Self> {
         let token = link.rsplit('/').next().unwrap_or(link);
         let _: serde_json::Value = self.post(&format!("/invitations/{token}/accept"), member).await?;
         self.sign_in(&member.email, &member.password).await
     }
 
-    /// Who this is.
+    /// Returns the signed-in member.
     ///
     /// # Errors
     /// [`CallError`].
@@ -123,7 +123,7 @@ impl Client {
         self.get("/me").await
     }
 
-    /// Founds a consortium.
+    /// Creates a consortium.
     ///
     /// # Errors
     /// [`CallError`].
@@ -131,7 +131,7 @@ impl Client {
         self.post("/consortia", consortium).await
     }
 
-    /// Makes an invitation.
+    /// Creates an invitation.
     ///
     /// # Errors
     /// [`CallError`].
@@ -139,7 +139,7 @@ impl Client {
         self.post("/invitations", invitation).await
     }
 
-    /// The organizations of a consortium.
+    /// Returns the organizations of a consortium.
     ///
     /// # Errors
     /// [`CallError`].
@@ -147,7 +147,7 @@ impl Client {
         self.get(&format!("/consortia/{consortium}/organizations")).await
     }
 
-    /// A token with which a worker enrols.
+    /// Creates a token with which a worker enrols.
     ///
     /// # Errors
     /// [`CallError`].
@@ -155,7 +155,7 @@ impl Client {
         self.post(&format!("/organizations/{organization}/workers"), &NewEnrolment { name: name.to_owned() }).await
     }
 
-    /// The datasets of a consortium.
+    /// Returns the datasets of a consortium.
     ///
     /// # Errors
     /// [`CallError`].
@@ -171,7 +171,7 @@ impl Client {
         self.send(Method::PUT, &format!("/datasets/{dataset}/budgets"), Some(budget)).await
     }
 
-    /// A dataset's ledger.
+    /// Returns a dataset's ledger.
     ///
     /// # Errors
     /// [`CallError`].
@@ -187,25 +187,25 @@ impl Client {
         self.post(&format!("/consortia/{consortium}/jobs"), job).await
     }
 
-    /// The same member with a key that signs their approvals; the member's site has to pin its public half.
+    /// Returns the same member with a key that signs their approvals; the member's site must pin its public key.
     #[must_use]
     pub fn with_approval_key(self, key: SigningKey) -> Self {
         Self { approval_key: Some(key), ..self }
     }
 
-    /// The same member without a key: approvals are clicks.
+    /// Returns the same member without a key: approvals are unsigned.
     #[must_use]
     pub fn without_approval_key(self) -> Self {
         Self { approval_key: None, ..self }
     }
 
-    /// The public half of the key that signs this member's approvals.
+    /// Returns the public key of this member's approvals.
     pub fn approval_key(&self) -> Option<ApprovalKey> {
         let key = self.approval_key.as_ref()?;
         Some(ApprovalKey::Ed25519 { public_key: hex::encode(key.verifying_key().to_bytes()) })
     }
 
-    /// Approves a job for one dataset: signs the manifest that the server shows, where the member has a key.
+    /// Approves a job for one dataset; signs the manifest shown by the server, where the member has a key.
     ///
     /// # Errors
     /// [`CallError`].
@@ -214,7 +214,8 @@ impl Client {
         self.post(&format!("/jobs/{job}/datasets/{dataset}/approve"), &Approve { signature }).await
     }
 
-    /// Signs the approval of a job for one dataset, as the server shows it; `None` for a member without a key.
+    /// Signs the approval of a job for one dataset, with the manifest shown by the server; `None` for a member without
+    /// a key.
     ///
     /// # Errors
     /// [`CallError`].
@@ -226,7 +227,7 @@ impl Client {
         Ok(SignedApproval::sign(&statement, key).ok())
     }
 
-    /// A job.
+    /// Returns a job.
     ///
     /// # Errors
     /// [`CallError`].
@@ -242,7 +243,7 @@ impl Client {
         self.post(&format!("/jobs/{job}/cancel"), &serde_json::json!({})).await
     }
 
-    /// How a job goes.
+    /// Returns the progress of a job.
     ///
     /// # Errors
     /// [`CallError`].
@@ -250,7 +251,7 @@ impl Client {
         self.get(&format!("/jobs/{job}/progress")).await
     }
 
-    /// A job's certificate with its evidence.
+    /// Returns a job's certificate with its evidence.
     ///
     /// # Errors
     /// [`CallError`] when there is none.
@@ -258,7 +259,7 @@ impl Client {
         self.get(&format!("/jobs/{job}/certificate")).await
     }
 
-    /// A job's files.
+    /// Returns a job's files.
     ///
     /// # Errors
     /// [`CallError`].
@@ -266,7 +267,7 @@ impl Client {
         self.get(&format!("/jobs/{job}/artifacts")).await
     }
 
-    /// What a job's audits found.
+    /// Returns the findings of a job's audits.
     ///
     /// # Errors
     /// [`CallError`].
@@ -283,7 +284,7 @@ impl Client {
         self.post(&format!("/datasets/{dataset}/freezes/clear"), &word).await
     }
 
-    /// A file's content.
+    /// Returns a file's content.
     ///
     /// # Errors
     /// [`CallError`].
@@ -294,7 +295,7 @@ impl Client {
         Ok(answer.bytes().await.map_err(|source| self.transport(&path, source))?.to_vec())
     }
 
-    /// GET with a typed answer.
+    /// Sends a GET request and parses the answer.
     ///
     /// # Errors
     /// [`CallError`].
@@ -302,7 +303,7 @@ impl Client {
         self.send(Method::GET, path, None::<&()>).await
     }
 
-    /// POST with a typed answer.
+    /// Sends a POST request and parses the answer.
     ///
     /// # Errors
     /// [`CallError`].
@@ -310,7 +311,7 @@ impl Client {
         self.send(Method::POST, path, Some(body)).await
     }
 
-    /// Any method; an empty answer reads as JSON `null`.
+    /// Sends a request of any method; an empty answer is parsed as JSON `null`.
     ///
     /// # Errors
     /// [`CallError`].

@@ -1,8 +1,8 @@
-//! Recognizers in the cloud, on loopback: real HTTP servers that speak the three protocols, and keep what they received.
+//! Cloud recognizers on loopback: real HTTP servers for the three protocols, which record every request.
 //!
-//! What they keep is the adversary's view: every request in the order of its arrival, with the sound that was in it. Who hears is
-//! the caller's: an [`Ear`] may be PocketSphinx. Faults can be ordered, to see what is made of them. Run several for several
-//! providers that do not collude.
+//! The record is the adversary's view: every request in the order of its arrival, with its sound. The caller provides
+//! the recognition: an [`Ear`] may be PocketSphinx. Faults can be ordered, to test their handling. Run several servers
+//! for several providers that do not collude.
 //!
 //! This file is part of two crates, the worker's own tests and the end-to-end tests, and so names neither.
 
@@ -23,39 +23,40 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// Words with beginning and end, seconds, in a WAV file. Called on a thread that may block, one request at a time or several.
+/// Returns words with beginning and end, in seconds, for a WAV file. Called on a thread that may block, one or several
+/// requests at a time.
 pub type Ear = Arc<dyn Fn(&[u8]) -> Vec<(String, f64, f64)> + Send + Sync>;
 
-/// The key that every server knows.
+/// The key that every server accepts.
 pub const KEY: &str = "loopback-key";
 
-/// What a server is told to do instead of hearing.
+/// A fault that a server returns instead of a recognition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// Answer with this status.
     Status(u16),
-    /// Answer with this status, and ask to be left alone for so many seconds.
+    /// Answer with this status, and request a retry after so many seconds.
     Later(u16, u64),
-    /// Answer 200 with something else.
+    /// Answer 200 with an unexpected body.
     Nonsense,
-    /// Answer 302 to another place.
+    /// Redirect (302) to another address.
     Elsewhere,
     /// Close the connection.
     HangUp,
 }
 
-/// A request as it was received.
+/// A request as received.
 #[derive(Debug, Clone)]
 pub struct Received {
-    /// When it was whole.
+    /// The time at which it was complete.
     pub at: Instant,
     /// `POST /v1/listen?..`.
     pub line: String,
     /// All headers.
     pub headers: HeaderMap,
-    /// All fields of the request but the sound, as `name=value`, sorted.
+    /// All fields of the request except the sound, as `name=value`, sorted.
     pub fields: Vec<String>,
-    /// The sound, as a WAV file (Google's protocol sends no header: a canonical one is put before its samples).
+    /// The sound as a WAV file (Google's protocol sends samples without a header; a canonical one is added).
     pub wav: Vec<u8>,
     /// The whole body.
     pub body: Vec<u8>,
@@ -83,7 +84,7 @@ impl Drop for Cloud {
 }
 
 impl Cloud {
-    /// Starts one that hears by `ear`.
+    /// Starts a server that recognizes with `ear`.
     ///
     /// # Errors
     /// When loopback has no free port.
@@ -93,7 +94,7 @@ impl Cloud {
         let state = Arc::new(Mutex::new(State::default()));
         let shared = Arc::clone(&state);
         let serving = tokio::spawn(async move {
-            // Connections end with the task that holds them.
+            // Connections end with the task that owns them.
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let (state, ear) = (Arc::clone(&shared), Arc::clone(&ear));
@@ -103,7 +104,7 @@ impl Cloud {
                 });
                 connections.spawn(async move {
                     let connection = hyper::server::conn::http1::Builder::new();
-                    // Whoever asked has gone, or was hung up on.
+                    // The client has closed the connection, or a fault has.
                     drop(connection.serve_connection(TokioIo::new(stream), service).await);
                 });
             }
@@ -111,22 +112,22 @@ impl Cloud {
         Ok(Self { address, state, serving })
     }
 
-    /// Where it is: `http://127.0.0.1:PORT`.
+    /// Returns the server's address: `http://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The next requests are answered so, in this order, before any is heard.
+    /// Orders these faults for the next requests, in this order, before any further recognition.
     pub fn order(&self, faults: impl IntoIterator<Item = Fault>) {
         lock(&self.state).faults.extend(faults);
     }
 
-    /// All that it received.
+    /// Returns all received requests.
     pub fn received(&self) -> Vec<Received> {
         lock(&self.state).received.clone()
     }
 
-    /// Most requests that it had at a time.
+    /// Returns the highest number of concurrent requests.
     pub fn most_at_a_time(&self) -> usize {
         lock(&self.state).most
     }
@@ -136,7 +137,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Which of the protocols a request is of.
+/// The protocol of a request.
 #[derive(Clone, Copy)]
 enum Spoken {
     OpenAi,
@@ -203,7 +204,7 @@ async fn answer(
     let words = words.map_err(std::io::Error::other)?;
     let mut answer = Response::new(Full::from(told(protocol, &words).to_string()));
     answer.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("application/json"));
-    // A provider may try; nobody should keep it.
+    // A provider may set a cookie; clients should not keep it.
     answer.headers_mut().insert("set-cookie", hyper::header::HeaderValue::from_static("visitor=1; Path=/"));
     Ok(answer)
 }
@@ -215,7 +216,7 @@ fn status(code: u16) -> Response<Full<Bytes>> {
     answer
 }
 
-/// Whether the key came as the protocol has it.
+/// Returns whether the key is in the protocol's header.
 fn knows(protocol: Spoken, headers: &HeaderMap) -> bool {
     let has = |name: &str, value: String| headers.get(name).is_some_and(|found| found.as_bytes() == value.as_bytes());
     match protocol {
@@ -225,7 +226,7 @@ fn knows(protocol: Spoken, headers: &HeaderMap) -> bool {
     }
 }
 
-/// Fields and file of a form; each part's own headers are fields too.
+/// Returns fields and file of a form; each part's own headers are fields too.
 async fn form(headers: &HeaderMap, body: &Bytes) -> Option<(Vec<String>, Vec<u8>)> {
     let boundary = multer::parse_boundary(headers.get(CONTENT_TYPE)?.to_str().ok()?).ok()?;
     let body = body.clone();
@@ -246,7 +247,7 @@ async fn form(headers: &HeaderMap, body: &Bytes) -> Option<(Vec<String>, Vec<u8>
     Some((fields, file?))
 }
 
-/// Configuration and samples of a request to Google.
+/// Returns configuration and samples of a request to Google.
 fn google(body: &[u8]) -> Option<(Vec<String>, Vec<u8>)> {
     let request: Value = serde_json::from_slice(body).ok()?;
     let mut fields: Vec<String> =
@@ -271,7 +272,7 @@ fn google(body: &[u8]) -> Option<(Vec<String>, Vec<u8>)> {
     Some((fields, wav))
 }
 
-/// Words as the protocol has them.
+/// Returns words in the form of the protocol.
 fn told(protocol: Spoken, words: &[(String, f64, f64)]) -> Value {
     let text = words.iter().map(|(word, ..)| word.as_str()).collect::<Vec<_>>().join(" ");
     match protocol {

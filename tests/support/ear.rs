@@ -1,4 +1,4 @@
-//! Who hears in the clouds on loopback: PocketSphinx, as the worker runs it.
+//! The recognition of the loopback clouds: PocketSphinx, run as the worker runs it.
 
 use std::env;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use undertone_worker::speech::transcribe::wav;
 use crate::clouds::Ear;
 use crate::stage::Staged;
 
-/// As many recognizers as `processes`, behind one ear; `None` where `UNDERTONE_ALIGNER` names no Python with PocketSphinx. What
-/// cannot be heard is silence, as it is for a cloud. To be called in a runtime, which must outlive the ear.
+/// Starts `processes` recognizers behind one ear; `None` where `UNDERTONE_ALIGNER` names no Python with PocketSphinx. A
+/// failed recognition yields no words, as at a cloud. Call it in a runtime that outlives the ear.
 ///
 /// # Errors
 /// When PocketSphinx does not start.

@@ -1,5 +1,5 @@
-//! The accounting in a browser's engine: the wasm that `.ci/bits.sh` builds, in a real Chromium. No page, no server: the
-//! module needs nothing but numbers.
+//! The accounting in a browser's engine: the wasm module built by `.ci/bits.sh`, in a real Chromium. It needs no page
+//! and no server, because the module's functions take only numbers.
 
 use std::fs;
 
@@ -10,24 +10,24 @@ use serde_json::{Value, json};
 use crate::browser::{Browser, BrowserError, Screen};
 use crate::workspace;
 
-/// Why the engine did not answer.
+/// Reasons why the engine did not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The module is not there.
+    /// The module does not exist.
     #[error("undertone_bits.wasm has not been built: run `.ci/bits.sh` first")]
     Missing(#[source] std::io::Error),
-    /// The browser fails.
+    /// The browser failed.
     #[error(transparent)]
     Browser(#[from] BrowserError),
-    /// A script fails.
+    /// A script failed.
     #[error("a script failed in the browser")]
     Script(#[from] CmdError),
-    /// It answered something else.
+    /// The answer has an unexpected form.
     #[error("the engine was asked for {wanted} and answered {answer}")]
     Answer {
-        /// What was asked for.
+        /// The requested value.
         wanted: &'static str,
-        /// What came.
+        /// The answer.
         answer: Value,
     },
 }
@@ -42,12 +42,12 @@ impl Engine {
     /// Starts a browser and loads the module.
     ///
     /// # Errors
-    /// If either is missing.
+    /// If the module or the browser is missing.
     pub async fn start() -> Result<Self, EngineError> {
         let path = workspace::program("undertone_bits.wasm").map_err(EngineError::Missing)?;
         let module = fs::read(path).map_err(EngineError::Missing)?;
         let engine = Self { browser: Browser::open(Screen::Desktop).await? };
-        // The page that a browser opens with forbids foreign code.
+        // The content policy of the browser's initial page forbids foreign code.
         engine.browser.goto("about:blank").await?;
         let script = "const [module, done] = arguments;
             const bytes = Uint8Array.from(atob(module), letter => letter.charCodeAt(0));
@@ -58,12 +58,12 @@ impl Engine {
         if answer == "loaded" { Ok(engine) } else { Err(EngineError::Answer { wanted: "the module", answer }) }
     }
 
-    /// Every word that is to be compared.
+    /// Returns every word to be compared.
     ///
     /// # Errors
     /// If the module fails.
     pub async fn words(&self) -> Result<Vec<u64>, EngineError> {
-        // As text: a number of JavaScript holds 53 bits.
+        // As text, because a number of JavaScript has 53 bits.
         let script = "const words = [];
             for (let i = 0, all = bits.words(); i < all; i++) words.push(BigInt.asUintN(64, bits.word(i)).toString(16));
             return words.join(' ');";
@@ -73,8 +73,8 @@ impl Engine {
         words.ok_or(EngineError::Answer { wanted: "words", answer })
     }
 
-    /// What `call` (an expression on `bits`) gives, and the median seconds that it takes, over at least five times and so
-    /// many milliseconds; a first time, for the engine to compile, does not count.
+    /// Returns the value of `call` (an expression on `bits`) and its median time in seconds, over at least five calls
+    /// and so many milliseconds. A first call, in which the engine compiles, does not count.
     ///
     /// # Errors
     /// If the module fails.
@@ -107,7 +107,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The engine's name and version.
+    /// Returns the engine's name and version.
     ///
     /// # Errors
     /// If the browser is gone.

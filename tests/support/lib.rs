@@ -1,5 +1,5 @@
-//! What the end-to-end tests and the measurements stand on: finding the programs, starting and killing them, and a real
-//! browser, a REST client, and a consortium on stage. A scenario belongs in `integration/`.
+//! Common parts of the end-to-end tests and the benchmarks: finding, starting and killing programs, a real browser, a
+//! REST client, and a test consortium. Scenarios belong in `integration/`.
 
 pub mod annotator;
 pub mod attack;

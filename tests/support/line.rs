@@ -1,5 +1,5 @@
-//! A slow or unreliable line: a proxy on loopback between two programs, which passes on what it gets, late, no faster than it is
-//! told, and breaks where a scenario wants it to.
+//! A slow or unreliable line: a loopback proxy between two programs, with a delay, a limited speed, and interruptions
+//! that a scenario orders.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -13,33 +13,33 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// Bytes that are passed on together.
+/// The number of bytes passed on together.
 const PIECE: usize = 8 << 10;
-/// Pieces on their way in one direction, beyond which the sender is not heard.
+/// The highest number of pieces in transit in one direction; beyond it, the sender blocks.
 const UNDER_WAY: usize = 256;
 
-/// How a line is.
+/// The quality of a line.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Quality {
-    /// Bits a second in each direction; as fast as the machine without.
+    /// The speed in each direction, bits per second; unlimited without.
     pub bits_per_second: Option<u64>,
-    /// How long anything is on its way, in each direction.
+    /// The delay in each direction.
     pub delay: Duration,
 }
 
-/// Which way.
+/// A direction of transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// From whoever connects.
+    /// From the connecting program.
     Up,
-    /// To whoever connects.
+    /// To the connecting program.
     Down,
 }
 
-/// A line; it is cut for good when dropped.
+/// A line; cut permanently when dropped.
 #[derive(Debug)]
 pub struct Line {
-    /// Where it begins.
+    /// The address to connect to.
     pub address: SocketAddr,
     state: Arc<State>,
     accepting: JoinHandle<()>,
@@ -51,37 +51,37 @@ struct State {
     quality: Quality,
     up: Way,
     down: Way,
-    /// What went up, by connection, where that is kept.
+    /// The recorded upload of each connection, if recording is on.
     heard: Option<Mutex<Vec<Heard>>>,
-    /// Counts the times that it was cut: every connection ends with the next.
+    /// The number of cuts; an increment ends every connection.
     cuts: watch::Sender<u64>,
 }
 
-/// What one connection sent up so far.
+/// The upload of one connection so far.
 type Heard = Arc<Mutex<Vec<u8>>>;
 
 #[derive(Debug, Default)]
 struct Way {
     carried: AtomicU64,
-    /// After how many carried bytes it is to be cut, once.
+    /// The number of carried bytes after which it is cut, once.
     cut_after: Mutex<Option<u64>>,
-    /// When the last piece has left: the next one queues behind it.
+    /// The time at which the last piece has left: the next one queues behind it.
     free: Mutex<Option<Instant>>,
 }
 
 impl Line {
-    /// A line to `to`.
+    /// Starts a line to `to`.
     ///
     /// # Errors
-    /// When loopback has no port left.
+    /// When loopback has no free port.
     pub async fn lay(to: SocketAddr, quality: Quality) -> io::Result<Self> {
         Self::laid(to, quality, None).await
     }
 
-    /// A line to `to` that keeps every byte that goes up.
+    /// Starts a line to `to` that records every uploaded byte.
     ///
     /// # Errors
-    /// When loopback has no port left.
+    /// When loopback has no free port.
     pub async fn tap(to: SocketAddr) -> io::Result<Self> {
         Self::laid(to, Quality::default(), Some(Mutex::default())).await
     }
@@ -102,24 +102,26 @@ impl Line {
         Ok(Self { address, state, accepting })
     }
 
-    /// Bytes that were passed on in a direction.
+    /// Returns the number of bytes passed on in a direction.
     pub fn carried(&self, direction: Direction) -> u64 {
         self.state.way(direction).carried.load(Ordering::SeqCst)
     }
 
-    /// Every byte that went up so far, by connection, in the order in which they were made; nothing of a line that is no tap.
+    /// Returns the uploaded bytes of every connection, in the order of the connections; nothing for a line without
+    /// recording.
     pub fn heard(&self) -> Vec<Vec<u8>> {
         let Some(heard) = &self.state.heard else { return Vec::new() };
         let all = heard.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().map(|one| one.lock().unwrap_or_else(PoisonError::into_inner).clone()).collect()
     }
 
-    /// How often it was cut.
+    /// Returns the number of cuts.
     pub fn cuts(&self) -> u64 {
         *self.state.cuts.borrow()
     }
 
-    /// Breaks every connection, once, as soon as so many bytes have been passed on in a direction; new ones can be made.
+    /// Breaks every connection, once, as soon as so many bytes have been passed on in a direction; new connections are
+    /// possible.
     pub fn cut_after(&self, direction: Direction, bytes: u64) {
         *self.state.way(direction).cut_after.lock().unwrap_or_else(PoisonError::into_inner) = Some(bytes);
     }
@@ -140,7 +142,7 @@ impl State {
         }
     }
 
-    /// Where to keep what a new connection sends up.
+    /// Returns the buffer for a new connection's upload.
     fn ear(&self) -> Option<Heard> {
         let all = self.heard.as_ref()?;
         let heard = Heard::default();
@@ -148,7 +150,7 @@ impl State {
         Some(heard)
     }
 
-    /// Counts bytes; cuts the line when it is time.
+    /// Counts bytes, and cuts the line when the limit is reached.
     fn carry(&self, direction: Direction, bytes: usize) {
         let way = self.way(direction);
         let carried = way.carried.fetch_add(bytes as u64, Ordering::SeqCst) + bytes as u64;
@@ -159,7 +161,7 @@ impl State {
         }
     }
 
-    /// When the next `bytes` have left, at the line's speed.
+    /// Returns the time at which the next `bytes` have left, at the line's speed.
     fn leaves(&self, direction: Direction, bytes: usize) -> Instant {
         let now = Instant::now();
         let Some(speed) = self.quality.bits_per_second else { return now };
@@ -179,7 +181,7 @@ async fn connection(near: TcpStream, state: Arc<State>) {
     }
     let ((near_in, near_out), (far_in, far_out)) = (near.into_split(), far.into_split());
     let ear = state.ear();
-    // Whatever ends first, the other direction is drained as long as the line is whole.
+    // After the end of one direction, the other is drained as long as the line is intact.
     tokio::select! {
         _ = async { tokio::join!(pass(near_in, far_out, Direction::Up, &state, ear), pass(far_in, near_out, Direction::Down, &state, None)) } => {}
         _ = cuts.changed() => {}
@@ -215,7 +217,7 @@ async fn pass(
                 return;
             }
         }
-        // The end is passed on too; that there is nobody to hear it is no matter.
+        // The end is passed on too; a missing receiver does not matter.
         let _ = to.shutdown().await;
     };
     tokio::join!(read, write);

@@ -1,4 +1,4 @@
-//! A program under test: started, listened to, killed. Nothing it starts outlives the test.
+//! A program under test: started, read, killed. None of its processes outlives the test.
 
 use std::{
     io::{self, BufRead, BufReader, Read},
@@ -9,42 +9,42 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Why a program did not do what was waited for. Both carry what it had said until then.
+/// Reasons why an expected event of a program did not happen, with its output until then.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// It ended first.
+    /// The program ended first.
     #[error("{name} ended before it said {wanted:?}; it said:\n{said}")]
     Ended {
         /// The program.
         name: String,
-        /// What was waited for.
+        /// The expected output.
         wanted: String,
-        /// All it wrote.
+        /// The whole output.
         said: String,
     },
-    /// It took too long.
+    /// The time limit was exceeded.
     #[error("{name} did not say {wanted:?} within {} s; it said:\n{said}", within.as_secs())]
     Late {
         /// The program.
         name: String,
-        /// What was waited for.
+        /// The expected output.
         wanted: String,
-        /// How long.
+        /// The time limit.
         within: Duration,
-        /// All it wrote.
+        /// The whole output.
         said: String,
     },
-    /// It could not be started or signalled.
+    /// The program could not be started or signalled.
     #[error("{name} could not be started or signalled")]
     System {
         /// The program.
         name: String,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
 }
 
-/// A running program. Dropping it kills it and everything it started.
+/// A running program. Dropping it kills it and its child processes.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -53,7 +53,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command` as `name`, in a process group of its own, and listens to both of its outputs.
+    /// Starts `command` as `name`, in a process group of its own, and reads both of its outputs.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -70,10 +70,10 @@ impl Process {
         Ok(Self { name: name.to_owned(), child, output })
     }
 
-    /// The first line, said already or within `within` from now, that contains `wanted`.
+    /// Returns the first line that contains `wanted`, from earlier output or within `within` from now.
     ///
     /// # Errors
-    /// If the program ends, or the time, before such a line.
+    /// If the program or the time ends before such a line.
     pub fn wait_for(&self, wanted: &str, within: Duration) -> Result<String, ProcessError> {
         let deadline = Instant::now() + within;
         let mut said = self.output.lock();
@@ -93,10 +93,10 @@ impl Process {
         }
     }
 
-    /// Waits until the program has ended by itself.
+    /// Waits until the program ends by itself.
     ///
     /// # Errors
-    /// If it has not within `within`.
+    /// If it does not end within `within`.
     pub fn wait(&mut self, within: Duration) -> Result<ExitStatus, ProcessError> {
         let said = self.output.lock();
         let waiting = self.output.changed.wait_timeout_while(said, within, |said| said.open > 0);
@@ -109,17 +109,17 @@ impl Process {
         self.child.wait().map_err(|source| ProcessError::System { name: self.name.clone(), source })
     }
 
-    /// Everything it has said so far, both outputs together, in order of arrival.
+    /// Returns the output so far, both streams together, in order of arrival.
     pub fn said(&self) -> String {
         self.output.lock().lines.join("\n")
     }
 
-    /// Its process id, which is the id of its group too.
+    /// Returns the process id, which is also the id of the group.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Asks it to end, as an administrator does (SIGTERM).
+    /// Requests the end of the program (SIGTERM).
     ///
     /// # Errors
     /// If the signal cannot be sent.
@@ -127,16 +127,16 @@ impl Process {
         self.signal("TERM", &self.id().to_string())
     }
 
-    /// Kills it and everything it started, as a power cut does (SIGKILL), and waits until it is gone.
+    /// Kills the program and its child processes (SIGKILL), as in a power failure, and waits until it has ended.
     pub fn kill(&mut self) {
-        // The group may be gone already.
+        // The group may have ended already.
         let _ = self.signal("KILL", &format!("-{}", self.id()));
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
     fn signal(&self, signal: &str, target: &str) -> Result<(), ProcessError> {
-        // The command of the shell rather than the system call, which is unsafe to call from Rust.
+        // The shell's command instead of the system call, which is unsafe to call from Rust.
         let sent = Command::new("kill").args(["-s", signal, "--", target]).stderr(Stdio::null()).status();
         sent.map(drop).map_err(|source| ProcessError::System { name: self.name.clone(), source })
     }
@@ -148,7 +148,7 @@ impl Drop for Process {
     }
 }
 
-/// What a program has written, and whether it may still write.
+/// The output of a program, and whether it may still grow.
 #[derive(Debug, Default)]
 struct Output {
     said: Mutex<Said>,
@@ -158,17 +158,17 @@ struct Output {
 #[derive(Debug, Default)]
 struct Said {
     lines: Vec<String>,
-    /// How many of its outputs are open.
+    /// The number of open output streams.
     open: usize,
 }
 
 impl Output {
     fn lock(&self) -> MutexGuard<'_, Said> {
-        // A test that panicked while it looked has left the lines whole.
+        // A test that panicked while it held the lock has left the lines intact.
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Collects what comes out of `pipe` until it closes.
+    /// Collects the output of `pipe` until it closes.
     fn listen(self: &Arc<Self>, pipe: impl Read + Send + 'static) {
         self.lock().open += 1;
         let output = Arc::clone(self);
@@ -218,7 +218,7 @@ mod tests {
         let mut process = shell("sleep 100 & echo child $!; wait");
         process.wait_for("child", SOON).expect("the child has started");
         process.kill();
-        // The child holds the outputs too, so they close only when it is gone as well.
+        // The child has the outputs open too, so they close only when it has ended as well.
         process.wait(SOON).expect("nobody is left to speak");
     }
 }

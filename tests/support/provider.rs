@@ -1,6 +1,6 @@
-//! A provider of sign-ins on loopback, as `.ci/oidc.sh` fetches it, run by the program with which the server's own tests run it.
-//! Whoever names themself there is believed: `someone` is `someone@example.org`, and of `unverified-someone` nobody has verified
-//! the e-mail.
+//! A sign-in provider on loopback, downloaded by `.ci/oidc.sh`, run by the same program as in the server's own tests.
+//! It accepts every login: `someone` is `someone@example.org`, and the e-mail address of `unverified-someone` is
+//! unverified.
 
 use std::env;
 use std::process::Command;
@@ -10,30 +10,30 @@ use crate::process::Process;
 use crate::stage::Staged;
 use crate::workspace;
 
-/// What people call it, as it stands on buttons.
+/// Its display name on buttons.
 pub const NAME: &str = "Clinic login";
 
-/// Node has to start.
+/// The time limit for starting Node.
 const START: Duration = Duration::from_mins(1);
-/// The program, in the checkout.
+/// The program, relative to the root of the checkout.
 const PROGRAM: &str = "server/src/testing/provider/provider.mjs";
-/// What it says before its address.
+/// The text before its address in the output.
 const LISTENING: &str = "listening at ";
 
-/// A running provider; ends with its value.
+/// A running provider; ends when dropped.
 #[derive(Debug)]
 pub struct Provider {
-    /// Its address, as it calls itself.
+    /// Its address as issuer.
     pub issuer: String,
     _process: Process,
 }
 
 impl Provider {
-    /// Starts one that sends browsers back to the server at `address`; `None`, with a word, where `UNDERTONE_OIDC_PROVIDER` names
-    /// none.
+    /// Starts a provider that redirects browsers to the server at `address`; returns `None`, with a note, where
+    /// `UNDERTONE_OIDC_PROVIDER` is not set.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// When it does not start.
     pub fn start(address: &str) -> Staged<Option<Self>> {
         let Some(folder) = env::var_os("UNDERTONE_OIDC_PROVIDER").filter(|folder| !folder.is_empty()) else {
             eprintln!(
@@ -49,7 +49,7 @@ impl Provider {
         Ok(Some(Self { issuer: issuer.trim().to_owned(), _process: process }))
     }
 
-    /// What a server that believes it finds in its environment.
+    /// Returns the environment of a server that trusts the provider.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         vec![
             ("UNDERTONE_OIDC__ISSUER", self.issuer.clone()),

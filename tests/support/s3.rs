@@ -1,4 +1,4 @@
-//! An S3-compatible store on loopback: OpenStack Swift with its S3 interface, as `.ci/s3.sh` installs it.
+//! An S3-compatible store on loopback: OpenStack Swift with its S3 interface, installed by `.ci/s3.sh`.
 
 use std::env;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::process::Process;
 use crate::stage::Staged;
 use crate::{port, workspace};
 
-/// Four servers have to start.
+/// The time limit for starting four servers.
 const START: Duration = Duration::from_mins(2);
 const KEY_ID: &str = "test:tester";
 const KEY: &str = "testing";
@@ -25,10 +25,10 @@ pub struct S3 {
 }
 
 impl S3 {
-    /// Starts one; `None` where `UNDERTONE_S3` names no Python with Swift.
+    /// Starts a store; returns `None` where `UNDERTONE_S3` names no Python with Swift.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// When it does not start.
     pub fn start() -> Staged<Option<Self>> {
         let Some(python) = env::var_os("UNDERTONE_S3") else { return Ok(None) };
         let (folder, port) = (TempDir::with_prefix("undertone-s3-")?, port::free()?);
@@ -40,7 +40,7 @@ impl S3 {
         Ok(Some(Self { port, _process: process, folder }))
     }
 
-    /// What a server that keeps its objects here finds in its environment.
+    /// Returns the environment of a server that keeps its objects here.
     pub fn environment(&self, prefix: &str) -> Vec<(&'static str, String)> {
         vec![
             ("UNDERTONE_STORE__URL", format!("s3://undertone/{prefix}")),
@@ -50,7 +50,7 @@ impl S3 {
         ]
     }
 
-    /// Files of objects on its disk.
+    /// Counts the object files on its disk.
     ///
     /// # Errors
     /// When its folder cannot be read.

@@ -1,4 +1,4 @@
-//! The scene most scenarios begin with: a public library and three sites with private speech.
+//! The scene of most scenarios: a public library and three sites with private speech.
 
 pub mod queries;
 pub mod recordings;
@@ -10,18 +10,18 @@ use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 /// The private datasets, one at each private site.
 pub const PRIVATE: [&str; 3] = ["one", "two", "odd"];
 
-/// Four organizations with prepared datasets of the small corpus; workers are not running yet.
+/// Sets up four organizations with prepared datasets of the small corpus; workers are not running yet.
 ///
 /// # Errors
-/// Whatever does not work as documented.
+/// Any step that does not work as documented.
 pub async fn set(database: Database) -> Staged<Stage> {
     set_with(database, &[]).await
 }
 
-/// The same, with variables of the server's environment.
+/// Sets up the same scene with variables of the server's environment.
 ///
 /// # Errors
-/// Whatever does not work as documented.
+/// Any step that does not work as documented.
 pub async fn set_with(database: Database, environment: &[(&str, &str)]) -> Staged<Stage> {
     let corpus = Corpus::small()?;
     let mut stage = Stage::set_with(database, &["Library", "One", "Two", "Odd"], environment).await?;
@@ -39,18 +39,18 @@ pub async fn set_with(database: Database, environment: &[(&str, &str)]) -> Stage
     Ok(stage)
 }
 
-/// Every private dataset gets `epsilon` for life at record level.
+/// Sets a lifetime budget of `epsilon` for records on every private dataset.
 ///
 /// # Errors
-/// Whatever does not work as documented.
+/// Any step that does not work as documented.
 pub async fn set_budgets(stage: &Stage, epsilon: f64) -> Staged<()> {
     set_budgets_of(stage, PrivacyUnit::Record, epsilon).await
 }
 
-/// Every private dataset gets `epsilon` for life for each `unit`.
+/// Sets a lifetime budget of `epsilon` for each `unit` on every private dataset.
 ///
 /// # Errors
-/// Whatever does not work as documented.
+/// Any step that does not work as documented.
 pub async fn set_budgets_of(stage: &Stage, unit: PrivacyUnit, epsilon: f64) -> Staged<()> {
     let budget = NewBudget { unit, epsilon: Epsilon::new(epsilon)?, delta: Delta::new(1e-6)? };
     for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
@@ -59,18 +59,18 @@ pub async fn set_budgets_of(stage: &Stage, unit: PrivacyUnit, epsilon: f64) -> S
     Ok(())
 }
 
-/// A small private job over all sites: `rounds` rounds that wait at most `deadline_seconds` for all three private sites.
+/// Plans a small private job of all sites: `rounds` rounds that wait at most `deadline_seconds` for all four sites.
 ///
 /// # Errors
-/// Whatever does not work as documented.
+/// Any step that does not work as documented.
 pub async fn small_job(stage: &Stage, rounds: u32, deadline_seconds: u32) -> Staged<Plan> {
     small_job_of(stage, PrivacyUnit::Record, rounds, deadline_seconds).await
 }
 
-/// The same, for the privacy of each `unit`.
+/// Plans the same job with another protected `unit`.
 ///
 /// # Errors
-/// Whatever does not work as documented.
+/// Any step that does not work as documented.
 pub async fn small_job_of(stage: &Stage, unit: PrivacyUnit, rounds: u32, deadline_seconds: u32) -> Staged<Plan> {
     let lead = stage.dataset("public").await?;
     let mut plan = Plan::new("Small", unit, 16, &lead, 2)?.test("common", stage.dataset("test").await?.id);
@@ -80,10 +80,10 @@ pub async fn small_job_of(stage: &Stage, unit: PrivacyUnit, rounds: u32, deadlin
     Ok(plan.private(Rounds { rounds, learning_rate: 1e-3, evaluate_every: 2, deadline_seconds, quorum: 4 }))
 }
 
-/// All stewards approve.
+/// Approves as all stewards.
 ///
 /// # Errors
-/// Whatever does not work as documented.
+/// Any step that does not work as documented.
 pub async fn approve(stage: &Stage, job: undertone_api::id::JobId) -> Staged<()> {
     for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
         site.client.approve(job, stage.dataset(name).await?.id).await?;
@@ -91,7 +91,7 @@ pub async fn approve(stage: &Stage, job: undertone_api::id::JobId) -> Staged<()>
     Ok(())
 }
 
-/// The synthesizer's labels: the same number of classes everywhere.
+/// Adds the number of the synthesizer's classes, which is the same for every dataset.
 fn with_classes(mut holding: Holding) -> Holding {
     let classes = undertone_worker::speech::synthesize::CLASSES;
     holding.choice.extend(["--classes".to_owned(), classes.to_string()]);

@@ -1,10 +1,11 @@
-//! A consortium in which everything goes wrong, by the throw of one seeded die: messages are lost, repeated and late,
-//! processes die at any point and are opened again from their disks, disks fail and fill and are restored from older copies,
-//! clocks jump, two servers share a
-//! database. All parts that decide about money are the real ones: the server's service layer on its database, the worker's
-//! rooms on their files. After every step auditors with eyes of their own read the disks and say what must never be.
+//! A consortium with failures of every kind, drawn from one seeded generator. Messages are lost, repeated and delayed.
+//! Processes crash at any point and are reopened from their disks. Disks fail, fill up and are restored from older
+//! copies; clocks jump; two servers share a database. All components that decide about spending are real: the server's
+//! service layer on its database, the worker's modules on their files. After every step independent auditors read the
+//! disks and report violations.
 //!
-//! A schedule is its seed: the same seed is the same story, step by step. [`Ground`] is what all start from.
+//! A schedule is determined by its seed: the same seed gives the same steps. All schedules start from a copy of
+//! [`Ground`].
 
 mod audit;
 mod broken;
@@ -27,14 +28,14 @@ pub use ground::Ground;
 
 use world::World;
 
-/// Why a simulation could not be carried out: no finding, but a fault of its own.
+/// The reason why a simulation could not be run: an error of the simulation itself, not a finding.
 pub type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a schedule stopped.
+/// The reason why a schedule stopped.
 enum Stop {
-    /// The simulation itself is at fault.
+    /// The simulation itself failed.
     Failed(Failed),
-    /// Something is as it must never be.
+    /// An invariant is violated.
     Wrong(String),
 }
 
@@ -44,12 +45,12 @@ impl<E: Into<Failed>> From<E> for Stop {
     }
 }
 
-/// How schedules are played.
+/// The settings of a schedule.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
-    /// Steps of disorder in a schedule.
+    /// The number of steps before the recovery.
     pub steps: u64,
-    /// Servers on the one database: 1 or, on PostgreSQL, 2.
+    /// The number of servers on the one database: 1 or, on PostgreSQL, 2.
     pub servers: usize,
     /// A rule that is broken on purpose.
     pub broken: Option<Broken>,
@@ -63,40 +64,40 @@ impl Default for Setting {
     }
 }
 
-/// One schedule, played.
+/// The result of one schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Played {
     /// Its seed.
     pub seed: u64,
-    /// Steps taken, those of the recovery included.
+    /// The number of steps, including the recovery.
     pub steps: u64,
-    /// Digest of what happened.
+    /// The digest of the trace.
     pub trace: u64,
-    /// What it met.
+    /// The counts of its events.
     pub tally: Tally,
-    /// What must never be and was, with the story up to there.
+    /// The violation, with the trace before it.
     pub wrong: Option<String>,
 }
 
-/// How much of everything happened: a simulation in which nothing does shows nothing.
+/// Counts of events: a simulation without events would prove nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Releases paid by sites.
+    /// The number of releases paid by sites.
     pub releases: u64,
-    /// Releases that the consortium counted.
+    /// The number of releases that the consortium counted.
     pub counted: u64,
-    /// Jobs proposed.
+    /// The number of proposed jobs.
     pub jobs: u64,
-    /// Jobs that ran to their end.
+    /// The number of finished jobs.
     pub finished: u64,
-    /// Processes that died.
+    /// The number of crashed processes.
     pub deaths: u64,
-    /// Sites that were restored from an older copy.
+    /// The number of sites restored from an older copy.
     pub restores: u64,
 }
 
 impl Tally {
-    /// Both together.
+    /// Returns the sum of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self {
@@ -110,8 +111,8 @@ impl Tally {
     }
 }
 
-/// A runtime for one thread of schedules: the server's transactions block the thread they stand on, so it has another one
-/// for timers and the databases' tasks.
+/// Makes a runtime for one thread of schedules. The server's transactions block their own thread, so the runtime has
+/// another one for timers and the databases' tasks.
 ///
 /// # Errors
 /// When no thread can be started.
@@ -119,7 +120,7 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, Failed> {
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?)
 }
 
-/// Plays the schedule of a seed.
+/// Runs the schedule of a seed.
 ///
 /// # Errors
 /// When the simulation itself fails.
@@ -135,7 +136,8 @@ pub async fn play(ground: &Ground, seed: u64, setting: &Setting) -> Result<Playe
     Ok(played)
 }
 
-/// Plays the schedules of some seeds on so many threads, until a time when one is given; in the order of their seeds.
+/// Runs the schedules of some seeds on so many threads, until `until` when it is given; returns them in the order of
+/// their seeds.
 ///
 /// # Errors
 /// When the simulation itself fails.

@@ -1,5 +1,5 @@
-//! A consortium on stage: a real server, a real worker at each site, founded by the documented ways only — the printed
-//! link, REST, the worker's command line. What a scenario then does with it is the scenario's.
+//! A test consortium: a real server and a real worker at each site, set up only in documented ways: the printed link,
+//! REST, the worker's command line. Scenarios build on it.
 
 mod cluster;
 mod corpus;
@@ -34,13 +34,13 @@ pub use plan::{Plan, Rounds};
 pub use replica::Replica;
 pub use site::{Holding, Site};
 
-/// How a scenario ends.
+/// The result of a scenario.
 pub type Staged<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Everybody's password.
+/// The password of every member.
 pub const PASSWORD: &str = "correct horse battery";
 
-/// How long anything but a job may take. Generous, because tests share their machine.
+/// The time limit of everything except a job. Generous, because tests share their machine.
 pub const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A server with its consortium and sites.
@@ -52,30 +52,30 @@ pub struct Stage {
     /// Whether the server speaks TLS.
     secure: bool,
     environment: Vec<(String, String)>,
-    /// Founder, operator and consortium admin; the first site is of their organization.
+    /// Founder, operator and consortium admin; the first site belongs to their organization.
     pub operator: Client,
     /// The consortium.
     pub consortium: ConsortiumId,
     /// The sites; the first is the founder's.
     pub sites: Vec<Site>,
-    // Dropped last: what the processes write to.
+    // Dropped last, because the processes write to them.
     database: Database,
     folder: TempDir,
 }
 
 impl Stage {
-    /// A fresh server on `database` that nobody has come to yet, and the link it printed for its operator.
+    /// Starts a fresh server on `database` without members; returns it with its operator's link.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// When it does not start.
     pub fn vacant(database: Database) -> Staged<(Self, String)> {
         Self::vacant_with(database, &[])
     }
 
-    /// As [`Self::vacant`], with variables of the server's environment.
+    /// Starts a server as [`Self::vacant`], with variables of the server's environment.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// When it does not start.
     pub fn vacant_with(database: Database, environment: &[(&str, &str)]) -> Staged<(Self, String)> {
         let folder = TempDir::with_prefix("undertone-stage-")?;
         let (http, grpc) = (port::free()?, port::free()?);
@@ -93,26 +93,26 @@ impl Stage {
             sites: Vec::new(),
         };
         stage.start_server()?;
-        // The standard output is no terminal: it names the file that holds the link.
+        // The standard output is not a terminal: it names the file that contains the link.
         let line = stage.server()?.wait_for("operator-link", PATIENCE)?;
         let path = line.split_whitespace().find(|word| word.ends_with("operator-link")).unwrap_or_default();
         let link = std::fs::read_to_string(path)?.trim().to_owned();
         Ok((stage, link))
     }
 
-    /// A fresh server on `database` and a consortium of the organizations
-    /// named, each with an enrolled worker that is not running yet.
+    /// Starts a fresh server on `database` and creates a consortium of these organizations, each with an enrolled
+    /// worker that is not running yet.
     ///
     /// # Errors
-    /// Whatever does not work as documented.
+    /// Any step that does not work as documented.
     pub async fn set(database: Database, organizations: &[&str]) -> Staged<Self> {
         Self::set_with(database, organizations, &[]).await
     }
 
-    /// As [`Self::set`], with variables of the server's environment.
+    /// Sets up a consortium as [`Self::set`], with variables of the server's environment.
     ///
     /// # Errors
-    /// Whatever does not work as documented.
+    /// Any step that does not work as documented.
     pub async fn set_with(database: Database, organizations: &[&str], environment: &[(&str, &str)]) -> Staged<Self> {
         let [first, others @ ..] = organizations else { return Err("a consortium needs an organization".into()) };
         let (mut stage, link) = Self::vacant_with(database, environment)?;
@@ -144,10 +144,10 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Somebody who may answer questions and nothing else, invited and come.
+    /// Invites a member who may only answer questions, and returns their client.
     ///
     /// # Errors
-    /// When the invitation is not taken.
+    /// When the invitation cannot be accepted.
     pub async fn annotator(&self, name: &str) -> Staged<Client> {
         let purpose = Purpose::Annotator { consortium: self.consortium };
         let invitation = NewInvitation { purpose, label: name.to_owned() };
@@ -155,22 +155,22 @@ impl Stage {
         Ok(Client::new(self.address()).accept(&link, &person(name, None)).await?)
     }
 
-    /// The address of REST and dashboard.
+    /// Returns the address of REST and dashboard.
     pub fn address(&self) -> String {
         format!("{}://127.0.0.1:{}", if self.secure { "https" } else { "http" }, self.http)
     }
 
-    /// The address of the workers' gateway.
+    /// Returns the address of the workers' gateway.
     pub fn gateway(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.grpc).into()
     }
 
-    /// Where the server keeps its data.
+    /// Returns the folder of the server's data.
     pub fn server_folder(&self) -> PathBuf {
         self.folder.path().join("server")
     }
 
-    /// The running server.
+    /// Returns the running server.
     ///
     /// # Errors
     /// When it was killed.
@@ -181,7 +181,7 @@ impl Stage {
     /// Starts the server, again on the same ports, database and data.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// When it does not start.
     pub fn start_server(&mut self) -> Staged<()> {
         let server = Process::start("undertone-server", self.server_command()?.arg("serve"))?;
         server.wait_for("serving", PATIENCE)?;
@@ -194,7 +194,7 @@ impl Stage {
         self.environment.extend(environment.into_iter().map(|(name, value)| (name.to_owned(), value)));
     }
 
-    /// The server's program with its configuration, for one command.
+    /// Returns the server's program with its configuration, for one command.
     ///
     /// # Errors
     /// When it was not built.
@@ -215,7 +215,7 @@ impl Stage {
         Ok(command)
     }
 
-    /// Stops the server as an administrator does, and gives what it ended with.
+    /// Stops the server with SIGTERM, and returns its exit status.
     ///
     /// # Errors
     /// When it is not running, or does not end within `within`.
@@ -225,12 +225,12 @@ impl Stage {
         Ok(server.wait(within)?)
     }
 
-    /// Puts another database in the place of the server's, which must not run.
+    /// Replaces the database of the server, which must not run.
     pub fn replace_database(&mut self, database: Database) {
         self.database = database;
     }
 
-    /// Kills the server as a power cut does.
+    /// Kills the server as in a power failure.
     pub fn kill_server(&mut self) {
         self.server = None;
     }
@@ -255,15 +255,15 @@ impl Stage {
         Ok(())
     }
 
-    /// All datasets.
+    /// Returns all datasets.
     ///
     /// # Errors
-    /// When the server cannot be asked.
+    /// When the server does not answer.
     pub async fn datasets(&self) -> Staged<Vec<Dataset>> {
         Ok(self.operator.datasets(self.consortium).await?.items)
     }
 
-    /// The dataset with this name.
+    /// Returns the dataset with this name.
     ///
     /// # Errors
     /// When there is none.
@@ -272,10 +272,10 @@ impl Stage {
         all.into_iter().find(|dataset| dataset.name == name).ok_or_else(|| format!("no dataset {name}").into())
     }
 
-    /// Waits until the job satisfies `enough`, or is over.
+    /// Waits until the job satisfies `enough`.
     ///
     /// # Errors
-    /// When it is over, or the time is, before.
+    /// When the job or the time ends before.
     pub async fn wait_until(
         &self,
         job: undertone_api::id::JobId,

@@ -1,7 +1,7 @@
-//! What a site said to its server, read back from the bytes on the line: every call with its headers and messages.
+//! Parses the bytes that a site sent to its server: every call with its headers and messages.
 //!
-//! The bytes are played once more to a server of HTTP/2 that answers nothing, so nothing that left is overlooked because nobody
-//! thought of it: what belongs to no call is an error.
+//! An HTTP/2 server without answers processes the recorded bytes again, so that nothing is overlooked: bytes that
+//! belong to no call are an error.
 
 use std::io::Cursor;
 use std::pin::Pin;
@@ -20,22 +20,23 @@ pub struct Call {
     pub headers: Vec<(String, String)>,
     /// Its messages, in order, unpacked from their frames.
     pub messages: Vec<Vec<u8>>,
-    /// What came after the last whole message: of a call that broke off.
+    /// The bytes after the last complete message, for an interrupted call.
     pub rest: Vec<u8>,
 }
 
-/// Why bytes are not calls.
+/// Reasons why bytes cannot be parsed as calls.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
-    /// Not HTTP/2.
+    /// The bytes are not HTTP/2.
     #[error("what went over the line is not HTTP/2")]
     Protocol(#[from] h2::Error),
-    /// A message that is packed by gRPC itself: nothing here does that.
+    /// A message is compressed by gRPC itself, which the product never does.
     #[error("a message of {0} is packed")]
     Packed(String),
 }
 
-/// What was said, and then a silence that does not end: at the end of a line HTTP/2 forgets whatever was not taken up yet.
+/// The recorded bytes, followed by an endless pause: at the end of a connection h2 discards everything that was not
+/// accepted yet.
 struct Played(Cursor<Vec<u8>>);
 
 impl AsyncRead for Played {
@@ -51,26 +52,26 @@ impl AsyncRead for Played {
     }
 }
 
-/// The calls of one connection, in the order in which they were begun.
+/// Returns the calls of one connection, in the order in which they began.
 ///
 /// # Errors
-/// [`WireError`] when the bytes are not those of a client of gRPC.
+/// [`WireError`] when the bytes are not those of a gRPC client.
 pub async fn calls(bytes: Vec<u8>) -> Result<Vec<Call>, WireError> {
     const WIDE: u32 = (1 << 31) - 1;
-    // The real server's windows bounded the client; these must not be narrower.
+    // The real server's windows limited the client; these must not be smaller.
     let mut server = Builder::new();
     server.initial_window_size(WIDE).initial_connection_window_size(WIDE).max_concurrent_streams(WIDE);
     server.max_frame_size((1 << 24) - 1).max_header_list_size(1 << 24);
     let line = tokio::io::join(Played(Cursor::new(bytes)), tokio::io::sink());
     let mut handshake = std::pin::pin!(server.handshake::<_, Cursor<Vec<u8>>>(line));
-    // All bytes are there, so whatever has to be waited for does not come.
+    // All bytes are available, so a pending future will never complete.
     let Poll::Ready(connection) = poll!(&mut handshake) else { return Ok(Vec::new()) };
     let mut connection = connection?;
     let mut begun = Vec::new();
     loop {
         let next = poll!(std::pin::pin!(connection.accept()));
         let Poll::Ready(Some(next)) = next else { break };
-        // The answers are held: a dropped one would reset its call.
+        // The responses are kept: dropping one would reset its call.
         begun.push(next?);
     }
     let mut calls = Vec::new();
@@ -88,7 +89,7 @@ pub async fn calls(bytes: Vec<u8>) -> Result<Vec<Call>, WireError> {
     Ok(calls)
 }
 
-/// Takes gRPC's frames apart: a byte that says whether it is packed, four for the length, the message.
+/// Splits gRPC's frames: a byte for compression, four for the length, the message.
 fn messages(path: &str, data: &[u8]) -> Result<(Vec<Vec<u8>>, Vec<u8>), WireError> {
     let (mut all, mut rest) = (Vec::new(), data);
     while let Some((head, body)) = rest.split_at_checked(5) {

@@ -1,7 +1,9 @@
-//! The command line of a site. Turns arguments into calls and results into text; the rules are in `site` and `daemon`.
+//! The command line of a site. It turns arguments into calls and results into text; the rules are in `site` and
+//! `daemon`.
 //!
-//! Exit codes: 0 done; 1 not done, the message says why and what to do; 2 the arguments are wrong; 3 `ledger verify` found
-//! that the ledger does not hold; 4 it holds, and an alarm about the server's log is open. `doctor` has codes of its own. To add a command: a variant of `Command`, its file, its line in `act`.
+//! Exit codes: 0 done; 1 failed, with the reason and the remedy in the message; 2 wrong arguments; 3 `ledger verify`
+//! found an invalid ledger. 4: the ledger is valid, but an alarm about the server's log is open. `doctor` has its own
+//! codes. To add a command: a variant of `Command`, its file, its line in `act`.
 
 mod approval_keys;
 mod backup;
@@ -131,7 +133,7 @@ enum Command {
     },
 }
 
-/// Anything that went wrong, with the exit code it deserves.
+/// Any error with its exit code.
 struct Failure {
     code: u8,
     error: Box<dyn Error + Send + Sync>,
@@ -143,17 +145,17 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
     }
 }
 
-/// Does what the arguments say (the first is the program's name); prints to standard output and error.
+/// Runs the command in `args` (the first is the program's name); prints to standard output and standard error.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(asked) => {
-            // Help and version are no errors; where standard output is gone there is nobody to tell.
+            // Help and version are not errors. A closed standard output has no reader for an error message.
             drop(asked.print());
             return ExitCode::from(u8::try_from(asked.exit_code()).unwrap_or(2));
         }
     };
-    // Before the first program starts. A configuration that cannot be read is told by the commands that need it.
+    // Confinement comes before the first program starts. Commands that need the configuration report its errors.
     let folder = Folder::new(&cli.site);
     let programs = crate::config::Config::load(&folder).map(|config| config.programs).unwrap_or_default();
     crate::speech::sandbox::confine(folder.root(), programs);
@@ -194,7 +196,7 @@ fn act(cli: &Cli, out: &mut dyn Write) -> Result<(), Failure> {
     }
 }
 
-/// An error with its causes, each once.
+/// Returns an error with its causes, each once.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,4 +1,4 @@
-//! What a worker knows of itself and of its server: `config.toml`, written once at enrolment.
+//! The identity of a worker and of its server: `config.toml`, written once at enrolment.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,23 +28,22 @@ mod fuzz;
 mod proxy;
 pub mod transcription;
 
-/// What every enrolment token begins with.
+/// The prefix of every enrolment token.
 pub const TOKEN_PREFIX: &str = "ute1.";
 
-/// Where the server is and how it is recognized: TLS with one pinned certificate, or plain text that never leaves this
-/// machine.
+/// The server's address and identity: TLS with one pinned certificate, or plain text that never leaves this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
     /// The address: `https://host:port`, or `http://` on loopback.
     address: String,
-    /// SHA-256 of the only certificate (DER) that is believed; absent on loopback without TLS.
+    /// SHA-256 of the only accepted certificate (DER); `None` on loopback without TLS.
     certificate: Option<[u8; 32]>,
-    /// The proxy by which the worker reaches it; `None` for a direct connection.
+    /// The proxy between the worker and the server; `None` for a direct connection.
     proxy: Option<ProxyServer>,
 }
 
 impl Server {
-    /// Reads an address and the fingerprint of its certificate.
+    /// Parses an address and the fingerprint of its certificate.
     ///
     /// # Errors
     /// [`ConfigError::Field`] when the address is neither `https` nor on loopback, or fingerprint and address disagree.
@@ -82,23 +81,23 @@ impl Server {
         Ok(Self { address: address.trim_end_matches('/').to_owned(), certificate, proxy: None })
     }
 
-    /// Reaches the server by way of `proxy`; directly when it is `None`.
+    /// Connects to the server through `proxy`; directly when it is `None`.
     #[must_use]
     pub fn with_proxy(self, proxy: Option<ProxyServer>) -> Self {
         Self { proxy, ..self }
     }
 
-    /// The proxy by which the worker reaches the server.
+    /// Returns the proxy between the worker and the server.
     pub const fn proxy(&self) -> Option<&ProxyServer> {
         self.proxy.as_ref()
     }
 
-    /// The address.
+    /// Returns the address.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// SHA-256 of the pinned certificate; `None` on loopback without TLS.
+    /// Returns SHA-256 of the pinned certificate; `None` on loopback without TLS.
     pub const fn certificate(&self) -> Option<[u8; 32]> {
         self.certificate
     }
@@ -112,24 +111,24 @@ fn fingerprint(text: &str) -> Result<[u8; 32], ConfigError> {
         .ok_or_else(|| field("certificate", "not a SHA-256 fingerprint: 64 hex digits"))
 }
 
-/// An enrolment token, parsed: everything in it has been checked, nothing has been used.
+/// A parsed enrolment token: its contents were checked and not used yet.
 #[derive(Debug, Clone)]
 pub struct Token {
     /// The server.
     pub server: Server,
     /// Its first key.
     pub server_key: VerifyingKey,
-    /// The root of the keys that sign for it, when it has one.
+    /// The root of the server's signing keys, if there is one.
     pub server_root: Option<VerifyingKey>,
     /// The one-time secret, hex.
     pub secret: String,
 }
 
 impl Token {
-    /// Reads a token as the dashboard shows it.
+    /// Parses a token in the form of the dashboard.
     ///
     /// # Errors
-    /// [`ConfigError::Token`] when it is not one, [`ConfigError::Field`] when what it says cannot be trusted.
+    /// [`ConfigError::Token`] for text of another form, [`ConfigError::Field`] for contents that cannot be trusted.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let body =
             text.trim().strip_prefix(TOKEN_PREFIX).ok_or(ConfigError::Token("it does not begin with `ute1.`"))?;
@@ -151,35 +150,35 @@ impl Token {
 /// A worker's configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Its server.
+    /// The worker's server.
     pub server: Server,
     /// The key with which the server signs manifests.
     pub server_key: VerifyingKey,
-    /// Who this worker is.
+    /// The worker's id.
     pub worker: WorkerId,
-    /// Its name.
+    /// The worker's name.
     pub worker_name: String,
-    /// Whose it is.
+    /// The id of the worker's organization.
     pub organization: OrganizationId,
     /// The organization's name.
     pub organization_name: String,
-    /// Most jobs (datasets in jobs) that run at a time: at least 1.
+    /// The highest number of jobs (datasets in jobs) that run at a time: at least 1.
     pub concurrent_runs: usize,
-    /// Days after which the site's key is followed by another, by itself, between jobs; 0 for never.
+    /// Days after which the site's key is replaced automatically, between jobs; 0 for never.
     pub rotate_key_days: u32,
-    /// The file outside of the site's folder that holds the number of the ledger's newest receipt; `None` for no anchor.
+    /// The file outside of the site's folder with the number of the ledger's newest receipt; `None` for no anchor.
     pub anchor: Option<PathBuf>,
-    /// What computes here.
+    /// The device for training.
     pub compute: Compute,
-    /// What counts query logs here.
+    /// The engine for counting query logs.
     pub queries: Queries,
-    /// What transcribes recordings here.
+    /// The settings for transcribing recordings.
     pub transcription: Transcription,
-    /// What the programs get that the worker starts.
+    /// The rights of the programs that the worker starts.
     pub programs: Programs,
 }
 
-/// What the file looks like.
+/// The fields of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -214,7 +213,7 @@ const fn four() -> usize {
     4
 }
 
-/// How long a key is in force unless the configuration says otherwise.
+/// Returns the default number of days of a key.
 const fn year() -> u32 {
     365
 }
@@ -223,7 +222,7 @@ impl Config {
     /// Reads the configuration of the site.
     ///
     /// # Errors
-    /// [`ConfigError::NotEnrolled`] when there is none, otherwise what is wrong with it.
+    /// [`ConfigError::NotEnrolled`] without a file, otherwise the problem in it.
     pub fn load(folder: &Folder) -> Result<Self, ConfigError> {
         let path = folder.config();
         if !path.exists() {
@@ -233,10 +232,10 @@ impl Config {
         Self::parse(&text, &path)
     }
 
-    /// Reads the text of a configuration; `path` is named where it is wrong.
+    /// Parses the text of a configuration; errors name `path`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// [`ConfigError`] with the problem in the text.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
         let stored: Stored =
             toml::from_str(text).map_err(|source| ConfigError::Toml { path: path.to_owned(), source })?;
@@ -274,7 +273,7 @@ impl Config {
         self.anchor.clone().map(|path| LedgerAnchor::new(path, self.worker))
     }
 
-    /// Writes it, durably.
+    /// Writes the configuration durably.
     ///
     /// # Errors
     /// [`ConfigError::Folder`] when the file system refuses.

@@ -1,8 +1,8 @@
 //! The daemon: registers the site's datasets, asks for offers, answers proposals, runs work.
 //!
-//! It runs on tokio; each run is a thread of its own. All state that matters is on disk before it counts, so the process
-//! may die at any point and be started again: the server offers unfinished work anew, the ledger and the outbox know how
-//! far it got. Nothing here decides what may leave; `site` does.
+//! It runs on tokio; each run has its own thread. All important state is written to disk before it takes effect, so the
+//! process may end at any point and start again. The server then offers unfinished work anew; the ledger and the outbox
+//! record its progress. The daemon makes no decision about releases; `site` does.
 
 mod desk;
 mod errand;
@@ -58,53 +58,53 @@ pub(crate) use log::MOST_WAITING;
 pub use part::{Look, close, closing, end_is_told, look, refuse, take_up};
 pub use release_clock::{ClockRecord, ReleaseClock, SystemTimeline, Tick, Timeline};
 
-/// Most proposals that one call to the server names as known: 64 bytes each.
+/// The highest number of known proposals in one call to the server: 64 bytes each.
 pub(crate) const MOST_KNOWN: usize = 10_000;
 
-/// How long the server is asked to wait for something to offer.
+/// The longest wait of the server for an offer.
 const WAIT: Duration = Duration::from_secs(20);
-/// How often decisions made at the terminal are looked for.
+/// The period of the search for decisions made at the terminal.
 const LOOK: Duration = Duration::from_secs(2);
-/// How often the server is asked about runs that nobody works on.
+/// The period of the search for runs without a worker task.
 const ORPHANS: Duration = Duration::from_mins(1);
-/// How often the server is asked for changes of stewards' credentials.
+/// The period of the search for changes of stewards' credentials.
 const NOTICES: Duration = Duration::from_mins(1);
-/// How long running threads may take to stop when the daemon does.
+/// The time in which running threads have to stop when the daemon does.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(20);
 
-/// Why the daemon does not start, or ends.
+/// The reason why the daemon does not start, or ends.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// The configuration.
+    /// The configuration failed.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The folder.
+    /// The folder failed.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The key.
+    /// The key failed.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The policy.
+    /// The policy failed.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// The database.
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The ledger does not add up.
+    /// The ledger is inconsistent.
     #[error("the site's ledger cannot be used, so nothing may be released: see `undertone-worker ledger verify`")]
     Ledger(#[from] LedgerError),
-    /// The datasets.
+    /// The datasets failed.
     #[error(transparent)]
     Datasets(#[from] DatasetsError),
-    /// The site's next key.
+    /// The change to the site's next key failed.
     #[error("the site's key could not be changed")]
     Change(#[from] ChangeError),
-    /// The server will not have this worker.
+    /// The server does not accept this worker.
     #[error("the server does not accept this worker")]
     Gateway(#[from] GatewayError),
 }
 
-/// The open site: everything a part of the daemon may need.
+/// The open site: everything that a part of the daemon may need.
 pub struct Site {
     folder: Folder,
     identity: Identity,
@@ -113,26 +113,28 @@ pub struct Site {
     ledger: Ledger,
     gateway: Gateway,
     clock: Clock,
-    /// By which release clocks wait.
+    /// The timeline of the release clocks.
     timeline: Arc<dyn Timeline>,
-    /// What counts query logs here.
+    /// The engine for counting query logs.
     queries: Queries,
-    /// What transcribes recordings here.
+    /// The settings for transcribing recordings.
     transcription: Transcription,
     datasets: Mutex<Vec<Local>>,
-    /// Held while the policy says yes by itself: one job at a time, so that each finds what the ones before it come to.
+    /// Held while the policy approves a job automatically: one job at a time, so that each sees the total of the
+    /// earlier ones.
     standing: Mutex<()>,
     /// Held while the server is asked about its log: one question at a time.
     asking: tokio::sync::Mutex<()>,
-    /// Held while a decision of the site's policy waits for its tick: none is told meanwhile.
+    /// Held while a decision of the site's policy waits for its tick: no decision is sent meanwhile.
     deciding: tokio::sync::Mutex<()>,
 }
 
 impl Site {
-    /// Takes the site for this process and opens its database, with the time of `clock`. Does not speak to the server yet.
+    /// Locks the site for this process and opens its database, with the time of `clock`. It does not contact the
+    /// server.
     ///
     /// # Errors
-    /// [`DaemonError`] when another process has it, or something of it cannot be used.
+    /// [`DaemonError`] when another process has the lock, or a part of the site cannot be used.
     pub fn open(folder: Folder, config: &Config, clock: Clock) -> Result<Self, DaemonError> {
         let lock = folder.lock()?;
         let key = SiteKey::load(&folder.key())?;
@@ -160,19 +162,19 @@ impl Site {
         })
     }
 
-    /// The policy as the file stands now, with datasets of one lineage held to the same limits.
+    /// Returns the policy of the file's current content, with the same limits for datasets of one lineage.
     fn policy(&self) -> Result<Policy, PolicyError> {
         let policy = Policy::load(&self.folder.policy())?;
         let lines = datasets::lines(&self.store).map_err(|error| PolicyError::Lineages(Box::new(error)))?;
         Ok(policy.with_lineages(&lines))
     }
 
-    /// The datasets as they were last found.
+    /// Returns the datasets of the last scan.
     pub fn datasets(&self) -> Vec<Local> {
         self.datasets.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks for datasets, and holds them from now on.
+    /// Scans for datasets, and keeps the result.
     ///
     /// # Errors
     /// [`DaemonError`] when folder, policy or database cannot be read.
@@ -190,7 +192,7 @@ impl Site {
         *self.datasets.lock().unwrap_or_else(PoisonError::into_inner) = found;
     }
 
-    /// How this site approves jobs on the dataset called `name`: by which rule, and with which pinned keys.
+    /// Returns the rule and the pinned keys for approvals of jobs on the dataset called `name`.
     ///
     /// # Errors
     /// [`DaemonError`] when policy or database cannot be read.
@@ -200,12 +202,12 @@ impl Site {
         Ok(SiteApproval { rule, keys })
     }
 
-    /// The site's database.
+    /// Returns the site's database.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// The site's ledger.
+    /// Returns the site's ledger.
     pub const fn ledger(&self) -> &Ledger {
         &self.ledger
     }
@@ -214,13 +216,13 @@ impl Site {
 /// Runs the worker at `site` until `stop` is cancelled. May be called from any tokio runtime.
 ///
 /// # Errors
-/// [`DaemonError`] when it cannot start, or the server turns it away for good.
+/// [`DaemonError`] when it cannot start, or the server permanently refuses it.
 pub async fn run(site: &Path, stop: CancellationToken) -> Result<(), DaemonError> {
     let mut may_change_key = true;
     loop {
         let folder = Folder::new(site);
         let config = Config::load(&folder)?;
-        // A policy that cannot be read refuses everything; better to say so now.
+        // An unreadable policy refuses everything; the error is better reported now.
         Policy::load(&folder.policy())?;
         may_change_key &= keeping::change_key(&folder, &config, may_change_key, &stop).await?;
         if stop.is_cancelled() {
@@ -232,12 +234,12 @@ pub async fn run(site: &Path, stop: CancellationToken) -> Result<(), DaemonError
     }
 }
 
-/// Why a daemon has come to its end.
+/// The reason for the end of a daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// It was stopped.
     Stopped,
-    /// The site's key is to change, and nothing runs.
+    /// The site's key is due for a change, and no part is running.
     KeyIsDue,
 }
 
@@ -249,7 +251,7 @@ async fn open(
     stop: &CancellationToken,
 ) -> Result<End, DaemonError> {
     let site = Arc::new(Site::open(folder, &config, clock::system())?);
-    // What a gate that died left of private rows goes before anything else is done.
+    // Private rows that a crashed gate left are deleted before anything else.
     let swept = scratch::sweep(&site.folder.all_work())?;
     if swept > 0 {
         tracing::warn!(folders = swept, "private rows that a crash had left were deleted");
@@ -274,7 +276,7 @@ async fn open(
     ended
 }
 
-/// A part that somebody here works on.
+/// A part that runs at this worker.
 struct HeldPart {
     /// Digest of the manifest under which it runs.
     manifest: String,
@@ -287,17 +289,17 @@ struct Daemon {
     site: Arc<Site>,
     slots: Arc<Semaphore>,
     stop: CancellationToken,
-    /// Digests of the manifests that were considered in this life.
+    /// Digests of the manifests that this process has considered.
     known: HashSet<String>,
-    /// When the server's log was looked at.
+    /// The time of the last check of the server's log.
     watch: Watch,
-    /// What the server was told of each dataset in this life.
+    /// The registrations of datasets that this process has sent to the server.
     registered: HashMap<String, Registration>,
     held: Held,
-    /// Told when a part is worked on no more.
+    /// Notified when a part ends.
     fewer: Arc<Notify>,
     parts: JoinSet<()>,
-    /// False when the server has refused the site's next key in this life.
+    /// False after the server has refused the site's next key in this process.
     may_change_key: bool,
     config: Config,
 }
@@ -355,21 +357,21 @@ impl Daemon {
         Ok(End::Stopped)
     }
 
-    /// Whether it is time for another key, and nothing is in its way.
+    /// Returns whether the key is due for a change, and no part is running.
     fn key_is_due(&self) -> Result<bool, DaemonError> {
         let idle = self.held.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
         let Site { folder, store, clock, .. } = &*self.site;
         Ok(self.may_change_key && idle && keeping::key_is_due(folder, store, &self.config, clock())?)
     }
 
-    /// Registers what is new, asks for one offer, and sees to it.
+    /// Registers new datasets, asks for one offer, and handles it.
     async fn turn(&mut self) -> Result<(), DaemonError> {
         if self.watch.is_due((self.site.clock)(), self.site.gateway.sessions()) {
-            // Before anything is offered: an older copy of the ledger would admit what was spent already.
+            // The comparison comes before any offer: an older copy of the ledger would admit expenses a second time.
             keeping::compare(&self.site).await?;
             keeping::recognize(&self.site).await;
             if witness::ask(&self.site).await {
-                // Signing in may have been part of asking.
+                // The question itself may have signed in.
                 self.watch.asked((self.site.clock)(), self.site.gateway.sessions());
             }
         }
@@ -381,21 +383,21 @@ impl Daemon {
         };
         let offer = tokio::select! {
             offer = self.site.gateway.next_offer(WAIT, &decided, &leases) => offer?,
-            // It said that it holds what it has put down, and would be offered it when the wait is over. An offer that is on its
-            // way now is made again to whoever does not say that he has it.
+            // The pending call names ended parts as held, and would not receive them until its wait ends. The server
+            // repeats a lost offer to a worker that does not name the part as held.
             () = self.fewer.notified() => return Ok(()),
         };
         match offer {
             Offer::Nothing => {}
             Offer::Proposal { manifest, dataset } => {
-                // No decision is told before its tick, and the next offer is asked for after it.
+                // No decision is sent before its tick, and the next offer is requested after it.
                 let _deciding = self.site.deciding.lock().await;
                 let opened = self.site.timeline.now();
                 desk::consider(&self.site, &manifest, dataset)?;
                 let tick = Tick::first_after(opened, release_clock::DECISIONS, self.site.timeline.now());
                 tick.await_on(&*self.site.timeline, &self.stop).await;
                 if self.known.len() >= MOST_KNOWN {
-                    // Every call names them: what is offered again is looked at again, and nothing is decided anew.
+                    // Every call names them. A repeated offer is examined again, and its decision does not change.
                     tracing::warn!(proposals = MOST_KNOWN, "the server makes proposals without end");
                     self.known.clear();
                 }
@@ -428,7 +430,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Starts a part, or hands its new lease to the one that runs already.
+    /// Starts a part, or passes its new lease to the running one.
     fn begin(&mut self, work: Work) {
         let (own, claimed) = (desk::job_of(&self.site, &work.manifest), desk::claimed_job(&work.manifest));
         let Some(job) = own.or(claimed) else {
@@ -463,7 +465,7 @@ impl Daemon {
         });
     }
 
-    /// Waits a while for the parts to end; what does not is as safe as after a crash.
+    /// Waits up to [`FAREWELL`] for the parts to end; an unfinished part is as safe as after a crash.
     async fn farewell(&mut self) {
         self.stop.cancel();
         if !ended(&mut self.parts).await {
@@ -472,7 +474,7 @@ impl Daemon {
     }
 }
 
-/// Whether all parts end within [`FAREWELL`].
+/// Returns whether all parts end within [`FAREWELL`].
 async fn ended(parts: &mut JoinSet<()>) -> bool {
     let all = async { while parts.join_next().await.is_some() {} };
     tokio::time::timeout(FAREWELL, all).await.is_ok()

@@ -1,4 +1,4 @@
-//! The kinds of datasets that this worker knows, for the site: see [`undertone_worker_site::datasets`].
+//! The kinds of datasets of this worker, for the site: see [`undertone_worker_site::datasets`].
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub use undertone_worker_site::datasets::{
 
 use declared::told_units;
 
-/// Every dataset of the site, by name, and what else lies there.
+/// Returns every dataset of the site, by name, and the unusable folders.
 ///
 /// # Errors
 /// [`DatasetsError`] when folder or database cannot be read.
@@ -32,7 +32,7 @@ pub fn scan(folder: &Folder, store: &Store, policy: &Policy) -> Result<(Vec<Loca
     undertone_worker_site::datasets::scan::<Described>(folder, store, policy)
 }
 
-/// Returns what a steward should know of what lies in the folder of `local`, where an earlier version prepared it.
+/// Returns the notice for a steward about a dataset that an earlier version prepared, if there is one.
 pub fn legacy_notice(local: &Local) -> Option<LegacyNotice> {
     Described::read(&local.folder).ok()?.legacy_notice(local.visibility)
 }
@@ -40,11 +40,11 @@ pub fn legacy_notice(local: &Local) -> Option<LegacyNotice> {
 /// The description of a dataset, of any kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Described {
-    /// Of speech.
+    /// A dataset of speech.
     Speech(Box<speech::Meta>),
-    /// Of queries.
+    /// A query log.
     Queries(Box<queries::Meta>),
-    /// Of recordings.
+    /// A dataset of recordings.
     Recordings(Box<recordings::Meta>),
 }
 
@@ -54,7 +54,7 @@ impl Described {
     /// # Errors
     /// [`DatasetError`] if there is none, or if it is of another version.
     pub fn read(folder: &Path) -> Result<Self, DatasetError> {
-        /// The one field that tells; speech has none.
+        /// The field that identifies the kind; speech has none.
         #[derive(Deserialize)]
         struct Kind {
             #[serde(default)]
@@ -67,15 +67,15 @@ impl Described {
             Ok(Kind { content: Content::Recordings }) => {
                 recordings::read_meta(folder).map(Box::new).map(Self::Recordings)
             }
-            // Also what cannot be read: it is said of it what is wrong.
+            // An unreadable description too: this reader reports the problem.
             _ => speech::read_meta(folder).map(Box::new).map(Self::Speech),
         }
     }
 
-    /// As [`Described::read`], and reads the content once to see that it is whole.
+    /// Reads the description as [`Described::read`] does, and checks the whole content once.
     ///
     /// # Errors
-    /// [`DatasetError`] that names the file and what is wrong with it.
+    /// [`DatasetError`] that names the file and the problem.
     pub fn check(folder: &Path) -> Result<Self, DatasetError> {
         let described = Self::read(folder)?;
         match described {
@@ -128,7 +128,7 @@ impl DatasetDescription for Described {
             Self::Queries(meta) => Facts {
                 content: Content::Queries,
                 inputs: 0,
-                // How many labels a private log has would be a number of its content.
+                // The number of labels of a private log would reveal its content.
                 classes: if visibility == Visibility::Public { count(meta.labels.len()) } else { 0 },
                 records: meta.train.occurrences,
                 speakers: 0,
@@ -172,7 +172,7 @@ mod tests {
     use crate::site::policy::{Policy, declare};
     use crate::site::store::Store;
 
-    /// 480 rows of 48 users that can be used, three labels, and rows that cannot.
+    /// Makes 480 usable rows of 48 users, with three labels, and unusable rows.
     fn log() -> String {
         let good = |n: usize| format!("Private query {},patient-{},1,label-{}\n", n % 9, n % 48, n % 3);
         let bad = ["no patient,,1,label-0\n", "half a row\n", "odd count,patient-1,seven,label-0\n"];
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!((ward.speakers, ward.inputs, ward.test_records), (SizeClass(1), 0, 0));
         assert_eq!(ward.units, [PrivacyUnit::Record, PrivacyUnit::User]);
         assert_eq!((ward.classes, commons.classes), (0, 3), "labels of public data only");
-        // The whole of what is told: the dataset's name, its line, and the above.
+        // The complete registration: the dataset's name, its lineage, and the values above.
         let json = serde_json::to_string(&ward).expect("it has a JSON form");
         let told = format!(
             r#"{{"name":"ward","lineage":"{}","visibility":"private","content":"queries","inputs":0,"classes":0,"records":500,"speakers":1,"test_records":0,"users":50,"units":["record","user"]}}"#,
@@ -212,7 +212,7 @@ mod tests {
         }
     }
 
-    /// Its description says nothing of how it was prepared; what is told now is refused, see [`super::declared`].
+    /// Its description has no record of its preparation; current registrations are refused, see [`super::declared`].
     #[test]
     fn a_labelled_log_of_an_earlier_version_tells_no_label() {
         let dir = tempfile::tempdir().expect("a temporary folder");

@@ -1,7 +1,7 @@
-//! The way to the server: outbound gRPC, TLS to pinned certificates, one signed session. The only room of the worker
-//! that knows the wire.
+//! The connection to the server: outbound gRPC, TLS to pinned certificates, one signed session. No other module of the
+//! worker knows the wire.
 //!
-//! Nothing here decides what may be sent. Calls are answered once; who may wait longer than one call retries with
+//! This module makes no decision about releases. A call is answered once; callers that may wait longer retry with
 //! [`Patience`]. To add a call: its method here, its test against the real wire in `gateway/tests.rs`.
 
 mod consent;
@@ -57,60 +57,60 @@ pub use stream::Download;
 pub(crate) use stream::MOST as MOST_TAKEN;
 use trust::Trust;
 
-/// How long a connection may take.
+/// The time limit of a connection attempt.
 pub(crate) const CONNECT: Duration = Duration::from_secs(10);
-/// How long an ordinary call may take.
+/// The time limit of an ordinary call.
 pub(crate) const CALL: Duration = Duration::from_secs(30);
-/// How long a vector or a file may be on its way.
+/// The time limit of the transfer of a vector or a file.
 pub(crate) const TRANSFER: Duration = Duration::from_mins(10);
-/// A connection on which nothing was heard for so long is probed, and given up after as long again.
+/// The silence after which a connection is probed, and after the same time again given up.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Most bytes of one message; manifests of many participants are the largest.
+/// The size limit of one message, bytes; manifests of many participants are the largest.
 pub(crate) const MESSAGE: usize = 8 * 1024 * 1024;
-/// This software's version, as the server is told.
+/// This software's version, as reported to the server.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A proposed job or work, as the server offers it.
 #[derive(Debug, Clone)]
 pub enum Offer {
-    /// Nothing within the waiting time.
+    /// No offer within the waiting time.
     Nothing,
-    /// Something to decide.
+    /// A proposal to decide.
     Proposal {
         /// The manifest.
         manifest: Signed,
         /// The dataset.
         dataset: DatasetId,
     },
-    /// Something to run.
+    /// Work to run.
     Work(Work),
 }
 
-/// Work to be done now.
+/// Work to run now.
 #[derive(Debug, Clone)]
 pub struct Work {
     /// The manifest.
     pub manifest: Signed,
     /// The dataset.
     pub dataset: DatasetId,
-    /// Fencing token.
+    /// The fencing token.
     pub lease: String,
-    /// How long the lease holds without renewal.
+    /// The validity of the lease without renewal.
     pub lease_time: Duration,
-    /// The steward who approved this manifest at the server, by the server's word.
+    /// The steward who approved this manifest, according to the server.
     pub steward: Option<String>,
-    /// The steward's signed approval, unverified; absent when the server brought none.
+    /// The steward's signed approval, unverified; `None` when the server sent none.
     pub approval: Option<SignedApproval>,
 }
 
 /// The answer to a renewal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Renewal {
-    /// Whether the job goes on.
+    /// Whether the job continues.
     pub go_on: bool,
-    /// How long the lease holds.
+    /// The validity of the lease.
     pub lease_time: Duration,
-    /// Why it does not.
+    /// The reason if it does not continue.
     pub reason: String,
 }
 
@@ -127,7 +127,7 @@ pub struct Submitted {
 #[derive(Clone)]
 struct Session(tonic::metadata::AsciiMetadataValue);
 
-/// The way to one server, for one worker. Cheap to share; calls run side by side on one connection.
+/// The connection of one worker to one server. Cheap to share; calls run concurrently on one connection.
 pub struct Gateway {
     client: WorkerGatewayClient<Channel>,
     worker: WorkerId,
@@ -139,7 +139,7 @@ pub struct Gateway {
     server_keys: Option<ServerTrust>,
 }
 
-/// Where a server is, and how long it may take to connect and be silent.
+/// Returns the server's endpoint, with its limits for connection attempts and silence.
 fn endpoint(server: &Server) -> Result<Endpoint, GatewayError> {
     let endpoint = Endpoint::from_shared(server.address().to_owned())
         .map_err(|error| GatewayError::Address(error.to_string()))?
@@ -151,7 +151,7 @@ fn endpoint(server: &Server) -> Result<Endpoint, GatewayError> {
     Ok(endpoint)
 }
 
-/// A channel that connects when it is first used, and again after every loss.
+/// Returns a channel that connects at its first use, and again after every loss.
 fn channel(server: &Server, trust: Option<&Arc<Trust>>) -> Result<Channel, GatewayError> {
     let address = |error: tonic::transport::Error| GatewayError::Address(error.to_string());
     let endpoint = endpoint(server)?;
@@ -165,7 +165,7 @@ fn channel(server: &Server, trust: Option<&Arc<Trust>>) -> Result<Channel, Gatew
     proxy::connect_lazy(&endpoint, server)
 }
 
-/// SHA-256 of a certificate (DER): its fingerprint.
+/// Returns the SHA-256 of a certificate (DER): its fingerprint.
 pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
     Sha256::digest(certificate).into()
 }
@@ -176,7 +176,7 @@ fn client(server: &Server, trust: Option<&Arc<Trust>>) -> Result<WorkerGatewayCl
         .max_encoding_message_size(MESSAGE))
 }
 
-/// The certificates to believe of a server whose `keys` may say others; none without TLS.
+/// Returns the certificates to accept from a server that may announce others with `keys`; `None` without TLS.
 fn trusted(server: &Server, keys: &ServerTrust, folder: Option<&Folder>) -> Result<Option<Arc<Trust>>, GatewayError> {
     let trust = server.certificate().map(|_| Trust::renewed(server, keys, folder)).transpose();
     trust.map_err(|error| GatewayError::Address(error.to_string()))
@@ -194,7 +194,7 @@ async fn within<T>(time: Duration, call: impl Future<Output = Result<T, Status>>
 }
 
 impl Gateway {
-    /// The way to `server` for `worker`, by the certificate that is pinned and no other. Does not connect yet.
+    /// Makes the connection of `worker` to `server` that accepts only the pinned certificate. It does not connect yet.
     ///
     /// # Errors
     /// [`GatewayError::Address`] when the address cannot be used.
@@ -202,10 +202,11 @@ impl Gateway {
         Self::with(server, worker, key, server.certificate().map(Trust::fixed), None)
     }
 
-    /// The way of the site in `folder` to its server, by the certificates that the server has said last. Does not connect yet.
+    /// Makes the connection of the site in `folder` to its server, with the certificates that the server announced
+    /// last. It does not connect yet.
     ///
     /// # Errors
-    /// [`GatewayError::Address`] when the address, or what is kept of the certificates, cannot be used.
+    /// [`GatewayError::Address`] when the address, or the stored certificates, cannot be used.
     pub fn of(config: &Config, folder: &Folder, key: SiteKey) -> Result<Self, GatewayError> {
         let keys = trust::server_keys(folder, &config.server_key)?;
         let trust = trusted(&config.server, &keys, Some(folder))?;
@@ -322,7 +323,7 @@ impl Gateway {
         parse("dataset_id", &reply.dataset_id)
     }
 
-    /// Waits up to `wait` for something to decide or to run.
+    /// Waits up to `wait` for a proposal or for work.
     ///
     /// # Errors
     /// [`GatewayError`].
@@ -368,7 +369,7 @@ impl Gateway {
         self.call(CALL, make, |mut client, request| async move { client.decide(request).await }).await.map(|_| ())
     }
 
-    /// Sends the site's signed word that a job stops for a while here, or may go on.
+    /// Sends the site's signed hold of a job, or its end.
     ///
     /// # Errors
     /// [`GatewayError`].
@@ -377,7 +378,7 @@ impl Gateway {
         self.call(CALL, make, |mut client, request| async move { client.decide(request).await }).await.map(|_| ())
     }
 
-    /// Keeps a lease; tells whether the job goes on.
+    /// Renews a lease; returns whether the job continues.
     ///
     /// # Errors
     /// [`GatewayError`] with `lease_lost` when another lease has begun.
@@ -401,7 +402,7 @@ impl Gateway {
         self.call(CALL, make, |mut client, request| async move { client.measure(request).await }).await.map(|_| ())
     }
 
-    /// Says what the part did, for the job's log; `now_unix` is this site's clock.
+    /// Sends events of the part for the job's log; `now_unix` is this site's clock.
     ///
     /// # Errors
     /// [`GatewayError`] with `lease_lost` when another lease has begun.
@@ -410,8 +411,8 @@ impl Gateway {
         self.call(CALL, make, |mut client, request| async move { client.log(request).await }).await.map(|_| ())
     }
 
-    /// Tells how this participant's part ended, with the receipts that the server does not have. Gives its countersignatures
-    /// of them, in their order.
+    /// Reports the end of this participant's part, with the receipts that the server does not have. Returns its
+    /// countersignatures of them, in their order.
     ///
     /// # Errors
     /// [`GatewayError`].
@@ -439,12 +440,12 @@ impl Gateway {
         Ok(reply.countersignatures.into_iter().map(Signed::from).collect())
     }
 
-    /// Hands in receipts that the server does not have, oldest first, before anything leaves by the last of them. Gives its
-    /// countersignatures of them, in their order.
+    /// Submits receipts that the server does not have, oldest first, before a release under the last of them leaves.
+    /// Returns its countersignatures of them, in their order.
     ///
     /// # Errors
-    /// [`GatewayError`] with `bad_signature` when the server has other receipts of this site, `lease_lost` when another lease has
-    /// begun.
+    /// [`GatewayError`] with `bad_signature` when the server has other receipts of this site, `lease_lost` when another
+    /// lease has begun.
     pub async fn countersign(&self, lease: &str, receipts: &[Signed]) -> Result<Vec<Signed>, GatewayError> {
         let make = || v1::CountersignRequest {
             lease: lease.to_owned(),
@@ -455,13 +456,13 @@ impl Gateway {
         Ok(reply.countersignatures.into_iter().map(Signed::from).collect())
     }
 
-    /// How often this process has signed in.
+    /// Returns the number of sign-ins of this process.
     pub fn sessions(&self) -> u64 {
         self.sessions.load(Ordering::SeqCst)
     }
 }
 
-/// A report as it travels; empty for a participant that has none.
+/// Returns the wire form of a report; empty for a participant without one.
 ///
 /// # Errors
 /// [`GatewayError::Protocol`] when it has no JSON form.

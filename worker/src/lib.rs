@@ -1,8 +1,8 @@
-//! The daemon beside each dataset: it keeps the site's ledger, its policy and its key, and runs jobs where the data are.
+//! The daemon beside each dataset: it keeps the site's ledger, its policy and its key, and runs jobs at the data.
 //!
-//! [`site`] says what may leave; [`run`] is how jobs run, on [`dp`], [`speech`] and [`queries`]; [`gateway`] speaks to the
-//! server and [`daemon`] joins the two; [`cli`] is the command line. Trust goes one way: the site believes its own disk,
-//! policy and key, and checks everything else.
+//! [`site`] decides on releases; [`run`] runs jobs, with [`dp`], [`speech`] and [`queries`]; [`gateway`] is the
+//! connection to the server and [`daemon`] joins the two; [`cli`] is the command line. Trust has one direction: the
+//! site trusts its own disk, policy and key, and checks everything else.
 
 pub mod cli;
 pub mod config;
@@ -20,7 +20,8 @@ pub use undertone_worker_queries as queries;
 pub use undertone_worker_site::fault;
 pub use undertone_worker_training as dp;
 
-/// The site as this worker has it: the crate of the site, with the kinds of datasets and the configuration that it does not know.
+/// The site for this worker: the crate of the site, with the kinds of datasets and the configuration that it does not
+/// know.
 pub mod site {
     pub use undertone_worker_site::*;
 
@@ -28,7 +29,7 @@ pub mod site {
     pub use crate::{datasets, lineage, restore};
 }
 
-/// Speech at the site, under one name: preparation, the model, and transcription.
+/// The speech modules under one name: preparation, the model, and transcription.
 pub mod speech {
     pub use undertone_worker_site::progress;
     #[cfg(test)]

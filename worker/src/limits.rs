@@ -1,5 +1,5 @@
-//! The table of limits in `OPERATION.md`, row by row, as the constants have it. What a limit does at its value and one beyond is tested
-//! where it is kept; here a constant that changes without the table is found, and so is a row that nobody knows.
+//! The table of limits in `OPERATION.md`, row by row, compared with the constants. Each limit is tested at its value
+//! and one beyond in its own module. This test detects a constant that changes without the table, and an unknown row.
 //!
 //! To add a limit: its constant, its test there, a row in the table, a line here.
 
@@ -24,7 +24,7 @@ use crate::{cli, daemon, gateway};
 
 const OPERATION: &str = include_str!("../OPERATION.md");
 
-/// What is limited, and how.
+/// Returns the limited quantities and their limits.
 fn rows() -> Vec<(&'static str, String)> {
     let seconds = |time: std::time::Duration| format!("{} s", time.as_secs());
     let keep_alive = seconds(gateway::KEEP_ALIVE);
@@ -68,7 +68,7 @@ fn rows() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The same of recordings and of who transcribes them.
+/// Returns the limits of recordings and of their transcription.
 fn of_transcription() -> Vec<(&'static str, String)> {
     let seconds = |time: std::time::Duration| format!("{} s", time.as_secs());
     let mib = |bytes: usize| format!("{} MiB", bytes >> 20);
@@ -154,7 +154,7 @@ fn of_transcription() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A number with a comma before each three digits.
+/// Formats a number with a comma before each three digits.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -167,7 +167,7 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// The table's rows: what is limited, and how.
+/// Returns the table's rows: the limited quantities and their limits.
 fn documented() -> Vec<(&'static str, &'static str)> {
     let (_, table) = OPERATION.split_once("## Limits\n").expect("there is such a section");
     let table = table.split("\n## ").next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Lineages of the kinds of datasets that this worker knows: see [`undertone_worker_site::lineage`].
+//! Lineages of this worker's kinds of datasets: see [`undertone_worker_site::lineage`].
 
 use std::path::Path;
 
@@ -20,7 +20,8 @@ fn owner(folder: &Folder) -> Result<LineageOwner, ConfigError> {
     Ok(LineageOwner { worker: config.worker_name, organization: config.organization })
 }
 
-/// Writes the organization's keys and the lineages that are not public to `file`, sealed. Returns how many lineages.
+/// Writes the organization's keys and the lineages that are not public to `file`, sealed. Returns the number of
+/// lineages.
 ///
 /// # Errors
 /// [`ExchangeError`]; there is no new file then.
@@ -33,10 +34,10 @@ pub fn export(
     lineage::export::<Described>(&owner(folder)?, folder, file, passphrase, now)
 }
 
-/// Takes in the lineages of another worker of the organization.
+/// Imports the lineages of another worker of the organization.
 ///
 /// # Errors
-/// [`ExchangeError`]; nothing was taken in then.
+/// [`ExchangeError`]; nothing was imported then.
 pub fn import(
     folder: &Folder,
     file: &Path,

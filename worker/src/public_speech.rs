@@ -1,12 +1,12 @@
-//! Where the recorded speech lies of which dummies are made, and that all of it may be heard by anybody.
+//! The recorded speech for dummies: its location, and the proof that all of it is public.
 //!
-//! What a dummy says leaves the site in the clear, in as many pieces as there are dummies, and no budget pays for it. So
-//! recordings are taken whose owner said that anybody may have them: those that `data index-speech --input` was given, or a
-//! dataset that the policy marks as public. And whatever was said, none of them may be in a dataset that is not public, or have
-//! been in it before it was replaced.
+//! The words of a dummy leave the site in the clear, in as many pieces as there are dummies, without a budget. So only
+//! recordings that their owner declared public are used: those from `data index-speech --input`, or a dataset that the
+//! policy marks as public. In addition, none of them may be in a dataset that is not public, now or before a
+//! replacement.
 //!
-//! The server is not told which they are: see [`recorded`](crate::speech::transcribe::recorded). A dataset of the site is known to it by
-//! its name and its size; a folder that was indexed is not known to anybody.
+//! The server does not learn which they are: see [`recorded`](crate::speech::transcribe::recorded). It knows a dataset
+//! of the site by its name and its size; an indexed folder is known only to the site.
 
 use std::path::PathBuf;
 
@@ -19,47 +19,47 @@ use crate::site::policy::{Policy, PolicyError};
 use crate::speech::dataset::DatasetError;
 use crate::speech::recordings::Recordings;
 
-/// Why recordings are not taken.
+/// The reason to refuse recordings.
 #[derive(Debug, thiserror::Error)]
 pub enum SpeechError {
-    /// None were given.
+    /// There are no recordings.
     #[error(
         "there are no recordings of which dummies could be made: give a folder of them to `undertone-worker data index-speech --input`, \
          or name a dataset in [transcription.speech]"
     )]
     None,
-    /// Not said to be public.
+    /// The dataset is not declared public.
     #[error(
         "transcription.speech.dataset: the policy does not say that `{0}` is public, so nothing of it may leave; name recordings that \
          anybody may have"
     )]
     Private(String),
-    /// Some are somebody's.
+    /// Some recordings are in a dataset that is not public.
     #[error(
         "{count} of the recordings of which dummies would be made are or were in the dataset `{dataset}`, which is not public: leave them \
          out"
     )]
     Shared {
-        /// That dataset.
+        /// The dataset.
         dataset: String,
-        /// How many.
+        /// The number of such recordings.
         count: usize,
     },
-    /// The folder.
+    /// The folder failed.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The policy.
+    /// The policy failed.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// The recordings.
+    /// The recordings failed.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
-    /// The lineages of the site.
+    /// The lineages of the site failed.
     #[error(transparent)]
     Lineage(Box<LineageError>),
 }
 
-/// Where recordings lie that were given to be indexed.
+/// Returns the folder of recordings that were given for indexing.
 pub fn given(folder: &Folder) -> PathBuf {
     folder.speech().join("recordings")
 }
@@ -67,7 +67,7 @@ pub fn given(folder: &Folder) -> PathBuf {
 /// Opens the recordings: those of a dataset of the site, or those that were given.
 ///
 /// # Errors
-/// [`SpeechError`] unless there are some, and all of them may be heard by anybody.
+/// [`SpeechError`] unless there are some, and all of them are public.
 pub fn open(folder: &Folder, dataset: Option<&str>) -> Result<Recordings, SpeechError> {
     let policy = Policy::load(&folder.policy())?;
     let public = |name: &str| policy.rules(name).visibility == Visibility::Public;
@@ -81,7 +81,7 @@ pub fn open(folder: &Folder, dataset: Option<&str>) -> Result<Recordings, Speech
     }
     let recordings = Recordings::open(&place)?;
     let digests = recordings.meta().recordings.iter().map(|one| one.digest.as_str());
-    // Recordings that were replaced stay somebody's.
+    // Replaced recordings still belong to their dataset.
     match lineage::find_recordings::<Described>(folder, &policy, digests)
         .map_err(|error| SpeechError::Lineage(Box::new(error)))?
     {
@@ -101,7 +101,7 @@ mod tests {
     use crate::speech::recordings::{Options, add};
     use crate::speech::transcribe::wav;
 
-    /// A folder of recordings, each with samples of this loudness.
+    /// Makes a folder of recordings, each with samples of one loudness.
     fn recordings(folder: &Path, output: PathBuf, name: &str, loudness: &[f32]) {
         let input = folder.join(format!("in-{name}"));
         std::fs::create_dir(&input).unwrap();
@@ -137,7 +137,7 @@ mod tests {
         recordings(dir.path(), folder.dataset("ward").unwrap(), "ward", &[0.5, 0.2]);
         let refused = open(&folder, None).unwrap_err();
         assert!(matches!(&refused, SpeechError::Shared { dataset, count: 1 } if dataset == "ward"), "{refused}");
-        // Replaced by others, they are still somebody's.
+        // Recordings still belong to their dataset after a replacement.
         let input = dir.path().join("in-ward");
         std::fs::write(input.join("1.wav"), wav::write(&[0.6; 800])).unwrap();
         let output = folder.dataset("ward").unwrap();

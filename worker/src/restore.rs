@@ -1,4 +1,4 @@
-//! Backups of a site and their way back, with its configuration: see [`undertone_worker_site::restore`].
+//! Restores backups of a site, with its configuration: see [`undertone_worker_site::restore`].
 
 use std::path::Path;
 
@@ -9,11 +9,12 @@ pub use undertone_worker_site::restore::{Kept, RestoreError, backup, recovered, 
 use crate::config::Config;
 use crate::site::folder::Folder;
 
-/// Puts a backup in place: into an empty folder, or, with `replace`, where a site is, which is moved aside. The ledger and the
-/// configuration are checked first, and the ledger is marked: nothing leaves until the worker has compared it with what the server has.
+/// Restores a backup: into an empty folder, or, with `replace`, over a site, which is moved aside. The ledger and the
+/// configuration are checked first, and the ledger is marked: nothing leaves until the worker has compared it with the
+/// server's receipts.
 ///
 /// # Errors
-/// [`RestoreError`]; what was here is here still.
+/// [`RestoreError`]; the existing site is unchanged then.
 pub fn restore(
     folder: &Folder,
     file: &Path,

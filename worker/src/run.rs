@@ -1,9 +1,9 @@
-//! How jobs run at a site: the second face of a job kind.
+//! The execution of jobs at a site: the second interface of a job kind.
 //!
-//! A run is ordinary blocking code on a thread of its own. All it may ask of the world is [`Exchange`]; all that it can send of
-//! data are [`Outgoing`] vectors, [`OutgoingPool`]s of questions and [`SealedSounds`] batches of sounds, which cannot be made without a
-//! [`Clearance`]. The exchange stores them, pays for them, has the server countersign the payment, and then sends them. To add a kind: `run/<kind>.rs` with `impl Run`,
-//! and its line in [`run`].
+//! A run is ordinary blocking code on a separate thread. [`Exchange`] is its only access to external services. Its only
+//! outputs of data are [`Outgoing`] vectors, [`OutgoingPool`]s of questions and [`SealedSounds`] batches of sounds,
+//! which cannot be made without a [`Clearance`]. The exchange stores them, pays for them, has the server countersign
+//! the payment, and then sends them. To add a kind: `run/<kind>.rs` with `impl Run`, and its line in [`run`].
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -34,92 +34,92 @@ pub mod transcription;
 
 pub use undertone_proto::question::Answered;
 
-/// Why a run ended without a result.
+/// The reason of a run's end without a result.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The job was cancelled, or the lease went to somebody else: stop quietly, keep the work folder.
+    /// The job was cancelled, or the lease was lost: stop quietly, keep the work folder.
     #[error("the job was stopped: {0}")]
     Stopped(String),
-    /// The site's ledger or policy refuses to go on.
+    /// The site's ledger or policy refuses to continue.
     #[error("the site refuses: {0}")]
     Refused(String),
-    /// The site's disk is full or fails: the part waits, and goes on as after a crash when the disk is mended.
+    /// The site's disk is full or fails: the part waits, and resumes as after a crash once the disk is repaired.
     #[error("{0}")]
     Disk(String),
-    /// Something is wrong with the data, the spec or the machine.
+    /// The data, the spec or the machine have a problem.
     #[error("{0}")]
     Failed(String),
 }
 
 impl RunError {
-    /// Returns the end of a run that met this error: the part waits where a disk is behind it, and fails otherwise.
+    /// Converts an error to the end of a run: the part waits after a disk failure, and fails otherwise.
     pub(crate) fn from_failure(error: impl std::error::Error + 'static) -> Self {
         if is_disk_failure(&error) { Self::Disk(error.to_string()) } else { Self::Failed(error.to_string()) }
     }
 }
 
-/// An answer of the server's averaging.
+/// The server's average of a round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Average {
-    /// Weighted mean of the submissions.
+    /// The weighted mean of the submissions.
     pub mean: Vec<f32>,
-    /// How many contributed.
+    /// The number of contributors.
     pub contributors: u32,
 }
 
-/// How far an earlier life of this run got with a round.
+/// The progress of a round in an earlier process of this run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Past {
-    /// Nothing of it exists.
+    /// There is none.
     Untouched,
-    /// The finished vector is on disk: `resend` pays for it if nobody did, and sends the identical bits.
+    /// The finished vector is on disk: `resend` pays for it unless it is paid, and sends the identical bits.
     Stored,
     /// The server has it.
     Accepted,
-    /// It was paid, and its bytes are not at this site: they can never be sent again, and nothing is made in their place.
+    /// It was paid, and its bytes are not at this site: they can never be sent again, and they are never replaced.
     Lost,
 }
 
-/// With what recordings of a site are transcribed, and where what they say is written.
+/// The settings for transcribing recordings of a site, and the folder of the results.
 #[derive(Clone)]
 pub struct Transcribing {
-    /// The site's configuration of it.
+    /// The site's configuration.
     pub settings: Transcription,
-    /// The site's folder, from which paths of the configuration start.
+    /// The site's folder, to which paths of the configuration are relative.
     pub site: PathBuf,
-    /// Where transcripts and the site's own report go: a folder of the job, for its owner alone.
+    /// The folder of transcripts and of the site's own report: a folder of the job, for its owner only.
     pub results: PathBuf,
-    /// The worker's environment, for keys that lie there.
+    /// The worker's environment, for keys in variables.
     pub environment: fn(&str) -> Option<OsString>,
     /// The clock.
     pub clock: Clock,
 }
 
-/// What a running job may ask of the world. Calls block; network trouble is retried inside until the lease is lost.
+/// All external services of a running job. Calls block; they retry network errors until the lease is lost.
 pub trait Exchange {
-    /// The signed order under which it runs.
+    /// Returns the signed manifest under which it runs.
     fn manifest(&self) -> &Manifest;
 
-    /// This participant's entry in it.
+    /// Returns this participant's entry in it.
     fn own(&self) -> &ManifestParticipant;
 
-    /// A folder of its own for checkpoints, kept across restarts of the worker.
+    /// Returns the run's folder for checkpoints, kept across restarts of the worker.
     fn folder(&self) -> &Path;
 
-    /// Where a dataset of this site lies.
+    /// Returns the folder of a dataset of this site.
     ///
     /// # Errors
     /// [`RunError::Failed`] when it is not at this site.
     fn dataset(&self, id: DatasetId) -> Result<PathBuf, RunError>;
 
-    /// What an earlier life did about this round.
+    /// Returns the progress of this round in an earlier process.
     ///
     /// # Errors
     /// [`RunError::Failed`] when the site's disk cannot be read.
     fn past(&self, series: &str, round: u32) -> Result<Past, RunError>;
 
-    /// Whether the server has closed this round already, so that nothing more can be added to it and nothing should be paid
-    /// for it: after a long absence. An exchange that cannot know says no.
+    /// Returns whether the server has closed this round already, so that it accepts nothing more and nothing should be
+    /// paid for it: after a long absence. An exchange without this knowledge returns false.
     ///
     /// # Errors
     /// [`RunError::Stopped`] when the job or the lease ends.
@@ -128,48 +128,49 @@ pub trait Exchange {
         Ok(false)
     }
 
-    /// Returns the public length in frames to which units of this kind are cut; `None` for public data, which are taken whole.
+    /// Returns the public length in frames to which units of this kind are cut; `None` for public data, which are not
+    /// cut.
     fn longest_unit(&self, unit: PrivacyUnit) -> Option<usize> {
         let _ = unit;
         None
     }
 
-    /// Returns the public length of this participant's recordings in seconds, at most; `None` where it has none.
+    /// Returns the public bound of this participant's recordings in seconds, if it has one.
     fn longest_recordings(&self) -> Option<u64> {
         None
     }
 
-    /// Fixes the period of the part's release clock, before the first private computation. `measure` returns the time that the
-    /// computation takes at worst, from public input alone; it is called where neither the site's policy nor an earlier life of
-    /// the run has fixed the period, and never for public data.
+    /// Fixes the period of the part's release clock, before the first private computation. `measure` returns the
+    /// longest time of the computation, from public input alone. It is called if neither the site's policy nor an
+    /// earlier process of the run has fixed the period, and never for public data.
     ///
     /// # Errors
-    /// [`RunError::Refused`] when the job's rounds close before the first tick, and what `measure` says.
+    /// [`RunError::Refused`] when the job's rounds close before the first tick, and any error of `measure`.
     fn fix_period(&mut self, measure: &mut dyn FnMut() -> Result<Duration, RunError>) -> Result<(), RunError> {
         let _ = measure;
         Ok(())
     }
 
-    /// Fresh randomness: of the operating system. A rehearsal on public data has a repeatable one.
+    /// Returns fresh randomness of the operating system. A rehearsal on public data uses repeatable randomness.
     fn chance(&mut self, purpose: Purpose) -> Randomness {
         Randomness::from_os(purpose)
     }
 
-    /// Asks the site for permission to make one vector, pool or batch: its rules allow it and its ledger holds it reserved, or its
-    /// policy marks the data as public. Nothing is charged before it is finished.
+    /// Asks the site for permission to make one vector, pool or batch: its rules allow it and its ledger has a
+    /// reservation, or its policy marks the data as public. Nothing is charged before the release is finished.
     ///
     /// # Errors
-    /// [`RunError::Refused`] when ledger or policy say no.
+    /// [`RunError::Refused`] when ledger or policy refuse.
     fn clear(&mut self, series: &str, round: u32) -> Result<Clearance, RunError>;
 
     /// Stores the vector durably, pays for it, has the server countersign the payment, then sends it.
     ///
     /// # Errors
-    /// [`RunError::Refused`] when it was not cleared for this round or ledger or policy say no now, [`RunError::Stopped`] when the
-    /// lease is lost.
+    /// [`RunError::Refused`] when it was not cleared for this round or ledger or policy refuse now,
+    /// [`RunError::Stopped`] when the lease is lost.
     fn send(&mut self, series: &str, round: u32, vector: Outgoing) -> Result<(), RunError>;
 
-    /// Sends the stored vector of an earlier life again: identical bits, paid once.
+    /// Sends the stored vector of an earlier process again: identical bits, paid once.
     ///
     /// # Errors
     /// [`RunError::Stopped`] when the lease is lost, [`RunError::Failed`] when nothing is stored.
@@ -181,7 +182,8 @@ pub trait Exchange {
     /// [`RunError::Stopped`] when the job or the lease ends.
     fn average(&mut self, series: &str, round: u32) -> Result<Average, RunError>;
 
-    /// Stores a named file of the job at the server. Only the lead (public data), or what follows from averages alone.
+    /// Stores a named file of the job at the server. Permitted for the lead (public data), and for files that follow
+    /// from averages alone.
     ///
     /// # Errors
     /// [`RunError::Stopped`] when the lease is lost.
@@ -193,43 +195,43 @@ pub trait Exchange {
     /// [`RunError::Stopped`] when the job or the lease ends.
     fn get(&mut self, name: &str) -> Result<Vec<u8>, RunError>;
 
-    /// Reports a figure measured on public data; the server refuses figures from anyone but the lead.
+    /// Reports a figure measured on public data; the server accepts figures from the lead only.
     ///
     /// # Errors
     /// [`RunError::Stopped`] when the lease is lost.
     fn measure(&mut self, measurement: Measurement) -> Result<(), RunError>;
 
-    /// Hands in the job's report; the lead does, at the end.
+    /// Submits the job's report; the lead does so at the end.
     ///
     /// # Errors
     /// [`RunError::Stopped`] when the lease is lost.
     fn report(&mut self, report: Report) -> Result<(), RunError>;
 
-    /// The audit that the manifest promises of this participant's releases, by this site's own facts.
+    /// Returns the audit that the manifest promises of this participant's releases, by this site's own facts.
     fn audited(&self) -> Option<Audited> {
         None
     }
 
-    /// Hands in what the promised audit found, once the audited series is over. The site works out what it says about the
-    /// claim, signs it, keeps it, and freezes the account when the claim is disproved; all that is on disk when this returns.
-    /// Said twice, the first finding stands.
+    /// Submits the finding of the promised audit, once the audited series is over. The site computes its statement
+    /// about the claim, signs and stores it, and freezes the account when the claim is disproved; all that is on disk
+    /// when this returns. If it is called twice, the first finding stands.
     ///
     /// # Errors
-    /// [`RunError::Failed`] when the finding is not one of the audit that was promised, or the site's disk refuses.
+    /// [`RunError::Failed`] when the finding is not one of the promised audit, or the site's disk refuses.
     fn audit(&mut self, finding: Finding) -> Result<(), RunError> {
         let _ = finding;
         Err(RunError::Failed("the manifest promises no audit".to_owned()))
     }
 
-    /// What counts the query logs of this site.
+    /// Returns the engine settings for counting the query logs of this site.
     fn counting(&self) -> Queries {
         Queries::default()
     }
 
-    /// The site's word that a dataset is public, for what is computed of it in the clear.
+    /// Returns the site's confirmation that a dataset is public, for computations on it in the clear.
     ///
     /// # Errors
-    /// [`RunError::Refused`] when the site's policy says otherwise.
+    /// [`RunError::Refused`] when the site's policy does not mark it as public.
     fn published(&self, id: DatasetId) -> Result<Published, RunError> {
         Err(RunError::Refused(format!("nothing here says that dataset {id} is public")))
     }
@@ -243,7 +245,7 @@ pub trait Exchange {
         Err(asks_nothing(series, round))
     }
 
-    /// Sends the stored pool of an earlier life again: identical bytes, paid once.
+    /// Sends the stored pool of an earlier process again: identical bytes, paid once.
     ///
     /// # Errors
     /// [`RunError::Stopped`] when the lease is lost, [`RunError::Failed`] when nothing is stored.
@@ -251,7 +253,8 @@ pub trait Exchange {
         Err(asks_nothing(series, round))
     }
 
-    /// Waits for the pools of all participants that ask, or their deadline, and fetches what came. Only the lead.
+    /// Waits for the pools of all asking participants, or their deadline, and fetches the available ones. For the lead
+    /// only.
     ///
     /// # Errors
     /// [`RunError::Stopped`] when the job or the lease ends.
@@ -259,8 +262,8 @@ pub trait Exchange {
         Err(asks_nothing("pool", 1))
     }
 
-    /// Puts questions of the pools to the annotators, with how uncertain they are: the greater, the earlier. Said again, the
-    /// same choice changes nothing. Only the lead.
+    /// Sends questions of the pools to the annotators, with their uncertainties: the greater, the earlier. A repetition
+    /// of the same choice changes nothing. For the lead only.
     ///
     /// # Errors
     /// [`RunError::Stopped`] when the job or the lease ends.
@@ -269,8 +272,8 @@ pub trait Exchange {
         Err(asks_nothing("questions", round))
     }
 
-    /// Waits until the questions of a round are answered, or its deadline, and fetches every answer that was not taken back.
-    /// Only the lead.
+    /// Waits until the questions of a round are answered, or its deadline, and fetches every answer that was not
+    /// withdrawn. For the lead only.
     ///
     /// # Errors
     /// [`RunError::Stopped`] when the job or the lease ends.
@@ -278,21 +281,21 @@ pub trait Exchange {
         Err(asks_nothing("questions", round))
     }
 
-    /// With what recordings of this site are transcribed.
+    /// Returns this site's transcription settings.
     ///
     /// # Errors
-    /// [`RunError::Failed`] where none are.
+    /// [`RunError::Failed`] without any.
     fn transcribing(&self) -> Result<Transcribing, RunError> {
         Err(RunError::Failed("no recordings are transcribed here".to_owned()))
     }
 
-    /// Pays for a sealed batch if nobody did and has the server countersign the payment, before the first sound leaves; then
-    /// sends what is not answered, each provider its part by its line, in the order of the batch's providers. Said again it
-    /// sends what is left: the identical bits, without a new charge.
+    /// Pays for a sealed batch unless it is paid, and has the server countersign the payment, before the first sound
+    /// leaves. Then sends the unanswered sounds, each provider's part by its line, in the order of the batch's
+    /// providers. A repeated call sends the remaining sounds: the identical bits, without a new charge.
     ///
     /// # Errors
-    /// [`RunError::Refused`] when another batch was paid for this round or nothing may leave, [`RunError::Stopped`] when the lease
-    /// is lost.
+    /// [`RunError::Refused`] when another batch was paid for this round or nothing may leave, [`RunError::Stopped`]
+    /// when the lease is lost.
     fn dispatch(
         &mut self,
         series: &str,
@@ -304,26 +307,26 @@ pub trait Exchange {
         Err(RunError::Refused(format!("nothing leaves from here but to the server ({series}/{round})")))
     }
 
-    /// Whether the run should end at the next chance; also kept up to date by every other call.
+    /// Returns whether the run should end at the next opportunity; every other call also updates it.
     fn stopped(&self) -> bool;
 }
 
-/// What an exchange says that carries no questions.
+/// Returns the error of an exchange without questions.
 fn asks_nothing(series: &str, round: u32) -> RunError {
     RunError::Failed(format!("no questions can be exchanged here ({series}/{round})"))
 }
 
-/// The second face of a job kind.
+/// The second interface of a job kind.
 pub trait Run {
-    /// Runs the job to its end, from wherever an earlier life of it stopped.
+    /// Runs the job to its end, from the point where an earlier process stopped.
     ///
     /// # Errors
     /// [`RunError`] when it ends without a result.
     fn run(&self, exchange: &mut dyn Exchange) -> Result<(), RunError>;
 }
 
-/// Removes what runs leave of private data in the `folder` of a part that is over, however it ended: first transcripts and sounds of
-/// recordings. Nothing can come of them any more.
+/// Removes the private data of a finished part from its `folder`, after any outcome: first transcripts and sounds of
+/// recordings. They have no further use.
 ///
 /// # Errors
 /// [`RunError::Failed`] when the disk refuses.

@@ -1,9 +1,10 @@
-//! Traces of a site's rounds, for the site's own operator: by OTLP (gRPC) to the collector that `OTEL_EXPORTER_OTLP_ENDPOINT` names, and
-//! nowhere without it. A round is one span (its job, series and number); the calls that it makes bear the span to the server in
-//! `traceparent` (W3C Trace Context), whose own spans are then part of the same trace. Both hold nothing but ids and times.
+//! Traces of a site's rounds, for the site's own operator: by OTLP (gRPC) to the collector in
+//! `OTEL_EXPORTER_OTLP_ENDPOINT`, and nowhere without it. A round is one span (its job, series and number). Its calls
+//! send the span to the server in `traceparent` (W3C Trace Context), and the server's spans are then part of the same
+//! trace. Both contain only ids and times.
 //!
-//! Only spans that are made here are sent, no log lines: those may name what is the site's alone. To trace one more thing: a function
-//! that makes its span.
+//! Only spans that are made here are sent, no log lines: those may contain confidential facts of the site. To trace one
+//! more thing: a function that makes its span.
 
 use std::collections::HashMap;
 
@@ -20,20 +21,20 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::registry::LookupSpan;
 use undertone_api::id::JobId;
 
-/// What the worker is called where traces of several programs come together, unless the environment says otherwise.
+/// The worker's name in traces of several programs, unless the environment sets another.
 const NAME: &str = "undertone-worker";
 /// The variables that name a collector.
 const COLLECTOR: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
-/// The target of the spans that are sent, and of nothing else.
+/// The target of the exported spans, and of nothing else.
 const TARGET: &str = "undertone_worker::trace";
 
-/// Traces under way; what is still to be sent is sent when it is dropped.
+/// The active tracing; pending spans are sent when it is dropped.
 #[derive(Debug, Default)]
 #[must_use = "dropped, it ends the traces"]
 pub struct Traces(Option<SdkTracerProvider>);
 
 impl Traces {
-    /// Traces where the environment names a collector. Called within the runtime that sends them.
+    /// Begins tracing, if the environment names a collector. Call it within the runtime that sends the spans.
     ///
     /// # Errors
     /// When the collector's address cannot be used.
@@ -50,7 +51,7 @@ impl Traces {
         Ok(Self(Some(provider.build())))
     }
 
-    /// What takes the spans; none without a collector.
+    /// Returns the layer that exports the spans; `None` without a collector.
     pub fn layer<S>(&self) -> Option<impl Layer<S> + use<S>>
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
@@ -69,21 +70,21 @@ impl Drop for Traces {
     }
 }
 
-/// The span of a round.
+/// Makes the span of a round.
 pub(crate) fn round(job: JobId, series: &str, round: u32) -> Span {
     tracing::info_span!(target: TARGET, parent: None, "round", job.id = %job, series, round)
 }
 
-/// The headers that make what is called from here a part of the present span's trace; none where nothing is traced.
+/// Returns the headers that make a call part of the present span's trace; none without a trace.
 pub(crate) fn carried() -> HashMap<String, String> {
     let mut headers = HashMap::new();
     TraceContextPropagator::new().inject_context(&Span::current().context(), &mut headers);
-    // Nobody's state is an empty header.
+    // An empty trace state is not sent.
     headers.retain(|_, value| !value.is_empty());
     headers
 }
 
-/// Whether the environment names a collector.
+/// Returns whether the environment names a collector.
 fn wanted(read: impl Fn(&str) -> Option<String>) -> bool {
     let off = read("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     !off && COLLECTOR.into_iter().any(|name| read(name).is_some_and(|value| !value.is_empty()))

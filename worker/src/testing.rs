@@ -1,4 +1,4 @@
-//! What the tests of this crate share, beside what those of the site do.
+//! Shared parts of this crate's tests, in addition to those of the site.
 
 pub(crate) use undertone_worker_site::testing::*;
 
@@ -6,7 +6,7 @@ use crate::config::queries::Queries;
 use crate::config::{Config, Server};
 use crate::dp::device::Compute;
 
-/// The configuration of a site whose server is on this machine.
+/// Returns the configuration of a site with a server on this machine.
 pub(crate) fn config() -> Config {
     Config {
         server: Server::new("http://127.0.0.1:8421", None).expect("it is on loopback"),

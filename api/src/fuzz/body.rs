@@ -1,4 +1,4 @@
-//! Every other body that REST and the sites' JSON take: it is refused, or checked, and written as it was read.
+//! All other bodies of REST and of the sites' JSON: each is rejected, or checked and written back unchanged.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,7 +21,7 @@ use crate::session::{Refresh, SignIn};
 use crate::signed::{ApprovalKey, ApprovalStatement};
 use crate::worker::{EnrolmentToken, NewEnrolment};
 
-/// Bodies as programs send them.
+/// Valid request bodies.
 const SENT: [&str; 26] = [
     r#"{"email":"ada@example.org","password":"correct horse battery staple"}"#,
     r#"{"half":"x","token":"x","code":"123456","refresh_token":"x"}"#,
@@ -51,7 +51,7 @@ const SENT: [&str; 26] = [
     r#"{"signature":{"payload":"{\"manifest\":\"aa\"}","proof":{"kind":"passkey","credential":"c0ffee","client_data":"{\"type\":\"webauthn.get\",\"challenge\":\"AA\",\"origin\":\"https://hub.example\"}","authenticator_data":"00","signature":"30"}}}"#,
 ];
 
-/// What is read is written, and read again as the same.
+/// Reads a body, and asserts that it survives writing and reading again.
 fn read<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     let value: T = serde_json::from_slice(bytes).ok()?;
     let written = serde_json::to_string(&value).expect("what was read can be written");
@@ -62,7 +62,7 @@ fn read<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Option<T> {
 
 macro_rules! bodies {
     ($($body:ty)*) => {
-        /// How many of the bodies the bytes are.
+        /// Returns the number of body types that accept the bytes.
         fn every_body(bytes: &[u8]) -> usize {
             [$(read::<$body>(bytes).is_some()),*].into_iter().filter(|read| *read).count()
         }

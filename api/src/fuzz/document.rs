@@ -1,4 +1,4 @@
-//! Signed documents: no change of one is believed, and what can be read is written in one form.
+//! Signed documents: every change is rejected, and each accepted payload has one written form.
 
 use ed25519_dalek::SigningKey;
 use serde_json::json;
@@ -77,8 +77,8 @@ fn change(number: u32, old: u8, new: u8) -> KeyChange {
     KeyChange { worker: WorkerId(ID), number, old, new, receipts: 7, last, at: AT }
 }
 
-/// Changes the signed document, and the payload by itself: it opens only unchanged, and whatever the payload is read as is
-/// written in one form from then on.
+/// Changes the signed document, and the payload alone. Only the unchanged document opens; any payload that parses is
+/// written in one form.
 fn try_document<D: Document>(name: &'static str, inputs: u32, documents: &[D]) {
     let signer = key(1);
     let originals: Vec<Signed> =
@@ -112,7 +112,7 @@ fn no_change_of_a_manifest_is_believed() {
     try_document("api.manifest", 900, &manifests());
 }
 
-/// What a server that lies may sign: everything that a site works out of a manifest before it believes it.
+/// Covers a hostile server: every value that a site derives from a manifest before it trusts the manifest.
 #[test]
 fn whatever_a_manifest_says_its_limits_can_be_worked_out() {
     let datasets = super::spec::datasets();
@@ -168,7 +168,7 @@ fn no_change_of_a_certificate_is_believed() {
     try_document("api.certificate", 1_000, &[certificate]);
 }
 
-/// Statements and files of certificates are read from whoever shows them.
+/// Statements and certificate files come from untrusted sources.
 #[test]
 fn nothing_that_is_shown_as_evidence_breaks_its_reader() {
     let finding =
@@ -180,7 +180,7 @@ fn nothing_that_is_shown_as_evidence_breaks_its_reader() {
     });
 }
 
-/// A site's keys lead only where every key on the way has signed.
+/// A rotation leads to a site's new key only if every key on the way has signed.
 #[test]
 fn no_change_of_a_rotation_leads_to_another_key() {
     let rotation = |number, old, new| {

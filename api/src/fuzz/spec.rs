@@ -1,4 +1,4 @@
-//! Specs of every kind: whatever passes the check has a price that is a number, and is written as it was read.
+//! Specs of every kind: each spec that passes the check has a finite price, and is written as it was read.
 
 use undertone_fuzz::Target;
 use undertone_privacy::curve::OrderGrid;
@@ -9,7 +9,7 @@ use crate::dataset::{Content, Dataset, SizeClass, Visibility, usual_units};
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use crate::job::{NewDraft, NewJob, Spec};
 
-/// The examples of the documentation: the first of each page.
+/// Returns the examples of the documentation: the first of each page.
 pub(super) fn examples() -> Vec<String> {
     let pages = [
         ("dp_sgd", include_str!("../job/dp_sgd/spec.md")),
@@ -25,7 +25,7 @@ pub(super) fn examples() -> Vec<String> {
         .to_vec()
 }
 
-/// Somebody's datasets, under the ids of the examples.
+/// Returns sample datasets with the ids of the examples.
 pub(super) fn datasets() -> Vec<Dataset> {
     let dataset = |id: u128, content, public: bool| Dataset {
         id: DatasetId(Uuid::from_u128(id)),
@@ -58,7 +58,7 @@ pub(super) fn datasets() -> Vec<Dataset> {
     named(Content::Speech).into_iter().chain(queries).chain(recordings).collect()
 }
 
-/// The two datasets of one content: the examples of all kinds name the same ids.
+/// Returns the two datasets of the spec's content: the examples of all kinds use the same ids.
 fn of(spec: &Spec, datasets: &[Dataset]) -> Vec<Dataset> {
     let content = match spec {
         Spec::DpSgd(_) => Content::Speech,
@@ -68,7 +68,7 @@ fn of(spec: &Spec, datasets: &[Dataset]) -> Vec<Dataset> {
     datasets.iter().filter(|dataset| dataset.content == content).cloned().collect()
 }
 
-/// Everything that anybody asks of a spec, before it was checked and after.
+/// Calls every query of a spec, before the check and after.
 pub(super) fn asked(spec: &Spec, all: &[Dataset]) {
     let datasets = of(spec, all);
     let violations = spec.check(&datasets);
@@ -86,7 +86,7 @@ pub(super) fn asked(spec: &Spec, all: &[Dataset]) {
     assert_eq!(settled.check(&datasets), [], "what is settled is as good as it was");
     for dataset in &datasets {
         let Some(charge) = settled.cost(dataset) else { continue };
-        // An event may be refused a price, never given one that is no number.
+        // An event may have no price, but never a price that is not a number.
         if let Ok(curve) = mechanism::curve(&charge.event, charge.adjacency, &OrderGrid::standard()) {
             let whole = curve.times(charge.releases);
             assert!(whole.losses().all(|(_, loss)| loss.to_f64_up() > 0.0), "nothing is free: {charge:?}");

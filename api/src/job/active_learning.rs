@@ -1,13 +1,13 @@
-//! `active_learning`: a classifier of queries, taught by people who see only questions that are private, after *Active Learning
-//! with Private Queries* and Li, Qardaji and Su (2012).
+//! `active_learning`: a classifier of queries, trained with annotators who see only privately released questions, after
+//! *Active Learning with Private Queries* and Li, Qardaji and Su (2012).
 //!
-//! Every participant with a private log draws one sample of its rows, shows the texts that at least k sampled rows ask, and is
-//! done: one release, paid once, before it leaves. The lead, whose data are public, trains on a golden set of its own, chooses the
-//! questions that teach most, has people answer them, and trains again. Whatever it does follows from what was released and from
-//! the answers, and costs nothing more.
+//! Every participant with a private log draws one sample of its rows and releases the texts of at least k sampled rows:
+//! one release, charged once, before it leaves. The lead, with public data, trains on a golden set of its own, chooses
+//! the most informative questions, has annotators answer them, and trains again. All of this is post-processing of the
+//! release and the answers, and is not charged.
 //!
-//! Every option of a spec stands in the file of its subject: `party.rs`, `learning.rs`, `rehearsal.rs`. `cost.rs` alone says what is
-//! charged, `check.rs` what is refused.
+//! Every option of a spec is in the file of its subject: `party.rs`, `learning.rs`, `rehearsal.rs`. `cost.rs` alone
+//! defines the charge, `check.rs` the limits.
 //!
 #![doc = include_str!("active_learning/spec.md")]
 
@@ -39,9 +39,9 @@ pub use report::{
     Uncertainty,
 };
 
-/// The series under which a pool of questions is paid for and sent, in one round: number 1.
+/// The series in which a pool of questions is charged and sent, in one round: number 1.
 pub const POOL: &str = "pool";
-/// The series under which the classifier is measured; round 0 is after the golden set alone.
+/// The series in which the classifier is measured; round 0 follows the golden set alone.
 pub const CLASSIFIER: &str = "classifier";
 
 /// An `active_learning` job.
@@ -96,12 +96,12 @@ const fn one() -> u32 {
 }
 
 impl Spec {
-    /// The party with `dataset`, when it takes part.
+    /// Returns the party with `dataset`, if it takes part.
     pub fn party(&self, dataset: DatasetId) -> Option<&Party> {
         self.participants.iter().find(|party| party.dataset == dataset)
     }
 
-    /// Most questions that are asked in all rounds.
+    /// Returns the most questions in all rounds together.
     pub fn questions_in_all(&self) -> u64 {
         u64::from(self.rounds) * u64::from(self.batch)
     }

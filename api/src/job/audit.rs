@@ -1,11 +1,11 @@
-//! Audits: what a job promises to measure about its own privacy, and what came of it.
+//! Audits: the measurements of its own privacy that a job promises, and their results.
 //!
-//! A one-run audit (Steinke, Nasr and Jagielski 2023) asks of a finished run what its claim says cannot be answered: which of
-//! many canaries were in the data. A canary is a unit that is made from no one's data; a fair, secret coin decided whether it
-//! was put in. Everything here is computed from released vectors and those coins, so it costs no privacy. Nothing here may be
-//! computed from the units of people.
+//! A one-run audit (Steinke, Nasr and Jagielski 2023) asks of a finished run a question that its claim makes
+//! unanswerable: which of many canaries were in the data. A canary is a synthetic unit; a fair, secret coin decides its
+//! inclusion. Everything here is computed from released vectors and those coins, so it costs no privacy. Nothing here
+//! may be computed from the units of people.
 //!
-//! Worker and server both work out the [`Assessment`] from the same counts; neither believes the other's.
+//! Worker and server both compute the [`Assessment`] from the same counts; neither trusts the other's.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -41,15 +41,15 @@ pub struct Trial {
     pub guesses: u32,
 }
 
-/// What a job promises to audit at a participant.
+/// The audit that a job promises at a participant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audited {
     /// The series whose releases are audited.
     pub series: String,
     /// The trials.
     pub trials: Vec<Trial>,
-    /// Other series whose finished models are attacked too, for comparison, each after training with the same recordings (or,
-    /// where nothing of the participant goes in, without).
+    /// Other series whose finished models are attacked too, for comparison. Each trains with the same recordings; where
+    /// nothing of the participant goes in, without them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<String>,
 }
@@ -114,35 +114,36 @@ pub struct Attack {
 }
 
 impl Attack {
-    /// What an operating point would show if canaries were as independent as separate runs (Clopper and Pearson). In one run
-    /// they are not, so this is told and never decides; nothing when there were no canaries on one side.
+    /// Returns the bound that an operating point would show if canaries were as independent as separate runs (Clopper
+    /// and Pearson). In one run they are not, so the bound is only displayed and never decides. `None` if one side has
+    /// no canaries.
     pub fn bound(&self, point: &OperatingPoint, delta: Delta) -> Option<MembershipBound> {
         let count = u64::from;
         let (tp, fp) = (count(point.true_positives), count(point.false_positives));
         Membership::new(tp, count(self.members), fp, count(self.nonmembers)).ok()?.bound(delta, SHOWN).ok()
     }
 
-    /// The true-positive rate at an operating point, and where it lies with confidence [`SHOWN`] (Clopper and Pearson);
-    /// nothing when there was no member.
+    /// Returns the true-positive rate at an operating point, and its interval at confidence [`SHOWN`] (Clopper and
+    /// Pearson); `None` without members.
     pub fn rate(&self, point: &OperatingPoint) -> Option<(f64, [f64; 2])> {
         let (k, n) = (u64::from(point.true_positives), u64::from(self.members));
         let (low, high) = rate_interval(k, n, SHOWN);
         (n > 0).then(|| (k as f64 / n as f64, [low, high]))
     }
 
-    /// Whether it attacks the finished model of `series`, where `audited` is the series that the audit is about.
+    /// Returns whether it attacks the finished model of `series`, where `audited` is the series under audit.
     pub fn is_of(&self, series: &str, audited: &str) -> bool {
         self.series.as_deref().unwrap_or(audited) == series
     }
 
-    /// Whether it can be an attack on the recordings of this audit: on a model that it may be about, with counts that add up
-    /// to the canaries that were promised. One about anything else, people's recordings above all, is none.
+    /// Returns whether it can be an attack on this audit's recordings: on an expected model, with counts that add up to
+    /// the promised canaries. An attack on anything else, above all on people's recordings, is rejected.
     fn is_of_audit(&self, audited: &Audited, canaries: u32) -> bool {
         let known = |series: &String| *series == audited.series || audited.beside.contains(series);
         self.series.as_ref().is_none_or(known) && self.is_sane(canaries)
     }
 
-    /// Whether its numbers can be numbers of an attack on so many canaries.
+    /// Returns whether its numbers are possible for an attack on so many canaries.
     fn is_sane(&self, canaries: u32) -> bool {
         let around =
             |[low, high]: [f64; 2]| (0.0..=self.auc + 1e-9).contains(&low) && (self.auc - 1e-9..=1.0).contains(&high);
@@ -171,7 +172,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Whether it is one of the audit that was promised.
+    /// Returns whether the finding belongs to the promised audit.
     pub fn answers(&self, audited: &Audited) -> bool {
         let promised = self.trials.iter().map(|guessed| guessed.trial).eq(audited.trials.iter().copied());
         let recordings = audited.trials.iter().find(|trial| trial.family == Family::Recording);
@@ -220,25 +221,25 @@ pub struct Assessment {
     pub verdict: Verdict,
 }
 
-/// Why nothing can be said.
+/// The reason why there is no assessment.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AssessError {
-    /// The counts are none of an audit.
+    /// The counts are impossible for an audit.
     #[error(transparent)]
     Counts(#[from] AuditError),
     /// The release has no price.
     #[error(transparent)]
     Price(#[from] PriceError),
-    /// There is no finite claim to hold a measurement against.
+    /// There is no finite claim to compare a measurement with.
     #[error("the audited releases claim no finite ε at δ {0}")]
     NoClaim(f64),
 }
 
 impl Assessment {
-    /// Holds what was guessed against what `releases` of `event` claim at δ.
+    /// Compares the guesses with the claim of `releases` of `event` at δ.
     ///
     /// # Errors
-    /// [`AssessError`] when counts or event make no sense.
+    /// [`AssessError`] if counts or event make no sense.
     pub fn of(
         guessed: &[Guessed],
         event: &Event,
@@ -249,7 +250,7 @@ impl Assessment {
         let curve = mechanism::curve(event, adjacency, &OrderGrid::reporting())?.times(releases);
         let claim = convert::epsilon(&curve, delta).ok_or(AssessError::NoClaim(delta.get()))?.get();
         let plan = Plan::of(&event.clone().times(releases), adjacency);
-        // Where the losses have no grid, the Rényi bound is all there is.
+        // If the losses have no grid, only the Rényi bound is available.
         let tight = plan.epsilon(delta).ok().flatten().map_or(claim, |tight| tight.get().min(claim));
         let audits = |perfect: bool| -> Result<Vec<OneRun>, AuditError> {
             let one = |guessed: &Guessed| {
@@ -273,7 +274,7 @@ impl Assessment {
         Ok(Self { delta, claim, tight, shown, blocking, ceiling, verdict })
     }
 
-    /// Whether another's assessment of the same audit says the same, to a part in a million.
+    /// Returns whether another assessment of the same audit agrees, to a part in a million.
     pub fn agrees(&self, other: &Self) -> bool {
         let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * a.abs().max(b.abs()).max(1e-3);
         self.delta == other.delta

@@ -1,7 +1,7 @@
-//! What a job charges accounts of other units than the one that it protects.
+//! The charges of a job to accounts of other units than the one that it protects.
 //!
-//! The manifest states one charge for each dataset: the unit that the job protects. What the other accounts of the same lineage
-//! are charged follows from it alone, so the server and the site compute the same costs to the bit.
+//! The manifest states one charge for each dataset, for the protected unit. The charges to the other accounts of the
+//! same lineage follow from it alone, so the server and the site compute the same costs to the bit.
 
 use undertone_privacy::transfer::{TransferError, event_at};
 use undertone_privacy::{Event, PrivacyUnit};
@@ -9,21 +9,21 @@ use undertone_privacy::{Event, PrivacyUnit};
 use super::Charge;
 
 impl Charge {
-    /// Returns what the account of `unit` is charged for the same releases.
+    /// Returns the charge to the account of `unit` for the same releases.
     ///
     /// # Errors
-    /// [`TransferError`] when the releases have no price at that unit: while it has a limit, the job is refused.
+    /// [`TransferError`] if the releases have no price for that unit: while it has a limit, the job is refused.
     pub fn for_unit(&self, unit: PrivacyUnit) -> Result<Self, TransferError> {
         let event = event_at(&self.event, self.unit, unit)?;
         Ok(Self { unit, event, ..self.clone() })
     }
 
-    /// Returns whether the charge is for exact results, which stand outside every limit.
+    /// Returns whether the charge is for exact results, which are outside every limit.
     pub fn is_in_the_clear(&self) -> bool {
         self.event == Event::NonPrivate
     }
 
-    /// Returns why a job that makes this charge is refused while `unit` has a limit, and what to do instead.
+    /// Explains why a job with this charge is refused while `unit` has a limit, and the remedy.
     pub fn explain_refusal(&self, unit: PrivacyUnit, error: TransferError) -> String {
         let (own, limited) = (word(self.unit), word(unit));
         let remedy = match error {
@@ -39,7 +39,7 @@ impl Charge {
     }
 }
 
-/// The unit as specs and policies write it.
+/// Returns the unit's word in specs and policies.
 const fn word(unit: PrivacyUnit) -> &'static str {
     match unit {
         PrivacyUnit::Record => "record",

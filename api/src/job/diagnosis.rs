@@ -1,4 +1,4 @@
-//! Why something does not go on, since when, and what somebody can do about it.
+//! Diagnosis of a stalled subject: the cause, its start, and the possible remedy.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;

@@ -1,13 +1,13 @@
 //! `dp_sgd`: federated training of an acoustic model (senone classifier) by DP-SGD, after *Sotto Voce*.
 //!
-//! The lead participant, whose data are public, trains conventionally first (warm start). Then up to two series of rounds
-//! follow: `open`, in which owners that marked their data open for it send exact gradients, and `private`, in which each
-//! private participant sends one differentially private gradient a round with its *own* sampling rate, noise and clip.
-//! The server averages; all apply the same step. The lead measures on public test sets.
+//! The lead participant, whose data are public, trains conventionally first (warm start). Then up to two series of
+//! rounds follow: `open`, in which owners that marked their data open for it send exact gradients, and `private`, in
+//! which each private participant sends one differentially private gradient a round with its *own* sampling rate, noise
+//! and clip. The server averages; all apply the same step. The lead measures on public test sets.
 //!
-//! Every option of a spec stands in the file of its subject: `model.rs`, `noise.rs`, `rounds.rs`, `selection.rs`. One that is left
-//! at its default is not written, so that a manifest of before has the digest it had. `cost.rs` alone says what is charged,
-//! `check.rs` what is refused.
+//! Every option of a spec is in the file of its subject: `model.rs`, `noise.rs`, `rounds.rs`, `selection.rs`. An option
+//! at its default is not written, so that older manifests keep their digests. `cost.rs` alone defines the charge,
+//! `check.rs` the limits.
 //!
 #![doc = include_str!("dp_sgd/spec.md")]
 
@@ -53,7 +53,7 @@ pub enum Arm {
 }
 
 impl Arm {
-    /// The arm's series of rounds, and the key of its measurements: `public`, `open`, `private`.
+    /// Returns the arm's series of rounds, the key of its measurements: `public`, `open`, `private`.
     pub const fn series(self) -> &'static str {
         match self {
             Self::Public => "public",
@@ -179,7 +179,7 @@ const fn default_checkpoint() -> u32 {
 }
 
 impl Spec {
-    /// The arms it runs, in order.
+    /// Returns the arms of the job, in order.
     pub fn arms(&self) -> Vec<Arm> {
         let mut arms = vec![Arm::Public];
         arms.extend(self.open.is_some().then_some(Arm::Open));
@@ -187,7 +187,7 @@ impl Spec {
         arms
     }
 
-    /// The rounds of an arm; `None` for the public arm and for arms that do not run.
+    /// Returns the rounds of an arm; `None` for the public arm and for arms that do not run.
     pub const fn rounds(&self, arm: Arm) -> Option<&Rounds> {
         match arm {
             Arm::Public => None,
@@ -196,25 +196,25 @@ impl Spec {
         }
     }
 
-    /// The party with `dataset`, when it takes part.
+    /// Returns the party with `dataset`, if it takes part.
     pub fn party(&self, dataset: DatasetId) -> Option<&Party> {
         self.participants.iter().find(|party| party.dataset == dataset)
     }
 
-    /// Numbers in each vector of a series: the parameters of the parts that it trains. `None` while the spec leaves the classes
-    /// open, or none of the `datasets` is a participant's.
+    /// Returns the length of each vector of a series: the parameters of its trained parts. `None` while the spec leaves
+    /// the classes open, or if none of the `datasets` is a participant's.
     pub fn vector_length(&self, rounds: &Rounds, datasets: &[Dataset]) -> Option<u64> {
         let inputs = datasets.iter().find(|dataset| self.party(dataset.id).is_some())?.inputs;
         Some(self.model.parameters(rounds.trained(&self.model), inputs, self.model.classes?))
     }
 
-    /// n, the public number of units of a dataset that stands in every division.
+    /// Returns n, the public number of units of a dataset, used in every division.
     pub fn units_of(&self, dataset: &Dataset) -> u64 {
         dataset.count(self.unit).0
     }
 }
 
-/// The description of the model that all participants start from, as it is digested.
+/// The digested description of the initial model.
 #[derive(Serialize)]
 struct Start<'a> {
     inputs: u32,
@@ -256,12 +256,13 @@ impl Kind for Spec {
     fn audited(&self, dataset: &Dataset) -> Option<Audited> {
         let audit = self.audit.filter(|_| self.private.is_some() && dataset.visibility != Visibility::Public)?;
         self.party(dataset.id)?.noise?;
-        // The same recordings are looked for in the finished models of the other arms, which the private one is held against.
+        // The audit looks for the same recordings in the finished models of the other arms, to compare the private arm
+        // with them.
         let others = |arm: &Arm| audit.recordings > 0 && *arm != Arm::Private;
         let beside = self.arms().into_iter().filter(others).map(|arm| arm.series().to_owned()).collect();
         let mut trials = vec![Trial { family: Family::Direction, canaries: audit.canaries, guesses: audit.guesses }];
         if audit.recordings > 0 {
-            // Weak attacks guess best about the extremes: half of them, an even number.
+            // Weak attacks guess best at the extremes: use half of the canaries, rounded down to an even number.
             let guesses = audit.recordings / 4 * 2;
             trials.push(Trial { family: Family::Recording, canaries: audit.recordings, guesses });
         }
@@ -281,7 +282,8 @@ impl Kind for Spec {
     }
 
     fn model(&self, inputs: u32) -> Option<String> {
-        // The bits come from the lead's warm start, on data that are public; this is all that determines them beside those.
+        // The weights come from the lead's warm start on public data; only this description and those data determine
+        // them.
         let start = Start { inputs, model: &self.model, training: &self.warm_start };
         let text = serde_json::to_string(&start).ok()?;
         Some(hex::encode(Sha256::new().chain_update("undertone/dp_sgd-model/1\0").chain_update(text).finalize()))

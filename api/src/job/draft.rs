@@ -1,5 +1,5 @@
-//! Drafts: jobs in the making. Nobody is asked about a draft, nothing of it is signed, and it may be incomplete; what is
-//! still wrong with it is said with it. Proposed, it becomes a job and is a draft no longer.
+//! Drafts: jobs in preparation. No approval is requested for a draft, nothing of it is signed, and it may be
+//! incomplete; it is returned with its remaining violations. Proposing it turns it into a job.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -8,7 +8,7 @@ use super::Spec;
 use crate::id::{ConsortiumId, DraftId, JobId, OrganizationId};
 use crate::problem::Violation;
 
-/// Most bytes of a draft's spec as JSON.
+/// The longest spec of a draft as JSON, bytes.
 pub const LONGEST_SPEC: usize = 256 * 1024;
 
 /// A draft as it is written.
@@ -28,16 +28,16 @@ pub struct NewDraft {
 }
 
 impl NewDraft {
-    /// A draft of a job that there is.
+    /// Makes a draft of an existing job.
     ///
     /// # Errors
-    /// When the spec has no JSON form.
+    /// If the spec has no JSON form.
     pub fn of(title: &str, spec: &Spec) -> Result<Self, serde_json::Error> {
         let whole = serde_json::to_value(spec)?;
         Ok(Self { title: title.to_owned(), kind: spec.kind().to_owned(), spec: whole["spec"].clone() })
     }
 
-    /// What is wrong with it as a draft: its form only.
+    /// Returns the violations of a draft: its form only.
     pub fn check(&self) -> Vec<Violation> {
         let mut violations = Vec::new();
         if self.title.trim().chars().count() > 100 {
@@ -55,10 +55,10 @@ impl NewDraft {
         violations
     }
 
-    /// The spec, when it is complete.
+    /// Returns the spec, if it is complete.
     ///
     /// # Errors
-    /// What is missing or cannot be read, as a violation.
+    /// The missing or malformed part, as a violation.
     pub fn parsed(&self) -> Result<Spec, Violation> {
         let whole = serde_json::json!({ "kind": self.kind, "spec": self.spec });
         serde_json::from_value(whole).map_err(|error| Violation::new("spec", format!("it is not complete: {error}")))

@@ -1,4 +1,4 @@
-//! Holds: who keeps a job from going on, and why. A job is paused while there is one.
+//! Holds: the parties that keep a job paused, and their reasons. A job is paused while it has a hold.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -16,7 +16,7 @@ pub struct Pause {
 }
 
 impl Pause {
-    /// What is wrong with it.
+    /// Returns every violation.
     pub fn check(&self) -> Vec<Violation> {
         let length = self.reason.trim().chars().count();
         if (1..=500).contains(&length) {

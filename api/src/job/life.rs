@@ -1,4 +1,4 @@
-//! The life of a job, as transitions that consume the state they leave.
+//! The states of a job, with transitions that consume the old state.
 //!
 //! ```text
 //! (draft) ─ propose ─▶ proposed ─ all approved, all reserved ─▶ queued ─ first lease ─▶ running ─▶ finished
@@ -7,10 +7,10 @@
 //!                            (owner, budget, time)             paused ─────┴── resume ───┴──┘
 //! ```
 //!
-//! A draft is no job yet: it has no manifest, nobody was asked, and nothing of it is signed ([`super::Draft`]). *Approved* is
-//! no state of its own: the last approval reserves in every ledger and queues the job in one transaction, so that no job can
-//! be approved and unreserved. A paused job keeps its reservation and its place: no lease is given or kept, no round opens or
-//! closes, and no deadline runs; it is paused as long as anybody [holds](super::Hold) it.
+//! A draft is not yet a job: it has no manifest, no approval was requested, and nothing of it is signed
+//! ([`super::Draft`]). *Approved* is not a state: the last approval reserves in every ledger and queues the job in one
+//! transaction, so that no approved job lacks a reservation. A paused job keeps its reservation and its place: no lease
+//! is given or kept, no round opens or closes, and no deadline runs. It is paused while it has a [hold](super::Hold).
 
 use serde::{Deserialize, Serialize};
 
@@ -37,31 +37,31 @@ pub enum State {
     Refused,
 }
 
-/// What moves a job on.
+/// A transition of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The last approval came and every reservation held.
+    /// The last approval arrived and every reservation succeeded.
     Reserve,
-    /// An owner, or a budget, said no.
+    /// An owner or a budget refused.
     Refuse,
     /// The first worker took its lease.
     Start,
-    /// Somebody holds it.
+    /// The job received its first hold.
     Pause,
-    /// Nobody holds it any more.
+    /// The last hold ended.
     Resume {
         /// Whether a worker had begun before.
         begun: bool,
     },
     /// The last participant finished.
     Finish,
-    /// Something failed for good.
+    /// A permanent failure.
     Fail,
-    /// A person ended it.
+    /// A member ended it.
     Cancel,
 }
 
-/// A step that the present state does not have.
+/// A step that the present state does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a job that is {from:?} cannot {step:?}")]
 pub struct WrongStep {
@@ -72,10 +72,10 @@ pub struct WrongStep {
 }
 
 impl State {
-    /// The state after `step`.
+    /// Returns the state after `step`.
     ///
     /// # Errors
-    /// [`WrongStep`] when the present state does not have this step.
+    /// [`WrongStep`] if the present state does not allow this step.
     pub fn after(self, step: Step) -> Result<Self, WrongStep> {
         match (self, step) {
             (Self::Proposed, Step::Reserve) | (Self::Paused, Step::Resume { begun: false }) => Ok(Self::Queued),
@@ -91,17 +91,17 @@ impl State {
         }
     }
 
-    /// Whether nothing more can happen to it.
+    /// Returns whether the state is final.
     pub const fn is_over(self) -> bool {
         matches!(self, Self::Finished | Self::Failed | Self::Cancelled | Self::Refused)
     }
 
-    /// Whether workers may be at it: it holds a lease or may be given one.
+    /// Returns whether workers may run it: it holds a lease or may receive one.
     pub const fn is_under_way(self) -> bool {
         matches!(self, Self::Queued | Self::Running)
     }
 
-    /// The state in words.
+    /// Returns the state for display.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Proposed => "waiting for approval",

@@ -1,4 +1,4 @@
-//! Approval limits: a steward's standing word, kept by the server, on which jobs need not wait for an answer.
+//! Approval limits: a steward's standing decision, kept by the server, to approve jobs within limits automatically.
 
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
@@ -8,7 +8,7 @@ use super::Spec;
 use crate::id::{ApprovalLimitId, DatasetId};
 use crate::problem::Violation;
 
-/// Longest that a limit may hold, in days.
+/// The longest validity of a limit, days.
 pub const LONGEST_LIMIT_DAYS: i64 = 365;
 
 /// What a steward lets pass without being asked.
@@ -33,7 +33,7 @@ pub struct NewApprovalLimit {
 }
 
 impl NewApprovalLimit {
-    /// What is wrong with it at `now`.
+    /// Returns the violations at `now`.
     pub fn check(&self, now: OffsetDateTime) -> Vec<Violation> {
         let mut violations = Vec::new();
         if !(self.epsilon.get() > 0.0 && self.epsilon.get().is_finite()) {

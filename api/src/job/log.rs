@@ -1,13 +1,13 @@
-//! The log of a job: what its parts did, said in numbers and in words of closed lists.
+//! The log of a job: the events of its parts, in numbers and in words of closed lists.
 //!
-//! A site may say a [`SiteEvent`] and nothing else: the type has no text, so no transcript, file name, figure or message of
-//! an error can travel in it, whatever a run does. It is said only at moments that the server sees anyway (a mean is
-//! fetched, a vector arrives, a part ends) or that do not depend on the data (policy, approval, disk), so the log tells
-//! nothing about the data that the exchange itself does not.
+//! A site may send a [`SiteEvent`] and nothing else. The type has no text, so no transcript, file name, figure or error
+//! message can travel in it, whatever a run does. Events occur only at moments that the server sees anyway (a mean is
+//! fetched, a vector arrives, a part ends) or that do not depend on the data (policy, approval, disk). So the log
+//! reveals nothing about the data beyond the exchange itself.
 //!
-//! To add something a site may say: a variant of [`SiteEvent`] with numbers or words only, its message in
-//! `worker.proto`, its case in `undertone_proto::log`, its sentence in [`LogEvent::said`]. A test reads the wire's
-//! description and fails when a field of text comes in.
+//! To add an event of a site: a variant of [`SiteEvent`] with numbers or words only, its message in `worker.proto`, its
+//! case in `undertone_proto::log`, its sentence in [`LogEvent::said`]. A test reads the wire's description and fails if
+//! a text field is added.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -15,9 +15,9 @@ use time::OffsetDateTime;
 use super::{Spec, State};
 use crate::id::DatasetId;
 
-/// Most events in one message of a site.
+/// The most events in one message of a site.
 pub const MOST_EVENTS: usize = 100;
-/// Most lines kept of one participant, and as many of the server itself; the oldest go first.
+/// The most lines kept of one participant, and also of the server; the oldest are deleted first.
 pub const MOST_LINES: u64 = 1000;
 
 macro_rules! words {
@@ -29,15 +29,15 @@ macro_rules! words {
         pub enum $name { $($(#[$of])* $variant,)* }
 
         impl $name {
-            /// Every one, in the order of the list.
+            /// Every variant, in the order of the list.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// How much it matters.
+            /// Returns the severity.
             pub const fn level(self) -> Level {
                 match self { $(Self::$variant => Level::$level,)* }
             }
 
-            /// As a sentence, without its subject.
+            /// Returns the sentence without its subject.
             pub const fn said(self) -> &'static str {
                 match self { $(Self::$variant => $said,)* }
             }
@@ -170,7 +170,7 @@ pub enum LogEvent {
 }
 
 impl LogEvent {
-    /// How much it matters.
+    /// Returns the severity.
     pub const fn level(&self) -> Level {
         match self {
             Self::Site { said: SiteEvent::Phase { phase } } => phase.level(),
@@ -182,7 +182,7 @@ impl LogEvent {
         }
     }
 
-    /// The series and round that it is about.
+    /// Returns the series and the round of the event.
     pub const fn round(&self) -> Option<(u32, u32)> {
         match self {
             Self::Site {
@@ -198,7 +198,8 @@ impl LogEvent {
         }
     }
 
-    /// As a sentence whose subject is the participant, or the job. `series` is the name of the series it is about.
+    /// Returns the event as a sentence whose subject is the participant, or the job. `series` is the name of its
+    /// series.
     pub fn said(&self, series: &str) -> String {
         match self {
             Self::Site { said: SiteEvent::Phase { phase } } => phase.said().to_owned(),
@@ -223,7 +224,7 @@ impl LogEvent {
     }
 }
 
-/// A number as a place in an order: 1st, 2nd, 3rd, 4th, 11th, 21st.
+/// Returns the English ordinal: 1st, 2nd, 3rd, 4th, 11th, 21st.
 pub fn ordinal(number: u32) -> String {
     let teen = (11..=13).contains(&(number % 100));
     let ending = match number % 10 {
@@ -235,7 +236,8 @@ pub fn ordinal(number: u32) -> String {
     format!("{number}{ending}")
 }
 
-/// The series of a job by name, in the order in which the log numbers them: those that are averaged, then that of the pools.
+/// Returns the names of a job's series in the order of their numbers in the log: averaged series, then the pools'
+/// series, then the series of releases outside the consortium.
 pub fn series_of(spec: &Spec) -> Vec<String> {
     let averaged = spec.series(&[]).into_iter().map(|series| series.name);
     let asked = spec.questions().map(|questions| questions.series);
@@ -310,7 +312,7 @@ mod tests {
         }
     }
 
-    /// Of English ordinals: the last digit gives the ending, and the teens do not.
+    /// Property of English ordinals: the last digit gives the ending, except in the teens.
     #[test]
     fn an_ordinal_ends_as_it_is_spoken() {
         for number in 0..=10_000 {

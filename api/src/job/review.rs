@@ -1,7 +1,7 @@
-//! What an owner reads before answering: the exact manifest, and who learns what of the owner's data, observer by observer.
+//! The content of an approval page: the exact manifest, and the disclosures of the owner's data by observer.
 //!
-//! The list follows from what a kind already says of itself (its series, releases, questions, audit), so a new kind has
-//! nothing to add here, and nothing that a kind sends can be left out of it.
+//! The list follows from the kind's own description (its series, releases, questions, audit), so a new kind adds
+//! nothing here, and no message of a kind can be missing from it.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -34,7 +34,7 @@ pub enum Observer {
 }
 
 impl Observer {
-    /// The observer in words.
+    /// Returns the observer for display.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Server => "this server",
@@ -63,7 +63,7 @@ pub enum Disclosed {
 }
 
 impl Disclosed {
-    /// The form in words.
+    /// Returns the form for display.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Protected => "protected at the site",
@@ -125,7 +125,8 @@ pub struct Review {
     pub approval: Option<SiteApproval>,
 }
 
-/// Who learns what of `dataset` by a job of this spec; `datasets` are all that the spec names. ε is not filled in.
+/// Returns the disclosures of `dataset` to every observer in a job of this spec. `datasets` are all datasets of the
+/// spec. ε is not filled in.
 pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<Disclosure> {
     let mut found = Vec::new();
     let mut say = |observer, form, times, what: String| {
@@ -165,7 +166,7 @@ pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<
     found
 }
 
-/// What leaves the consortium, and what of it the server is told.
+/// Adds the disclosures to recipients outside the consortium, and the server's knowledge of them.
 fn of_outside(outside: &Outside, form: Disclosed, say: &mut impl FnMut(Observer, Disclosed, u64, String)) {
     let (names, many, d) = (outside.recipients.join(", "), outside.recipients.len(), outside.distance);
     let exactly = "by their sound and by the words around";
@@ -196,7 +197,7 @@ fn of_outside(outside: &Outside, form: Disclosed, say: &mut impl FnMut(Observer,
     say(Observer::Server, Disclosed::Fact, 1, plan.to_owned());
 }
 
-/// What one series shows of a dataset: to the server, and to those who fetch the averages.
+/// Adds the disclosures of one series of a dataset: to the server, and to the parties that fetch the averages.
 fn of_series(
     spec: &Spec,
     dataset: &Dataset,
@@ -215,7 +216,7 @@ fn of_series(
     say(Observer::Server, form, rounds, format!("`{name}`: one vector of {vector} a round"));
     if others > 0 {
         let average = match others {
-            // Whoever knows the one other vector can subtract it.
+            // A party that knows the one other vector can subtract it.
             1 => format!("`{name}`: the average with one other party's vector, which that party can subtract"),
             more => format!("`{name}`: the average with the vectors of {more} other parties"),
         };

@@ -1,14 +1,15 @@
 //! `transcription`: private use of cloud recognizers, after *Prεεch* (Ahmed, Chowdhury, Fawaz, Ramanathan 2020).
 //!
-//! One site cuts its recordings into short pieces and sends them, among dummies that carry the words of a vocabulary, in one
-//! voice and in parts to several recognizers. The recognizers hear these pieces in clear speech. The counts of pieces by word of
-//! the vocabulary are noisy, for a reader of counts only. The transcript is put together at the site and stays there. One release,
-//! paid once, before it leaves; nothing of it comes to the server, which learns the plan, its promises and that it was paid.
+//! One site cuts its recordings into short pieces and sends them, among dummies that carry the words of a vocabulary,
+//! in one voice and in parts to several recognizers. The recognizers hear these pieces in clear speech. The counts of
+//! pieces by word of the vocabulary are noisy, for a reader of counts only. The site assembles the transcript and keeps
+//! it. One release, charged once, before it leaves. The server receives none of it and learns only the plan, its
+//! promises and the charge.
 //!
-//! Every option of a spec stands in the file of its subject: `party.rs`, `provider.rs`, `price.rs`, `vocabulary.rs`, `sound.rs`.
-//! `noise.rs` alone says how much noise that is and what it promises, `window.rs` proves how many counts one spoken word changes,
-//! `cost.rs` says what is charged, `check.rs` what is refused,
-//! `estimate.rs` what is to be expected of it, `worst.rs` what it may come to.
+//! Every option of a spec is in the file of its subject: `party.rs`, `provider.rs`, `price.rs`, `vocabulary.rs`,
+//! `sound.rs`. `noise.rs` alone defines the noise and its promises, `window.rs` proves how many counts one spoken word
+//! changes, `cost.rs` defines the charge, `check.rs` the limits, `estimate.rs` the expected cost, `worst.rs` the worst
+//! case.
 //!
 #![doc = include_str!("transcription/spec.md")]
 
@@ -49,7 +50,7 @@ pub use sound::{Corpus, Crowded, Dummies, Recognizer, Voice};
 pub use vocabulary::{LANGUAGES, Vocabulary};
 pub use worst::worst;
 
-/// The series under which the histogram is paid for, in one round: number 1. Nothing of it is sent to the server.
+/// The series in which the histogram is charged, in one round: number 1. None of it is sent to the server.
 pub const HISTOGRAM: &str = "histogram";
 
 /// A `transcription` job.
@@ -94,7 +95,7 @@ fn english() -> String {
 }
 
 impl Spec {
-    /// What the server may be told of any recordings: see [`Report::planned`].
+    /// Returns the report that the server may receive for any recordings: see [`Report::planned`].
     ///
     /// # Errors
     /// [`HistogramError`] for a spec without noise, of which there is no job.

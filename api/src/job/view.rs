@@ -1,4 +1,4 @@
-//! Jobs as they are shown and proposed.
+//! Jobs as they are displayed and proposed.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;

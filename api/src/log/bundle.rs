@@ -1,9 +1,10 @@
-//! A ledger in a file: everything that somebody without the server and its database needs to check it, line by line.
+//! A ledger in a file: everything needed to check it line by line, without the server and its database.
 //!
-//! One JSON object a line, in this order: [`Line::Bundle`] first; the sites' keys and the jobs' manifests; then the log, leaf by
-//! leaf, each commit followed by its [`Line::Receipt`] and each leaf that a head ends with by its [`Line::Head`]; then what the
-//! server claims to follow from it (accounts and reservations); [`Line::End`] last, so that a file that was cut is no bundle.
-//! Rows that the reader may not see are there by their hash, so that the tree is whole for everybody.
+//! One JSON object a line, in this order: [`Line::Bundle`] first; the sites' keys and the jobs' manifests; then the
+//! log, leaf by leaf, each commit followed by its [`Line::Receipt`] and each leaf that a head ends with by its
+//! [`Line::Head`]; then the server's claims about the result (accounts and reservations); [`Line::End`] last, so that a
+//! truncated file is not a bundle. Rows that the reader may not see are present by their hash, so that every reader has
+//! the whole tree.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -13,7 +14,7 @@ use uuid::Uuid;
 use crate::id::{ConsortiumId, OrganizationId, WorkerId};
 use crate::signed::{Rotation, Signed};
 
-/// What a bundle calls itself.
+/// The format name in a bundle.
 pub const FORMAT: &str = "undertone-ledger";
 /// The version of the format that this code writes and reads.
 pub const VERSION: u32 = 1;

@@ -1,5 +1,5 @@
-//! A tree that only grows: of all its nodes only the complete subtrees at its right edge are kept, one for each bit of its
-//! size, which is all that the next leaf and the root need.
+//! An append-only tree. It keeps only the complete subtrees at its right edge, one for each one bit of its size: enough
+//! for the next leaf and the root.
 
 use sha2::{Digest as _, Sha256};
 
@@ -14,23 +14,23 @@ pub struct Frontier {
 }
 
 impl Frontier {
-    /// The frontier of a tree of `size` leaves; `None` unless there is one subtree for each one of `size`.
+    /// Makes the frontier of a tree of `size` leaves; `None` unless there is one subtree for each one bit of `size`.
     pub fn from_parts(size: u64, subtrees: Vec<Hash>) -> Option<Self> {
         (subtrees.len() == size.count_ones() as usize).then_some(Self { size, subtrees })
     }
 
-    /// Number of leaves.
+    /// Returns the number of leaves.
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// Roots of the complete subtrees, the largest first.
+    /// Returns the roots of the complete subtrees, the largest first.
     pub fn subtrees(&self) -> &[Hash] {
         &self.subtrees
     }
 
-    /// Appends a leaf by its hash. Gives the roots of all complete subtrees that end with it, from the leaf itself up: what a
-    /// log must keep to prove anything later.
+    /// Appends a leaf by its hash. Returns the roots of all complete subtrees that end with it, from the leaf itself
+    /// up: a log must keep these to prove anything later.
     pub fn push(&mut self, leaf: Hash) -> Vec<Hash> {
         let mut completed = vec![leaf];
         let mut node = leaf;
@@ -44,13 +44,13 @@ impl Frontier {
         completed
     }
 
-    /// The Merkle tree hash of all leaves; of none, SHA-256 of nothing.
+    /// Returns the Merkle tree hash of all leaves; for no leaves, SHA-256 of the empty string.
     pub fn root(&self) -> Hash {
         fold(&self.subtrees).unwrap_or_else(|| Sha256::digest(b"").into())
     }
 }
 
-/// The root over complete subtrees that stand side by side, the leftmost and largest first; `None` for none.
+/// Returns the root over adjacent complete subtrees, the leftmost and largest first; `None` for none.
 pub fn fold(subtrees: &[Hash]) -> Option<Hash> {
     let (last, before) = subtrees.split_last()?;
     Some(before.iter().rev().fold(*last, |right, left| node_hash(left, &right)))
@@ -64,7 +64,8 @@ mod tests {
     use super::Frontier;
     use crate::log::leaf_hash;
 
-    /// Inputs and roots of the reference vectors of Certificate Transparency (transparency-dev/merkle, `reference_test.go`).
+    /// Inputs and roots of the reference vectors of Certificate Transparency (transparency-dev/merkle,
+    /// `reference_test.go`).
     const LEAVES: [&str; 8] =
         ["", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f"];
     const ROOTS: [&str; 9] = [

@@ -1,19 +1,19 @@
-//! What a leaf of the log says: JSON in one form only, so that a hash names one meaning.
+//! The content of a leaf of the log: JSON in one form only, so that a hash has one meaning.
 //!
-//! Columns that are words or JSON at the server stand here as the text that is stored, not as what this version of the
-//! programs makes of it: an old log is checked by new programs.
+//! Columns that are words or JSON at the server are kept here as the stored text, not as this version interprets it, so
+//! that new programs can check an old log.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-/// Why a text is not believed to be a leaf.
+/// The reason why a text is not accepted as a leaf.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LeafError {
-    /// It is no leaf that this version knows.
+    /// It is not a leaf that this version knows.
     #[error("the leaf is none that this version knows: {0}")]
     Unknown(String),
-    /// It says something, but in another form than the one that is hashed.
+    /// It parses, but is not in the form that is hashed.
     #[error("the leaf is not in the one form that is hashed")]
     Form,
 }
@@ -37,7 +37,7 @@ pub enum Leaf {
 }
 
 impl Leaf {
-    /// The text that is hashed.
+    /// Returns the text that is hashed.
     pub fn content(&self) -> String {
         match self {
             Self::Entry(entry) => entry.content(),
@@ -49,16 +49,16 @@ impl Leaf {
         }
     }
 
-    /// Reads a leaf from the text that is hashed.
+    /// Parses a leaf from the text that is hashed.
     ///
     /// # Errors
-    /// [`LeafError`] when it is none, or not written as [`Leaf::content`] writes it.
+    /// [`LeafError`] if it is not a leaf, or not written as [`Leaf::content`] writes it.
     pub fn parse(content: &str) -> Result<Self, LeafError> {
         let leaf: Self = serde_json::from_str(content).map_err(|error| LeafError::Unknown(error.to_string()))?;
         if leaf.content() == content { Ok(leaf) } else { Err(LeafError::Form) }
     }
 
-    /// Returns the account that it is about, if it is about one.
+    /// Returns the account of the leaf, if it concerns one.
     pub const fn account(&self) -> Option<Uuid> {
         match self {
             Self::Entry(entry) => Some(entry.account),
@@ -93,29 +93,29 @@ pub struct Entry {
     pub attempt: Option<i32>,
     /// The release with exact parameters: an `Event` as JSON.
     pub event: String,
-    /// How many such releases.
+    /// The number of such releases.
     pub count: i64,
     /// Version of the code that priced it.
     pub evaluator: String,
     /// Digest of the receipt of a commit, hex.
     pub receipt: Option<String>,
-    /// When, in milliseconds since 1970 UTC.
+    /// Time of the row, milliseconds since 1970 UTC.
     pub at_unix_milliseconds: i64,
 }
 
 impl Entry {
-    /// The text that is hashed, by the account's chain and by the log: these fields in this order for ever.
+    /// Returns the text that is hashed, by the account's chain and by the log: these fields in this order for ever.
     pub fn content(&self) -> String {
         json(self)
     }
 
-    /// The hash by which the next row of the account names this one: SHA-256 of the content, hex.
+    /// Returns the hash by which the next row of the account refers to this one: SHA-256 of the content, hex.
     pub fn hash(&self) -> String {
         hex::encode(Sha256::digest(self.content().as_bytes()))
     }
 }
 
-/// Says which kind of leaf it is.
+/// The tag of the kind of leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 enum AccountMark {
     #[default]
@@ -123,7 +123,7 @@ enum AccountMark {
     Account,
 }
 
-/// An account began: what it is kept for never changes.
+/// The opening of an account. Its purpose never changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Account {
@@ -132,20 +132,20 @@ pub struct Account {
     pub account: Uuid,
     /// The party.
     pub organization: Uuid,
-    /// The line of versions of its dataset.
+    /// The lineage of its dataset.
     pub lineage: Uuid,
-    /// Who is protected.
+    /// The protected unit.
     pub unit: String,
-    /// Against which change.
+    /// The adjacency.
     pub adjacency: String,
-    /// Against whom.
+    /// The observer.
     pub observer: String,
-    /// When, in milliseconds since 1970 UTC.
+    /// Time of the opening, milliseconds since 1970 UTC.
     pub at_unix_milliseconds: i64,
 }
 
 impl Account {
-    /// A leaf for an account.
+    /// Makes the leaf of an account.
     pub fn new(
         [account, organization, lineage]: [Uuid; 3],
         [unit, adjacency, observer]: [&str; 3],
@@ -164,7 +164,7 @@ impl Account {
     }
 }
 
-/// Says which kind of leaf it is.
+/// The tag of the kind of leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 enum LimitMark {
     #[default]
@@ -172,7 +172,7 @@ enum LimitMark {
     Limit,
 }
 
-/// A steward set an account's limit.
+/// A steward's limit on an account.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
@@ -189,12 +189,12 @@ pub struct Limit {
     pub limits: String,
     /// The member who set it.
     pub set_by: Uuid,
-    /// When, in milliseconds since 1970 UTC.
+    /// Time of the decision, milliseconds since 1970 UTC.
     pub at_unix_milliseconds: i64,
 }
 
 impl Limit {
-    /// A leaf for a decision on a limit.
+    /// Makes the leaf of a decision on a limit.
     pub fn new(
         [budget, account, set_by]: [Uuid; 3],
         [epsilon, delta]: [f64; 2],
@@ -246,7 +246,7 @@ pub enum KeyEvent {
     Enrolled,
     /// The key follows the worker's key until then.
     Rotated,
-    /// The worker with the key was retired: it signs in no more.
+    /// The worker with the key was retired: the key can no longer sign in.
     Retired,
     /// The retired worker was restored with the key.
     Restored,
@@ -276,7 +276,7 @@ pub struct WorkerKeyRecord {
     pub event: KeyEvent,
     /// The Ed25519 public key that it is about, hex.
     pub public_key: String,
-    /// When, in milliseconds since 1970 UTC.
+    /// Time of the event, milliseconds since 1970 UTC.
     pub at_unix_milliseconds: i64,
 }
 
@@ -329,7 +329,8 @@ impl AuditRecord {
     }
 }
 
-/// Plain strings and numbers always have a JSON form; without one the hash of nothing would verify nowhere.
+/// Serializes a leaf. Plain strings and numbers always have a JSON form; the hash of the empty text would verify
+/// nowhere.
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

@@ -2,8 +2,8 @@
 //!
 //! The server relays each site's [`HeadObservation`] to its peers, with a consistency proof (RFC 9162, section 2.1.4)
 //! between the peer's head and the caller's. A server that shows two sites two histories has signed two heads of which
-//! neither continues the other, so it has no proof. It may withhold observations: then the newest one of the peer grows old,
-//! which sites report. It cannot make one up, because it lacks the peer's key.
+//! neither continues the other, so it has no proof. It may withhold observations: then the newest one of the peer ages,
+//! which sites report. It cannot forge one, because it lacks the peer's key.
 
 use ed25519_dalek::VerifyingKey;
 use time::OffsetDateTime;
@@ -13,9 +13,9 @@ use super::{Hash, from_hex};
 use crate::id::WorkerId;
 use crate::signed::{Head, HeadObservation, Rotation, Signed, SignedError, SigningAuthority, SiteKeys, public_key};
 
-/// Most peers in one answer.
+/// The most peers in one answer.
 pub const MOST_PEERS: usize = 200;
-/// Most changes of key in one peer's chain.
+/// The most changes of key in one peer's chain.
 pub const MOST_ROTATIONS: usize = 200;
 
 /// A peer's newest observation, as the server relays it.
@@ -66,7 +66,7 @@ pub enum PeerError {
     /// The key is not the known one, and no chain of signed changes leads to it from there.
     #[error("the key of worker {0} is another than the one known here, and no signed change leads to it")]
     Key(WorkerId),
-    /// A signature or document does not hold. Whoever relays it may have changed it, so it is no evidence.
+    /// A signature or document does not verify. The relaying server may have changed it, so it is no evidence.
     #[error("the observation of worker {worker} does not hold: {source}")]
     Signed {
         /// The peer's worker.
@@ -75,7 +75,7 @@ pub enum PeerError {
         #[source]
         source: SignedError,
     },
-    /// The document is about another worker or another server's log, or its root is no hash.
+    /// The document is about another worker or another server's log, or its root is not a hash.
     #[error("the observation of worker {worker} does not hold: {problem}")]
     Malformed {
         /// The peer's worker.
@@ -87,7 +87,8 @@ pub enum PeerError {
 
 impl PeerHead {
     /// Verifies the observation against the caller's own verified head `own`, by the server's key and the peer's key.
-    /// `known` is the key under which the caller knows the peer; `None` at the first contact, when the relayed key is accepted.
+    /// `known` is the key under which the caller knows the peer; `None` at the first contact, when the relayed key is
+    /// accepted.
     ///
     /// # Errors
     /// [`PeerError`]; [`PeerError::Forked`] is evidence against the server, the others are not.

@@ -1,5 +1,6 @@
-//! Proofs: that a leaf stands at a position of a tree (inclusion), and that one tree is the beginning of another
-//! (consistency). Checked by `ct-merkle`, without the tree; this room says which stored hashes a proof is made of.
+//! Proofs that a leaf has a position in a tree (inclusion), and that one tree is the beginning of another
+//! (consistency). `ct-merkle` verifies them without the tree; this module lists the stored hashes that a proof consists
+//! of.
 
 use ct_merkle::digest::array::Array;
 use ct_merkle::{ConsistencyProof, InclusionProof, RootHash};
@@ -8,7 +9,7 @@ use sha2::Sha256;
 use super::frontier::fold;
 use super::{Frontier, Hash, MOST_LEAVES};
 
-/// Why a proof is not believed.
+/// The reason why a proof is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProofError {
     /// No tree has such a size or position.
@@ -19,7 +20,7 @@ pub enum ProofError {
         /// The size.
         size: u64,
     },
-    /// It has another number of hashes than such a proof has, or the hashes do not lead to the root.
+    /// It has a wrong number of hashes, or the hashes do not lead to the root.
     #[error("the proof does not lead to the root")]
     Wrong,
 }
@@ -27,7 +28,7 @@ pub enum ProofError {
 /// Checks that `content` is leaf number `position` of the tree of `size` leaves with this root.
 ///
 /// # Errors
-/// [`ProofError`] when that is not proved.
+/// [`ProofError`] if the proof fails.
 pub fn verify_inclusion(
     content: &[u8],
     position: u64,
@@ -42,11 +43,11 @@ pub fn verify_inclusion(
     root_of(size, root).verify_inclusion(&content, position, &proof).map_err(|_| ProofError::Wrong)
 }
 
-/// Checks that the first `old_size` leaves of the tree of `size` leaves with `root` are the tree with `old_root`. The empty
-/// tree begins every tree.
+/// Checks that the first `old_size` leaves of the tree of `size` leaves with `root` are the tree with `old_root`. Every
+/// tree begins with the empty tree.
 ///
 /// # Errors
-/// [`ProofError`] when that is not proved.
+/// [`ProofError`] if the proof fails.
 pub fn verify_consistency(
     old_size: u64,
     old_root: &Hash,
@@ -79,19 +80,19 @@ pub struct Subtree {
 }
 
 impl Subtree {
-    /// The position of its last leaf: with that leaf it became complete (see [`Frontier::push`]).
+    /// Returns the position of its last leaf, which completed it (see [`Frontier::push`]).
     pub const fn last(self) -> u64 {
         ((self.index + 1) << self.level) - 1
     }
 }
 
-/// The complete subtrees that a tree of `size` leaves consists of, the largest first: its frontier.
+/// Returns the complete subtrees of a tree of `size` leaves, the largest first: its frontier.
 pub fn frontier_of(size: u64) -> Vec<Subtree> {
     cover(0, size)
 }
 
-/// What an inclusion proof is made of: for each of its hashes the subtrees it is folded from, left to right. Empty for a
-/// position that the tree does not have.
+/// Returns, for each hash of an inclusion proof, the subtrees that it is folded from, left to right. Empty for a
+/// position outside the tree.
 pub fn inclusion_path(position: u64, size: u64) -> Vec<Vec<Subtree>> {
     if position >= size || size > MOST_LEAVES {
         return Vec::new();
@@ -99,7 +100,8 @@ pub fn inclusion_path(position: u64, size: u64) -> Vec<Vec<Subtree>> {
     ct_merkle::indices_for_inclusion_proof(size, position).into_iter().map(|node| subtrees(node, size)).collect()
 }
 
-/// What a consistency proof is made of, as [`inclusion_path`]. Empty when `old_size` is 0 or not smaller than `size`.
+/// Returns the parts of a consistency proof, as [`inclusion_path`]. Empty if `old_size` is 0 or not smaller than
+/// `size`.
 pub fn consistency_path(old_size: u64, size: u64) -> Vec<Vec<Subtree>> {
     if old_size == 0 || old_size >= size || size > MOST_LEAVES {
         return Vec::new();
@@ -108,19 +110,21 @@ pub fn consistency_path(old_size: u64, size: u64) -> Vec<Vec<Subtree>> {
     path.into_iter().map(|node| subtrees(node, size)).collect()
 }
 
-/// A proof from its path, given the hashes of the subtrees; `None` when one is not known.
+/// Assembles a proof from its path, given the hashes of the subtrees; `None` if one is unknown.
 pub fn assemble(path: &[Vec<Subtree>], hash: impl Fn(Subtree) -> Option<Hash>) -> Option<Vec<Hash>> {
     path.iter().map(|parts| fold(&parts.iter().map(|part| hash(*part)).collect::<Option<Vec<_>>>()?)).collect()
 }
 
-/// The complete subtrees below a node of the crate's numbering (that of RFC 9420, appendix C), cut at the tree's end.
+/// Returns the complete subtrees below a node of the crate's numbering (that of RFC 9420, appendix C), truncated at the
+/// tree's end.
 fn subtrees(node: u64, size: u64) -> Vec<Subtree> {
     let level = node.trailing_ones();
     let index = node >> (level + 1);
     cover(index << level, ((index + 1) << level).min(size))
 }
 
-/// The largest complete subtrees that cover leaves `from` up to, not with, `to`, where `from` is a multiple of the largest.
+/// Returns the largest complete subtrees that cover leaves `from` (inclusive) to `to` (exclusive), where `from` is a
+/// multiple of the largest.
 fn cover(mut from: u64, to: u64) -> Vec<Subtree> {
     let mut found = Vec::new();
     while from < to {
@@ -144,7 +148,7 @@ mod tests {
     };
     use crate::log::{Frontier, Hash, leaf_hash};
 
-    /// Roots of every size, and every complete subtree, as a log keeps them.
+    /// Returns the roots of every size, and every complete subtree, as a log keeps them.
     fn grown(leaves: u64) -> (Vec<Hash>, BTreeMap<Subtree, Hash>) {
         let (mut frontier, mut kept) = (Frontier::default(), BTreeMap::new());
         let mut roots = vec![frontier.root()];

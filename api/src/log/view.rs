@@ -1,4 +1,4 @@
-//! The log as the REST face shows it.
+//! The log as REST returns it.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ pub struct Consistency {
 }
 
 impl Consistency {
-    /// A proof as it is shown.
+    /// Makes the displayed form of a proof.
     pub fn new(from: u64, to: u64, proof: &[Hash]) -> Self {
         Self { from, to, proof: proof.iter().map(hex::encode).collect() }
     }

@@ -1,5 +1,5 @@
-//! What a site asks of the server, and how it judges the answer: is the log I see now the one I saw before, with every
-//! receipt of mine in it? One head kept from the last time is all the memory it takes.
+//! A site's request to the server for its log, and the verification of the answer: does the present log continue the
+//! one that the site saw before, and contain all of its receipts? The site only keeps the last head.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use super::{Hash, from_hex};
 use crate::id::WorkerId;
 use crate::signed::{Countersignature, Head, Receipt, Restoration, Signed, SignedError, SigningAuthority};
 
-/// Most receipts that one question may ask for.
+/// The most receipts in one request.
 pub const MOST_RECEIPTS: usize = 100;
-/// Most restorations in one answer. A site that missed more accepts the newest ones.
+/// The most restorations in one answer. A site that missed more accepts the newest ones.
 pub const MOST_RESTORATIONS: usize = 16;
 
 /// The server's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Answer {
-    /// Its newest signed [`Head`]; absent only while its log is empty.
+    /// Its newest signed [`Head`]; `None` only while its log is empty.
     pub head: Option<Signed>,
-    /// The consistency proof from the head that the site named to this one; empty when it named none.
+    /// The consistency proof from the site's head to this one; empty if the site has none.
     pub consistency: Vec<Hash>,
-    /// Proofs of those receipts asked for that the server has, in the order of their numbers.
+    /// Proofs of the requested receipts that the server has, in the order of their numbers.
     pub receipts: Vec<Proof>,
     /// Restorations of the server that the site has not accepted yet, oldest first: at most [`MOST_RESTORATIONS`].
     pub restorations: Vec<RestorationProof>,
     /// Whether the server waits for the receipts that it lacks.
     pub must_reconcile: bool,
-    /// The newest event of the worker's key in the log; absent from servers that log no keys.
+    /// The newest event of the worker's key in the log; `None` from servers that log no keys.
     pub key: Option<KeyProof>,
 }
 
@@ -46,7 +46,8 @@ impl KeyProof {
     /// Checks that `public_key` (hex) is the key of `worker` in the log of a verified head, and that it may sign.
     ///
     /// # Errors
-    /// [`WitnessError::Key`] for another key or one that has ended, [`WitnessError::Malformed`] when the leaf does not stand there.
+    /// [`WitnessError::Key`] for another key or one that has ended, [`WitnessError::Malformed`] if the leaf is not at
+    /// its position.
     pub fn check(&self, head: &Head, worker: WorkerId, public_key: &str) -> Result<(), WitnessError> {
         let unread = |what: &str| WitnessError::Malformed(what.to_owned());
         verify_inclusion(self.leaf.as_bytes(), self.position, head.size, &root_of(head)?, &self.inclusion)
@@ -64,7 +65,7 @@ impl KeyProof {
     }
 }
 
-/// The server's statement of a restoration, with the proofs that it stands in the log right after the leaves that it names.
+/// The server's statement of a restoration, with the proofs that it is in the log right after the leaves that it names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestorationProof {
     /// A signed [`Restoration`].
@@ -92,7 +93,7 @@ impl RestorationProof {
     /// Checks that the log of `head` begins with the restored log and has the statement as the next leaf.
     ///
     /// # Errors
-    /// As [`RestorationProof::open`], and [`WitnessError::Restoration`] when a proof does not hold.
+    /// As [`RestorationProof::open`], and [`WitnessError::Restoration`] if a proof fails.
     pub fn check(&self, key: &dyn SigningAuthority, head: &Head) -> Result<Restoration, WitnessError> {
         let restoration = self.open(key)?;
         let unproved = || WitnessError::Restoration { size: restoration.size };
@@ -127,23 +128,23 @@ pub struct Proof {
     pub inclusion: Vec<Hash>,
 }
 
-/// What an answer is evidence of when it is not believed. Apart from [`WitnessError::Signed`] and [`WitnessError::Malformed`]
-/// each is proof, signed by the server, that its log was tampered with, cut or told twice.
+/// The reason why an answer is rejected. Apart from [`WitnessError::Signed`] and [`WitnessError::Malformed`] each is
+/// evidence, signed by the server, that its log was changed, truncated or forked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WitnessError {
     /// A document is not signed by the server's key.
     #[error("the server's {what}: {source}")]
     Signed {
-        /// Which document.
+        /// The document.
         what: &'static str,
-        /// Why not.
+        /// The cause.
         #[source]
         source: SignedError,
     },
-    /// Something in the answer cannot be read.
+    /// A part of the answer cannot be parsed.
     #[error("the server's answer cannot be read: {0}")]
     Malformed(String),
-    /// The log is shorter than it was: cut off, or an older copy of the database.
+    /// The log is shorter than before: truncated, or an older copy of the database.
     #[error("the server's log has {now} entries where it had {known}: its end is missing, or an older copy is in use")]
     Shorter {
         /// Size of the head that the site keeps.
@@ -151,7 +152,8 @@ pub enum WitnessError {
         /// Size now.
         now: u64,
     },
-    /// The log does not continue the one that the site saw: an entry was changed or removed, or sites are told two logs.
+    /// The log does not continue the one that the site saw: an entry was changed or removed, or the server shows sites
+    /// two logs.
     #[error("the server's log of {now} entries does not begin with the {known} that this site has seen")]
     Forked {
         /// Size of the head that the site keeps.
@@ -162,18 +164,18 @@ pub enum WitnessError {
     /// A countersignature is for another receipt.
     #[error("the countersignature of receipt {0} is for another receipt")]
     Swapped(u64),
-    /// The entry that should charge a receipt does not stand in the log where the server says.
+    /// The log has no entry for a receipt at the stated position.
     #[error("receipt {0} is not in the server's log where its countersignature says")]
     Missing(u64),
-    /// The entry in the log says something else than the receipt.
+    /// The entry in the log differs from the receipt.
     #[error("the log charges something else than receipt {0} says")]
     Altered(u64),
-    /// The log has another key of this site, or says that the site's key has ended.
+    /// The log has another key of this site, or an end of the site's key.
     #[error(
         "the server's log says that this site's key is {0}, or has ended: a key was changed that this site did not change"
     )]
     Key(String),
-    /// The log does not bear out a statement of a restoration.
+    /// The log does not prove the statement of a restoration.
     #[error("the server states that it was restored to {size} entries, and its log does not bear that out")]
     Restoration {
         /// Leaves of the restored log, as stated.
@@ -181,21 +183,21 @@ pub enum WitnessError {
     },
 }
 
-/// What an answer has proved.
+/// The verified content of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Witnessed {
-    /// The head to keep from now on; absent only while the log is empty.
+    /// The head to keep from now on; `None` only while the log is empty.
     pub head: Option<Head>,
-    /// The receipts that are proved to be charged, with their countersignatures.
+    /// The receipts with a proof that they are charged, with their countersignatures.
     pub receipts: BTreeMap<u64, Countersignature>,
 }
 
 impl Answer {
-    /// Judges an answer by the server's `key`, the head that the site `known`-ly keeps, and its own signed receipts by number,
-    /// opened already. A receipt that the answer does not speak of is not in the result: the server does not have it yet.
+    /// Verifies an answer with the server's `key`, the site's kept head `known`, and its own opened signed receipts by
+    /// number. A receipt without a proof in the answer is not in the result: the server does not have it yet.
     ///
     /// # Errors
-    /// [`WitnessError`] says what the answer is evidence of; nothing of the answer must be kept as proved then.
+    /// [`WitnessError`] names the evidence; no part of the answer may then be kept as proved.
     pub fn check(
         &self,
         key: &dyn SigningAuthority,
@@ -255,10 +257,11 @@ impl Proof {
     }
 }
 
-/// Opens the server's countersignature of a receipt, as it comes with the answer to a submission.
+/// Opens the server's countersignature of a receipt from the answer to a submission.
 ///
 /// # Errors
-/// [`WitnessError::Signed`] when the server's key did not sign it, [`WitnessError::Swapped`] when it is for another receipt.
+/// [`WitnessError::Signed`] if the server's key did not sign it, [`WitnessError::Swapped`] if it is for another
+/// receipt.
 pub fn countersigned(
     signed: &Signed,
     key: &dyn SigningAuthority,
@@ -272,7 +275,7 @@ pub fn countersigned(
     if is_for { Ok(countersignature) } else { Err(WitnessError::Swapped(receipt.sequence)) }
 }
 
-/// Whether a leaf charges exactly what a receipt says.
+/// Returns whether a leaf charges exactly the release of a receipt.
 pub fn charges(leaf: &Leaf, digest: &str, receipt: &Receipt) -> bool {
     let Leaf::Entry(entry) = leaf else { return false };
     entry.kind == "commit"

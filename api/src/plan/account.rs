@@ -1,4 +1,4 @@
-//! Every account that a job charges for one dataset, before and after it. Costs are rounded up, what is left down.
+//! Every account that a job charges for one dataset, before and after the job. Costs are rounded up, remainders down.
 
 use serde::{Deserialize, Serialize};
 use undertone_privacy::ledger::Balance;
@@ -38,13 +38,13 @@ pub struct PlanAccount {
 }
 
 impl PlanAccount {
-    /// The accounts of `dataset` that pay for `charge`: its own unit's first, then every other unit with a limit. `own` is the
-    /// account of its own unit with everything that the plan asks of it.
+    /// Returns the accounts of `dataset` that pay for `charge`: its own unit's first, then every other unit with a
+    /// limit. `own` is the account of its own unit with all charges of the plan.
     pub(super) fn all(dataset: &Dataset, charge: &Charge, books: &Books, own: &Purse) -> Vec<Self> {
         std::iter::once(Self::priced(charge, own)).chain(Self::others(dataset, charge, books)).collect()
     }
 
-    /// The accounts beside its own that `charge` on `dataset` goes to.
+    /// Returns the accounts other than its own that `charge` on `dataset` goes to.
     pub fn others(dataset: &Dataset, charge: &Charge, books: &Books) -> Vec<Self> {
         books.limited(dataset, charge).map(|(unit, balance)| Self::other(charge, unit, balance)).collect()
     }

@@ -1,5 +1,5 @@
-//! How an `active_learning` job is planned: one pool of questions of each private log, by its sampling rate β, its threshold k and
-//! the ε at which it is charged. What rounds of questions follow costs nothing and is not counted here.
+//! Plans of an `active_learning` job: one pool of questions of each private log, by its sampling rate β, its threshold
+//! k and its charged ε. The following rounds of questions cost nothing and are not counted here.
 
 use std::num::NonZeroU32;
 
@@ -14,7 +14,7 @@ use crate::id::DatasetId;
 use crate::job::Kind as _;
 use crate::job::active_learning::{Gate, Spec};
 
-/// The greatest threshold that is offered; the greatest a job may have.
+/// The greatest threshold of an offer, equal to the greatest of a job.
 const MOST: u32 = 1_000_000;
 
 impl Rounded for Spec {
@@ -57,9 +57,9 @@ impl Rounded for Spec {
     }
 }
 
-/// The nearest plans that every account admits, each with one kind of number changed at the payers of the accounts that refuse:
-/// higher thresholds, smaller samples, a smaller ε. Each as far as it exists, and none when the plan is admitted, cannot be
-/// priced, or an account has no budget.
+/// Returns the nearest plans that every account admits. Each changes one kind of number at the payers of the refusing
+/// accounts: higher thresholds, smaller samples, or a smaller ε. Empty if the plan is admitted or has no price, or if
+/// an account has no budget.
 pub(super) fn offers(spec: &Spec, datasets: &[Dataset], books: &Books) -> Vec<Offered> {
     let Some(plan) = Priced::of(spec, datasets, books).filter(|plan| plan.budgeted() && !plan.admitted()) else {
         return Vec::new();
@@ -111,7 +111,7 @@ impl Search<'_> {
         format!("{to} instead of {} for {name}", (from * 1e6).round() / 1e6)
     }
 
-    /// The payers of an account whose numbers are beyond a bound, with the bound in their place.
+    /// Returns the payers of an account whose numbers are beyond a bound, with the bound as their new number.
     fn moved(&self, knob: Knob, purse: &Purse, bound: f64) -> Vec<(DatasetId, String, f64, f64)> {
         let beyond = |value: f64| if knob == Knob::Threshold { value < bound } else { value > bound };
         let number = |dataset| self.spec.value(knob, dataset).filter(|value| beyond(*value));
@@ -119,7 +119,7 @@ impl Search<'_> {
         payers.filter_map(|dataset| Some((dataset, self.spec.field(knob, dataset), number(dataset)?, bound))).collect()
     }
 
-    /// Would the account admit the plan with the bound in the place of its payers' numbers?
+    /// Returns whether the account would admit the plan with the bound as its payers' number.
     fn fits(&self, knob: Knob, purse: &Purse, bound: f64) -> bool {
         let mut changed = self.spec.clone();
         for (dataset, _, _, to) in self.moved(knob, purse, bound) {
@@ -130,7 +130,7 @@ impl Search<'_> {
         Priced::of(&changed, &theirs, self.books).is_some_and(|plan| plan.admitted())
     }
 
-    /// The least threshold that the payers of an account must all have at least: δ falls with k.
+    /// Returns the least threshold for all payers of an account: δ falls with k.
     fn least_threshold(&self, purse: &Purse) -> Option<f64> {
         let fits = |k: u32| self.fits(Knob::Threshold, purse, f64::from(k));
         let mut high = 2;
@@ -148,9 +148,9 @@ impl Search<'_> {
         Some(f64::from(high))
     }
 
-    /// The greatest number, to three digits and not below what `least` says of the payers' gates, with which the account admits the
-    /// plan. Neither δ at a smaller rate nor the loss at a smaller ε is monotone, so numbers are tried from above, in steps that
-    /// grow, and then one by one.
+    /// Returns a number, to three digits and at least `least` of each payer's gate, with which the account admits the
+    /// plan; the next greater one is not admitted. Neither δ at a smaller rate nor the loss at a smaller ε is monotone,
+    /// so numbers are tried from above in growing steps, then by bisection.
     fn lowered(&self, knob: Knob, purse: &Purse, least: impl Fn(&Gate) -> f64) -> Option<f64> {
         let gates = || purse.payers.iter().filter_map(|payer| self.spec.party(payer.dataset)?.gate);
         let highest = purse.payers.iter().filter_map(|payer| self.spec.value(knob, payer.dataset)).fold(0.0, f64::max);

@@ -1,11 +1,11 @@
-//! ε against rounds: what an account would come to if the plan had more rounds, or fewer.
+//! ε against rounds: the resulting ε of an account for more or fewer rounds of a plan.
 
 use serde::{Deserialize, Serialize};
 
 use super::Priced;
 use super::price::{MOST_ROUNDS, Purse};
 
-/// Steps of a curve from its beginning to its end.
+/// The number of steps of a curve.
 const STEPS: u32 = 24;
 
 /// ε of an account against the rounds of a plan, at a moderate number of points: at most 29, the plan's own among them.
@@ -20,8 +20,8 @@ pub struct EpsilonCurve {
 }
 
 impl Priced {
-    /// The curve of an account: from nothing to a little beyond both what is asked and what fits, but never so far that the
-    /// plan's own rounds could not be told apart.
+    /// Returns the curve of an account, from zero to a little beyond both the requested and the fitting rounds, but
+    /// never so far that the plan's own rounds cannot be distinguished.
     pub fn curve(&self, purse: &Purse) -> EpsilonCurve {
         let fit = self.rounds_that_fit(purse);
         let far = self.rounds.saturating_mul(4);

@@ -1,4 +1,4 @@
-//! How a `dp_sgd` job is planned: by the rounds of its private arm, and by each party's noise and sampling rate.
+//! Plans of a `dp_sgd` job: by the rounds of its private arm, and by each party's noise and sampling rate.
 
 use undertone_privacy::{NoiseMultiplier, SamplingRate};
 

@@ -1,5 +1,5 @@
-//! The nearest plan that fits: one number changed, everything else as asked. Each offer is found by asking the accounts
-//! themselves, so that it is admitted and the next step toward the refused plan is not.
+//! The nearest plan that fits: one number changed, all others as requested. The search queries the accounts themselves,
+//! so each offer is admitted and the next step toward the refused plan is not.
 
 use std::fmt::Write as _;
 
@@ -35,16 +35,16 @@ pub enum Knob {
 /// A change that fits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offered {
-    /// What is changed.
+    /// The changed kind of number.
     pub knob: Knob,
-    /// Whose number, its path, what was asked, what would fit. For rounds there is one entry, with any of the payers.
+    /// Dataset, path, requested number, and fitting number. For rounds there is one entry, with any of the payers.
     pub values: Vec<(DatasetId, String, f64, f64)>,
     /// The offer in a sentence.
     pub sentence: String,
 }
 
 impl Offered {
-    /// The plan with the change.
+    /// Returns the plan with the change.
     pub fn apply<K: Rounded>(&self, spec: &K) -> K {
         let mut changed = spec.clone();
         self.values.iter().for_each(|(dataset, _, _, to)| changed.set(self.knob, *dataset, *to));
@@ -58,9 +58,9 @@ impl Offered {
     }
 }
 
-/// The nearest plans that every account admits: fewer rounds with the noise and rates as asked; more noise, for those whose
-/// accounts refuse, in all the rounds; lower sampling rates for them, not below one expected unit a round. Each as far as it
-/// exists, and none when the plan is admitted, cannot be priced, or an account has no budget.
+/// Returns the nearest plans that every account admits: fewer rounds with noise and rates as requested; more noise for
+/// the payers of refusing accounts, in all rounds; lower sampling rates for them, at least one expected unit a round.
+/// Empty if the plan is admitted or has no price, or if an account has no budget.
 pub fn offers<K: Rounded>(spec: &K, datasets: &[Dataset], books: &Books) -> Vec<Offered> {
     let Some(plan) = Priced::of(spec, datasets, books).filter(|plan| plan.budgeted() && !plan.admitted()) else {
         return Vec::new();
@@ -68,7 +68,7 @@ pub fn offers<K: Rounded>(spec: &K, datasets: &[Dataset], books: &Books) -> Vec<
     let search = Search { spec, datasets, books, plan: &plan };
     let found = [search.fewer_rounds(), search.per_account(Knob::Noise), search.per_account(Knob::SamplingRate)];
     let wrong = spec.check(datasets).len();
-    // What is offered can be proposed: the spec has nothing wrong with it that it had not before, and every account says yes.
+    // Every offer can be proposed: the spec has no new violations, and every account admits it.
     let holds = |offered: &Offered| {
         let changed = offered.apply(spec);
         let admitted = Priced::of(&changed, datasets, books).is_some_and(|plan| plan.admitted());
@@ -95,7 +95,7 @@ impl<K: Rounded> Search<'_, K> {
         (rounds > 0).then_some(Offered { knob: Knob::Rounds, values, sentence })
     }
 
-    /// The nearest number for the payers of every account that refuses; `None` when one of them cannot be helped.
+    /// Returns the nearest number for the payers of every refusing account; `None` if one of them has none.
     fn per_account(&self, knob: Knob) -> Option<Offered> {
         let mut values: Vec<(DatasetId, String, f64, f64)> = Vec::new();
         for purse in self.plan.purses.iter().filter(|purse| !purse.after(0).fits) {
@@ -105,7 +105,7 @@ impl<K: Rounded> Search<'_, K> {
                 Knob::Rounds | Knob::Threshold | Knob::Epsilon | Knob::Delta => return None,
             };
             for moved in self.moved(knob, purse, bound) {
-                // A dataset pays from several accounts; what the strictest of them admits counts.
+                // A dataset pays from several accounts; the strictest account decides.
                 match values.iter_mut().find(|(dataset, ..)| *dataset == moved.0) {
                     Some(known) if knob == Knob::Noise => known.3 = known.3.max(moved.3),
                     Some(known) => known.3 = known.3.min(moved.3),
@@ -125,7 +125,7 @@ impl<K: Rounded> Search<'_, K> {
         (!values.is_empty()).then_some(Offered { knob, values, sentence: capital(&sentence) })
     }
 
-    /// The payers of an account whose numbers are beyond a bound, with the bound in their place.
+    /// Returns the payers of an account whose numbers are beyond a bound, with the bound as their new number.
     fn moved(&self, knob: Knob, purse: &Purse, bound: f64) -> Vec<(DatasetId, String, f64, f64)> {
         let beyond = |value: f64| if knob == Knob::Noise { value < bound } else { value > bound };
         let number = |dataset| self.spec.value(knob, dataset).filter(|value| beyond(*value));
@@ -133,7 +133,7 @@ impl<K: Rounded> Search<'_, K> {
         payers.filter_map(|dataset| Some((dataset, self.spec.field(knob, dataset), number(dataset)?, bound))).collect()
     }
 
-    /// Would the account admit the plan with the bound in the place of its payers' numbers?
+    /// Returns whether the account would admit the plan with the bound as its payers' number.
     fn fits(&self, knob: Knob, purse: &Purse, bound: f64) -> bool {
         let mut changed = self.spec.clone();
         for (dataset, _, _, to) in self.moved(knob, purse, bound) {
@@ -145,7 +145,7 @@ impl<K: Rounded> Search<'_, K> {
         priced.is_some_and(|plan| plan.admitted())
     }
 
-    /// The least noise, in thousandths, that the payers of an account must all have at least.
+    /// Returns the least noise for all payers of an account, in steps of a thousandth.
     fn least_noise(&self, purse: &Purse) -> Option<f64> {
         const MOST: u64 = MOST_NOISE * 1000;
         let at = |thousandths: u64| thousandths as f64 / 1000.0;
@@ -155,7 +155,7 @@ impl<K: Rounded> Search<'_, K> {
         if !lowest.is_finite() || !fits(MOST) {
             return None;
         }
-        // A single payer's answer is known but for its last digit.
+        // A single payer's answer is known except for its last digit.
         let mut charges = purse.charges();
         if let (Some(charge), None) = (charges.next(), charges.next())
             && Made::of(&charge.event).is_some_and(|made| !made.selected)
@@ -174,11 +174,11 @@ impl<K: Rounded> Search<'_, K> {
         Some(at(high))
     }
 
-    /// The highest sampling rate, to three digits, that the payers of an account may have at most.
+    /// Returns the highest sampling rate, to three digits, for all payers of an account.
     fn highest_rate(&self, purse: &Purse) -> Option<f64> {
         let highest = purse.payers.iter().filter_map(|payer| self.spec.value(Knob::SamplingRate, payer.dataset));
         let highest = highest.fold(0.0, f64::max);
-        // Fewer than one unit a round is not a round.
+        // A round needs at least one expected unit.
         let least = purse.payers.iter().map(|payer| 1.0 / payer.units.max(1) as f64).fold(0.0, f64::max);
         let fits = |digits: Digits| self.fits(Knob::SamplingRate, purse, digits.value());
         let (mut low, mut high) = (Digits::above(least), Digits::above(highest));
@@ -202,10 +202,10 @@ fn capital(text: &str) -> String {
 pub(super) struct Digits(u32);
 
 impl Digits {
-    /// The least that is not below a number in [10⁻¹⁰, 1].
+    /// Returns the least number of three digits that is not below a value in [10⁻¹⁰, 1].
     pub(super) fn above(value: f64) -> Self {
         let value = value.clamp(1.0 / SamplingRate::DENOMINATOR as f64, 1.0);
-        // The logarithm finds the place but for one step to either side.
+        // The logarithm finds the place up to one step to either side.
         let power = (value.log10().floor().max(-10.0) + 10.0) as u32;
         let mut digits = Self((power * 900).saturating_sub(1));
         while digits.value() < value * (1.0 - 1e-9) {
@@ -214,14 +214,14 @@ impl Digits {
         digits
     }
 
-    /// The number itself: the nearest to its three digits.
+    /// Returns the number: the nearest to its three digits.
     pub(super) fn value(self) -> f64 {
         let (power, digits) = (self.0 / 900, f64::from(100 + self.0 % 900));
         // Powers of ten up to 10²² are exact, so this is rounded once.
         digits / [1e12, 1e11, 1e10, 1e9, 1e8, 1e7, 1e6, 1e5, 1e4, 1e3, 1e2][power.min(10) as usize]
     }
 
-    /// So many steps below; `None` where there are none.
+    /// Returns the number `steps` below; `None` if there is none.
     pub(super) const fn below(self, steps: u32) -> Option<Self> {
         match self.0.checked_sub(steps) {
             Some(index) => Some(Self(index)),
@@ -229,7 +229,7 @@ impl Digits {
         }
     }
 
-    /// One in the middle; `None` between neighbours.
+    /// Returns one in the middle; `None` between neighbours.
     pub(super) const fn between(self, other: Self) -> Option<Self> {
         if other.0 > self.0 + 1 { Some(Self(u32::midpoint(self.0, other.0))) } else { None }
     }

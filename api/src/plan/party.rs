@@ -1,4 +1,4 @@
-//! What one dataset would lose, in every figure that is shown. Costs are rounded up, what is left down.
+//! The loss of one dataset, in every displayed figure. Costs are rounded up, remainders down.
 
 use undertone_privacy::curve::OrderGrid;
 use undertone_privacy::ledger::Balance;
@@ -9,15 +9,15 @@ use super::{Books, Key, PlanAccount, PlanParty, Priced, Purse};
 use crate::dataset::Dataset;
 use crate::job::Charge;
 
-/// ε at δ of a charge by itself, as reports count it, over more orders than an account keeps; rounded up, `None` when it is
-/// infinite or has no price.
+/// Returns ε at δ of a charge by itself, as reports count it, over more orders than an account keeps; rounded up,
+/// `None` if it is infinite or has no price.
 pub fn epsilon_alone(charge: &Charge, delta: Delta) -> Option<f64> {
     let curve = mechanism::curve(&charge.event, charge.adjacency, &OrderGrid::reporting()).ok()?;
     convert::epsilon(&curve.times(charge.releases), delta).map(f64::from)
 }
 
 impl PlanParty {
-    /// The figures of a dataset that pays `charge`, without the tight ε, which is the server's to compute.
+    /// Returns the figures of a dataset that pays `charge`, without the tight ε, which the server computes.
     pub fn of(dataset: &Dataset, charge: Charge, books: &Books, priced: Option<&Priced>) -> Self {
         let without = || Balance::new(None);
         let balance = books.balance(Key::of(dataset, &charge)).cloned().unwrap_or_else(without);

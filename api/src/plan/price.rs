@@ -1,4 +1,4 @@
-//! What a plan asks of every account it charges, and what that account says: computed once, on copies of the balances.
+//! The charges of a plan to every account, and each account's answer: computed once, on copies of the balances.
 
 use serde::{Deserialize, Serialize};
 use undertone_privacy::ledger::{Balance, Cost, Headroom, LedgerError, ReservationId};
@@ -9,42 +9,43 @@ use crate::dataset::Dataset;
 use crate::id::{DatasetId, LineageId, OrganizationId};
 use crate::job::{Charge, Kind};
 
-/// Most rounds a job may have.
+/// The most rounds of a job.
 pub(super) const MOST_ROUNDS: u32 = 100_000;
 
-/// A job kind whose cost is counted in rounds: each charged dataset pays one release a round, and the releases in reserve.
+/// A job kind whose cost is counted in rounds: each charged dataset pays one release a round, and the releases in
+/// reserve.
 pub trait Rounded: Kind {
-    /// What a round is called where it is counted, one of them.
+    /// The singular name of a round in counts.
     const ROUND: &'static str = "round";
 
-    /// Rounds in which releases are paid; 0 when there are none.
+    /// Returns the rounds in which releases are charged; 0 if there are none.
     fn rounds(&self) -> u32;
 
-    /// Noisy steps of each party in a round, all in its one release.
+    /// Returns the noisy steps of each party in a round, all in its one release.
     fn steps(&self) -> u32 {
         1
     }
 
-    /// What a dataset's number is; `None` when it has none.
+    /// Returns a dataset's number; `None` if it has none.
     fn value(&self, knob: Knob, dataset: DatasetId) -> Option<f64>;
 
-    /// Gives a dataset another number; the number of rounds is every dataset's. What is out of range changes nothing.
+    /// Sets a dataset's number; the number of rounds is set for all datasets. A number out of range changes nothing.
     fn set(&mut self, knob: Knob, dataset: DatasetId, value: f64);
 
-    /// Where the number stands in the spec: `spec.participants.2.sampling_rate`.
+    /// Returns the path of the number in the spec: `spec.participants.2.sampling_rate`.
     fn field(&self, knob: Knob, dataset: DatasetId) -> String;
 }
 
-/// What an account is kept for.
+/// The identity of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
     /// The party.
     pub organization: OrganizationId,
-    /// The line of versions of its dataset.
+    /// The lineage of its dataset.
     pub lineage: LineageId,
-    /// Who is protected.
+    /// The protected unit.
     pub unit: PrivacyUnit,
-    /// The relation under whose name the account is kept: always [`Adjacency::account`] of what is charged.
+    /// The relation in the account's identity: always [`Adjacency::account`] of the charge's.
     adjacency: Adjacency,
 }
 
@@ -59,7 +60,7 @@ impl Key {
         Self { organization, lineage, unit, adjacency: adjacency.account() }
     }
 
-    /// The account that a charge on a dataset goes to.
+    /// Returns the account that a charge on a dataset goes to.
     pub const fn of(dataset: &Dataset, charge: &Charge) -> Self {
         Self::new(dataset.organization, dataset.lineage, charge.unit, charge.adjacency)
     }
@@ -77,8 +78,8 @@ impl Books {
         }
     }
 
-    /// The other accounts with a limit that `charge` on `dataset` goes to: those of its lineage that protect another unit. What is
-    /// released in the clear stands outside every limit and goes to none.
+    /// Returns the other accounts with a limit that `charge` on `dataset` goes to: those of its lineage that protect
+    /// another unit. Releases in the clear are outside every limit and go to none.
     pub fn limited<'a>(
         &'a self,
         dataset: &'a Dataset,
@@ -94,13 +95,13 @@ impl Books {
         accounts.map(|(key, balance)| (key.unit, balance))
     }
 
-    /// An account's balance.
+    /// Returns an account's balance.
     pub fn balance(&self, key: Key) -> Option<&Balance> {
         self.0.iter().find(|(known, _)| *known == key).map(|(_, balance)| balance)
     }
 }
 
-/// A dataset that pays.
+/// A charged dataset.
 #[derive(Debug, Clone)]
 pub struct Payer {
     /// The dataset.
@@ -111,20 +112,20 @@ pub struct Payer {
     pub units: u64,
 }
 
-/// What a payer would be charged.
+/// The charge of a payer.
 #[derive(Debug, Clone)]
 struct Due {
     charge: Charge,
-    /// What one release costs on the account's orders; `None` when the event has no price there.
+    /// The cost of one release on the account's orders; `None` if the event has no price there.
     cost: Option<Cost>,
 }
 
-/// What an account would come to.
+/// The state of an account after a plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct After {
-    /// ε of spent, reserved and asked together, by the account's own gauge, rounded up; infinite when none covers it.
+    /// ε of spent, reserved and requested together, by the account's own gauge, rounded up; infinite if none covers it.
     pub epsilon: f64,
-    /// The part of the filter's budget that would be used, rounded up; above 1 when it does not fit.
+    /// The used part of the filter's budget, rounded up; above 1 if it does not fit.
     pub fraction: f64,
     /// Whether the account would admit it.
     pub fits: bool,
@@ -133,29 +134,29 @@ pub struct After {
 /// An account and every dataset of the plan that pays from it. Two versions of a dataset share one.
 #[derive(Debug, Clone)]
 pub struct Purse {
-    /// What it holds.
+    /// The balance.
     pub balance: Balance,
-    /// Who pays from it.
+    /// The datasets that pay from it.
     pub payers: Vec<Payer>,
-    /// What each of them pays.
+    /// The charge of each payer.
     dues: Vec<Due>,
     headroom: Headroom,
 }
 
 impl Purse {
-    /// An account from which nobody pays yet.
+    /// Makes an account without payers.
     fn new(balance: Balance) -> Self {
         Self { headroom: balance.headroom(), balance, payers: Vec::new(), dues: Vec::new() }
     }
 
-    /// An account that pays one charge.
+    /// Makes an account that pays one charge.
     pub fn paying(balance: &Balance, charge: &Charge) -> Self {
         let mut purse = Self::new(balance.clone());
         purse.owe(charge.clone());
         purse
     }
 
-    /// An account that has no price for a charge, and admits none of it.
+    /// Makes an account without a price for a charge, which it does not admit.
     pub(super) fn refusing(balance: &Balance, charge: &Charge) -> Self {
         let mut purse = Self::new(balance.clone());
         purse.dues.push(Due { charge: charge.clone(), cost: None });
@@ -167,22 +168,23 @@ impl Purse {
         self.dues.push(Due { charge, cost });
     }
 
-    /// What each payer is charged, in their order.
+    /// Returns the charge of each payer, in their order.
     pub fn charges(&self) -> impl Iterator<Item = &Charge> {
         self.dues.iter().map(|due| &due.charge)
     }
 
-    /// Most releases, one of each payer, that fit into what is left, without the plan's own number of them.
+    /// Returns the most releases, one of each payer, that fit into the remainder, without the plan's own number of
+    /// them.
     pub fn releases_that_fit(&self) -> u64 {
         self.round().map_or(0, |round| self.headroom.releases(&round))
     }
 
-    /// The names of those who pay, as people list them.
+    /// Returns the names of the payers as a list in words.
     pub fn names(&self) -> String {
         self.payers.iter().map(|payer| payer.name.as_str()).collect::<Vec<_>>().join(" and ")
     }
 
-    /// What all its payers cost together, with `change` rounds' releases more; `None` when one has no price.
+    /// Returns the total cost of all payers, with `change` rounds' releases more; `None` if one has no price.
     fn total(&self, change: i64) -> Option<Cost> {
         let zero = Cost::zero(self.balance.grid());
         self.dues.iter().try_fold(zero, |sum, due| {
@@ -191,18 +193,18 @@ impl Purse {
         })
     }
 
-    /// What one round costs all its payers; `None` when one has no price.
+    /// Returns the cost of one round to all payers; `None` if one has no price.
     fn round(&self) -> Option<Cost> {
         let zero = Cost::zero(self.balance.grid());
         self.dues.iter().try_fold(zero, |sum, due| sum.add(due.cost.as_ref()?).ok())
     }
 
-    /// Whether the account has room; the ledger's own question.
+    /// Returns whether the remainder of the account suffices, by the ledger's own check.
     fn admits(&self, change: i64) -> bool {
         self.total(change).is_some_and(|total| self.balance.check(&total, 1).is_ok())
     }
 
-    /// What the account would come to with the plan, and `change` rounds more.
+    /// Returns the state of the account after the plan, with `change` rounds more.
     pub fn after(&self, change: i64) -> After {
         let infinite = After { epsilon: f64::INFINITY, fraction: f64::INFINITY, fits: false };
         let Some(total) = self.total(change) else { return infinite };
@@ -221,21 +223,21 @@ impl Purse {
         }
     }
 
-    /// What would be left of the limit after the plan, rounded down; negative when it does not fit, `None` without a budget
-    /// or when no ε covers the plan.
+    /// Returns the remainder of the limit after the plan, rounded down; negative if it does not fit, `None` without a
+    /// budget or if no ε covers the plan.
     pub fn left(&self) -> Option<f64> {
         let left = self.balance.budget()?.epsilon().get() - self.after(0).epsilon;
-        // A difference that is not 0 may have been rounded up by half a unit.
+        // A difference other than 0 may have been rounded up by half a unit.
         left.is_finite().then(|| if left == 0.0 { 0.0 } else { left.next_down() })
     }
 
-    /// The part of the filter's budget that would be left after the plan, rounded down; 0 when it does not fit.
+    /// Returns the remaining part of the filter's budget after the plan, rounded down; 0 if it does not fit.
     pub fn left_fraction(&self) -> f64 {
         let left = 1.0 - self.after(0).fraction;
         if left > 0.0 { left.next_down() } else { 0.0 }
     }
 
-    /// How many more rounds, and how many more jobs of the same kind, would fit after the plan.
+    /// Returns how many more rounds, and how many more jobs of the same kind, would fit after the plan.
     pub fn further(&self) -> (u64, u64) {
         match (self.round(), self.total(0)) {
             (Some(round), Some(total)) if self.admits(0) => {
@@ -246,7 +248,7 @@ impl Purse {
         }
     }
 
-    /// Most rounds that the account admits in the place of `rounds`.
+    /// Returns the most rounds that the account admits instead of `rounds`.
     fn rounds_that_fit(&self, rounds: u32) -> u32 {
         let fits = |wanted: u32| self.admits(i64::from(wanted) - i64::from(rounds));
         if !fits(1) {
@@ -275,21 +277,21 @@ pub struct Bottleneck {
     pub sentence: String,
 }
 
-/// A plan as its accounts see it.
+/// A plan with its charged accounts.
 #[derive(Debug, Clone)]
 pub struct Priced {
-    /// Rounds asked.
+    /// The requested rounds.
     pub rounds: u32,
-    /// Noisy steps in each.
+    /// Noisy steps in each round.
     pub steps: u32,
-    /// What a round is called, one of them.
+    /// The singular name of a round.
     pub round: &'static str,
     /// Every account it charges, in the order of the participants.
     pub purses: Vec<Purse>,
 }
 
 impl Priced {
-    /// Prices a plan; `None` when it has no rounds in which anything is paid, or nobody pays.
+    /// Prices a plan; `None` if it has no rounds with charges, or no account is charged.
     pub fn of<K: Rounded>(spec: &K, datasets: &[Dataset], books: &Books) -> Option<Self> {
         let (mut keys, mut purses): (Vec<Key>, Vec<Purse>) = (Vec::new(), Vec::new());
         for (id, _) in spec.datasets() {
@@ -317,37 +319,38 @@ impl Priced {
         (rounds > 0 && !purses.is_empty()).then_some(Self { rounds, steps, round: K::ROUND, purses })
     }
 
-    /// The account from which a dataset pays.
+    /// Returns the account from which a dataset pays.
     pub fn purse(&self, dataset: DatasetId) -> Option<&Purse> {
         self.purses.iter().find(|purse| purse.payers.iter().any(|payer| payer.dataset == dataset))
     }
 
-    /// Expected passes over a dataset in so many rounds: in each step each unit is there with the chance of the sampling rate.
+    /// Returns the expected passes over a dataset in so many rounds: in each step each unit takes part with the
+    /// probability of the sampling rate.
     pub fn epochs(&self, rounds: u32, rate: f64) -> f64 {
         f64::from(rounds) * f64::from(self.steps) * rate
     }
 
-    /// Whether every account admits the plan.
+    /// Returns whether every account admits the plan.
     pub fn admitted(&self) -> bool {
         self.purses.iter().all(|purse| purse.admits(0))
     }
 
-    /// Whether every account has a budget.
+    /// Returns whether every account has a budget.
     pub fn budgeted(&self) -> bool {
         self.purses.iter().all(|purse| purse.balance.budget().is_some())
     }
 
-    /// Most rounds that the account of `purse` admits.
+    /// Returns the most rounds that the account of `purse` admits.
     pub fn rounds_that_fit(&self, purse: &Purse) -> u32 {
         purse.rounds_that_fit(self.rounds)
     }
 
-    /// The account that admits the fewest rounds; `None` when nobody pays.
+    /// Returns the account that admits the fewest rounds; `None` if no account is charged.
     pub fn bottleneck(&self) -> Option<Bottleneck> {
         let most: Vec<(u32, &Purse)> = self.purses.iter().map(|purse| (self.rounds_that_fit(purse), purse)).collect();
         let index = (0..most.len()).min_by_key(|index| most[*index].0)?;
         let (rounds_that_fit, purse) = most[index];
-        // The accounts of other units from which the same datasets pay are no others.
+        // Accounts of other units from which the same datasets pay do not count as others.
         let payers = |purse: &Purse| purse.payers.iter().map(|payer| payer.dataset).collect::<Vec<_>>();
         let others = (0..most.len()).filter(|other| payers(most[*other].1) != payers(purse));
         let next = others.min_by_key(|index| most[*index].0);

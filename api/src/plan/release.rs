@@ -1,4 +1,4 @@
-//! What one release of a training plan is made of, and how much noise it needs to fit.
+//! The composition of one release of a training plan, and the noise that it needs to fit.
 
 use undertone_privacy::calibrate::noise_for;
 use undertone_privacy::ledger::Balance;
@@ -6,10 +6,10 @@ use undertone_privacy::{Event, NoiseMultiplier, SamplingRate, mechanism};
 
 use crate::job::Charge;
 
-/// The most noise the sites can draw exactly.
+/// The greatest noise multiplier that the sites can draw exactly.
 pub(super) const MOST_NOISE: u64 = 1024;
 
-/// A release of Gaussian steps: one, several of which only the sum is seen, or the best of several runs of these.
+/// A release of Gaussian steps: one, several of which only the sum leaves, or the best of several runs of these.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Made {
     /// q of every step.
@@ -21,7 +21,7 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// What an event is made of; `None` when it is not of Gaussian steps.
+    /// Returns the composition of an event; `None` if it does not consist of Gaussian steps.
     pub(super) fn of(event: &Event) -> Option<Self> {
         match event {
             Event::PoissonSampledGaussian { sampling_rate, .. } => {
@@ -37,7 +37,7 @@ impl Made {
     }
 }
 
-/// The same event with other noise in every step.
+/// Returns the same event with other noise in every step.
 fn with_noise(event: &Event, z: NoiseMultiplier) -> Event {
     match event {
         Event::PoissonSampledGaussian { sampling_rate, .. } => {
@@ -49,9 +49,9 @@ fn with_noise(event: &Event, z: NoiseMultiplier) -> Event {
     }
 }
 
-/// The least noise multiplier of every step with which a charge fits into what is left of an account; `None` when none does, or
-/// the release is not made of Gaussian steps. Rounded up: for a selection to thousandths, else at most a billionth above the
-/// least.
+/// Returns the least noise multiplier of every step with which a charge fits into the remainder of an account; `None`
+/// if none does, or the release does not consist of Gaussian steps. Rounded up: for a selection to thousandths, else at
+/// most a billionth above the least.
 pub fn least_noise(balance: &Balance, charge: &Charge) -> Option<f64> {
     let made = Made::of(&charge.event)?;
     let steps = charge.releases.checked_mul(made.steps)?;

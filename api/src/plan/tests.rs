@@ -1,4 +1,4 @@
-//! The laws of planning: what is said to fit is admitted by the accounts themselves, and one step beyond it is not.
+//! The laws of planning: the accounts themselves admit each fitting plan, and not the plan one step beyond it.
 
 #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
 
@@ -15,7 +15,7 @@ use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use crate::job::Kind;
 use crate::job::dp_sgd::{Model, Noise, Optimizer, Party, Rounds, Spec, TestSet, WarmStart, Weights};
 
-/// One private dataset of a consortium: what its account holds, and what a plan asks of it.
+/// One private dataset of a consortium: the content of its account, and the plan's demand.
 #[derive(Debug, Clone)]
 struct Site {
     ln_epsilon: f64,
@@ -72,12 +72,12 @@ fn balance(site: &Site) -> Balance {
     let budget = Budget::new(epsilon, Delta::new(1e-6).unwrap(), GridKind::for_epsilon(epsilon)).unwrap();
     let mut balance = Balance::new(Some(budget));
     let cost = balance.price(&event(0.02, 4.0), Adjacency::AddRemove).unwrap();
-    // What does not fit any more is simply not there.
+    // Spending that no longer fits is left out.
     let _ = balance.reserve(ReservationId(1), &cost, site.spent);
     balance
 }
 
-/// A consortium of a public leader and the sites, with a plan.
+/// Makes a consortium of a public leader and the sites, with a plan.
 fn scene(sites: &[Site], rounds: u32) -> (Spec, Vec<Dataset>, Books) {
     let (mut datasets, mut books) = (vec![dataset(0, 0)], Books::default());
     let mut participants = vec![Party { dataset: id(0), sampling_rate: SamplingRate::ONE, noise: None }];
@@ -118,7 +118,7 @@ fn scene(sites: &[Site], rounds: u32) -> (Spec, Vec<Dataset>, Books) {
     (spec, datasets, books)
 }
 
-/// Reserves a plan as the ledger does: dataset by dataset, each on what the one before it left.
+/// Reserves a plan as the ledger does: dataset by dataset, each on the balance that the previous one left.
 fn reserves(spec: &Spec, datasets: &[Dataset], books: &Books) -> bool {
     let mut open: Vec<(Key, Balance)> = Vec::new();
     datasets.iter().filter_map(|dataset| Some((dataset, spec.cost(dataset)?))).all(|(dataset, charge)| {
@@ -132,7 +132,7 @@ fn reserves(spec: &Spec, datasets: &[Dataset], books: &Books) -> bool {
     })
 }
 
-/// The plans one step from an offer toward what was asked: all rounds, or one account's numbers at a time.
+/// Returns the plans one step from an offer toward the request: all rounds, or one account's numbers at a time.
 fn beyond(offered: &Offered, spec: &Spec, datasets: &[Dataset]) -> Vec<Spec> {
     let step = |to: f64, from: f64| match offered.knob {
         Knob::Rounds => to + 1.0,
@@ -192,7 +192,7 @@ proptest! {
         prop_assert!(most == 0 || reserves(&spec, &datasets, &books));
         spec.set(Knob::Rounds, id(1), f64::from(most) + 1.0);
         prop_assert!(!reserves(&spec, &datasets, &books) || most == super::price::MOST_ROUNDS);
-        // The one that decides is the one that refuses.
+        // The bottleneck is the account that refuses.
         let refusing = Priced::of(&spec, &datasets, &books).unwrap();
         let decides = refusing.purse(bottleneck.datasets[0]).unwrap();
         prop_assert!(!decides.after(0).fits || most == super::price::MOST_ROUNDS);
@@ -271,7 +271,7 @@ fn three_digits_are_found_and_written_exactly() {
     assert_eq!(Digits::above(0.1).value().to_string(), "0.1");
 }
 
-/// A site with room, and a plan of `rounds` rounds of 20 steps, with or without a selection among two rates.
+/// Makes a site with room, and a plan of `rounds` rounds of 20 steps, with or without a selection between two rates.
 fn stepping(rounds: u32, selects: bool) -> (Spec, Vec<Dataset>, Books) {
     let site = Site { ln_epsilon: 2.0, spent: 0, rate: 0.05, noise: 2.0, version: false };
     let (mut spec, datasets, books) = scene(&[site], rounds);
@@ -323,7 +323,7 @@ fn a_refused_plan_of_steps_is_offered_all_three_ways_out_and_a_selection_as_many
         let (spec, datasets, books) = stepping(4000, selects);
         let offered = offers(&spec, &datasets, &books);
         let knobs: Vec<_> = offered.iter().map(|offered| offered.knob).collect();
-        // Choosing has a price of its own, which no noise and no sampling takes away.
+        // The choice has a price of its own, which neither noise nor sampling removes.
         let all = if selects { vec![Knob::Rounds] } else { vec![Knob::Rounds, Knob::Noise, Knob::SamplingRate] };
         assert_eq!(knobs, all);
         for offered in offered {

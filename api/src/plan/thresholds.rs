@@ -1,5 +1,6 @@
-//! Which thresholds keep which promise: for each ε and δ the least k at each sampling rate, by the published bound and by the exact
-//! one. The page and the sites' command show this same table, so that a threshold can be chosen before there is a plan.
+//! The thresholds that keep a promise: for each ε and δ the least k at each sampling rate, by the published bound and
+//! by the exact one. The page and the sites' command show this same table, so that a threshold can be chosen before
+//! there is a plan.
 
 use std::fmt::Write as _;
 
@@ -7,46 +8,46 @@ use serde::Serialize;
 use undertone_privacy::kanon::{Feasible, KanonError, feasible};
 use undertone_privacy::{Delta, Epsilon, UnitError};
 
-/// The ε that are shown unless others are asked for.
+/// The default values of ε.
 pub const EPSILONS: [f64; 4] = [0.25, 0.5, 0.75, 1.0];
-/// The δ that are shown unless others are asked for.
+/// The default values of δ.
 pub const DELTAS: [f64; 7] = [1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10];
-/// The sampling rates β that are shown unless others are asked for.
+/// The default sampling rates β.
 pub const RATES: [f64; 8] = [0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6];
 
-/// Most values of each kind in one table.
+/// The most values of each kind in one table.
 const MOST_VALUES: usize = 12;
-/// Greatest ε that is asked for: beyond it every rate is possible and nothing is promised that is worth a table.
+/// The greatest ε of a table: beyond it every rate is possible, and the promise is meaningless.
 const MOST_EPSILON: f64 = 10.0;
-/// Least δ, and most rate: nearer to 0 and to 1 a table takes minutes.
+/// The least δ, and the greatest rate: nearer to 0 and to 1 a table takes minutes.
 const LEAST_DELTA: f64 = 1e-15;
 const MOST_RATE: f64 = 0.99;
 
-/// Why a table cannot be made.
+/// The reason why a table cannot be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ThresholdsError {
-    /// A word that is no number.
+    /// A word that is not a number.
     #[error("`{0}` is not a number: write numbers with commas between, such as 0.25, 0.5")]
     NotANumber(String),
     /// None, or too many.
     #[error("name 1 to {MOST_VALUES} {what}, not {count}")]
     Count {
-        /// Of what.
+        /// The kind of value.
         what: &'static str,
-        /// How many were named.
+        /// The number of values.
         count: usize,
     },
     /// One out of the table's range.
     #[error("{what} are {range}, not {value}")]
     Range {
-        /// Of what.
+        /// The kind of value.
         what: &'static str,
         /// The range, in words.
         range: &'static str,
-        /// What was given.
+        /// The value.
         value: f64,
     },
-    /// One that is none at all.
+    /// A value that its type rejects.
     #[error(transparent)]
     Unit(#[from] UnitError),
     /// A threshold that cannot be found.
@@ -71,7 +72,7 @@ impl Default for Asked {
     }
 }
 
-/// What is feasible at one ε and δ.
+/// The feasible thresholds at one ε and δ.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Line {
     /// ε of one row added or removed.
@@ -83,17 +84,17 @@ pub struct Line {
 }
 
 impl Line {
-    /// What is feasible at a rate.
+    /// Returns the thresholds at a rate.
     pub fn at(&self, rate: f64) -> Option<Feasible> {
         self.feasible.iter().find(|one| one.rate.total_cmp(&rate).is_eq()).copied()
     }
 }
 
 impl Asked {
-    /// The numbers in three lists with commas between; an empty list is the usual one.
+    /// Parses three lists of numbers, separated by commas; an empty list means the default.
     ///
     /// # Errors
-    /// [`ThresholdsError`] for what is no number, or out of the table's range.
+    /// [`ThresholdsError`] for a word that is not a number, or is out of the table's range.
     pub fn parse(epsilons: &str, deltas: &str, rates: &str) -> Result<Self, ThresholdsError> {
         let usual = Self::default();
         let asked = Self {
@@ -116,10 +117,10 @@ impl Asked {
         Ok(asked)
     }
 
-    /// The table, ε by ε and δ by δ.
+    /// Computes the table, ε by ε and δ by δ.
     ///
     /// # Errors
-    /// [`ThresholdsError`] when a number is none of its kind, or no threshold keeps a promise.
+    /// [`ThresholdsError`] if its type rejects a number, or no threshold keeps a promise.
     pub fn lines(&self) -> Result<Vec<Line>, ThresholdsError> {
         let pairs = self.epsilons.iter().flat_map(|epsilon| self.deltas.iter().map(move |delta| (*epsilon, *delta)));
         pairs
@@ -131,7 +132,7 @@ impl Asked {
     }
 }
 
-/// The table as CSV (RFC 4180), one pair of a rate and its thresholds a line.
+/// Writes the table as CSV (RFC 4180), one line for each rate with its thresholds.
 pub fn csv(lines: &[Line]) -> String {
     let mut text = "epsilon,delta,sampling_rate,threshold_published,threshold_exact\r\n".to_owned();
     for Line { epsilon, delta, feasible } in lines {
@@ -143,7 +144,7 @@ pub fn csv(lines: &[Line]) -> String {
     text
 }
 
-/// Numbers with commas or blanks between, ascending ones staying as they are; `None` for an empty text.
+/// Parses numbers separated by commas, semicolons or blanks, in their order; `None` for an empty text.
 fn numbers(text: &str) -> Result<Option<Vec<f64>>, ThresholdsError> {
     let words = text.split([',', ' ', ';']).filter(|word| !word.is_empty());
     let values: Vec<f64> = words

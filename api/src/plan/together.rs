@@ -1,4 +1,4 @@
-//! What a job would cost a person who may be in several organizations' data.
+//! The cost of a job to a person who may be in several organizations' data.
 
 use serde::{Deserialize, Serialize};
 use undertone_privacy::curve::{Curve, OrderGrid};
@@ -29,7 +29,7 @@ pub struct Together {
 }
 
 impl Together {
-    /// Puts the charges of a job together; `None` when no budget names a δ, or a charge has no price. Two datasets of one
+    /// Combines the charges of a job; `None` if no budget names a δ, or a charge has no price. Two datasets of one
     /// organization may always hold one person.
     pub fn of(rule: Overlap, charges: &[(&Dataset, Charge)], books: &Books) -> Option<Self> {
         let mut parties: Vec<(OrganizationId, Curve)> = Vec::new();

@@ -1,5 +1,5 @@
-//! How a `transcription` job is planned: one histogram, paid once, by its ε and its δ. A smaller promise costs dummies instead of
-//! budget, which an offer says.
+//! Plans of a `transcription` job: one histogram, charged once, by its ε and its δ. A smaller ε or δ costs dummies
+//! instead of budget, which an offer states.
 
 use undertone_privacy::histogram::TruncatedLaplace;
 use undertone_privacy::{Delta, Epsilon};
@@ -12,9 +12,9 @@ use crate::id::DatasetId;
 use crate::job::Kind as _;
 use crate::job::transcription::Spec;
 
-/// The least ε that is offered, in thousandths; the least a job may have.
+/// The least ε of an offer, in thousandths, equal to the least of a job.
 const LEAST_THOUSANDTHS: u64 = 10;
-/// The least δ that is offered.
+/// The least δ of an offer.
 const LEAST_DELTA: f64 = 1e-9;
 
 impl Rounded for Spec {
@@ -51,8 +51,8 @@ impl Rounded for Spec {
     }
 }
 
-/// The nearest plans that the account admits, each with one number changed: a smaller ε, a smaller δ. Each as far as it exists, and
-/// none when the plan is admitted, cannot be priced, or the account has no budget.
+/// Returns the nearest plans that the account admits, each with one number changed: a smaller ε, or a smaller δ. Empty
+/// if the plan is admitted or has no price, or if the account has no budget.
 pub(super) fn offers(spec: &Spec, datasets: &[Dataset], books: &Books) -> Vec<Offered> {
     if Priced::of(spec, datasets, books).is_none_or(|plan| !plan.budgeted() || plan.admitted()) {
         return Vec::new();
@@ -86,7 +86,7 @@ pub(super) fn offers(spec: &Spec, datasets: &[Dataset], books: &Books) -> Vec<Of
         .collect()
 }
 
-/// The greatest number below `high` that fits, if `low` does.
+/// Returns the greatest number below `high` that fits, if `low` does.
 fn greatest(low: u64, high: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
     let (mut low, mut high) = (low, high);
     if low >= high || !fits(low) {

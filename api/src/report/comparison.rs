@@ -1,4 +1,4 @@
-//! The arms of a job against each other, from the figures that were measured on public test sets.
+//! Comparison of a job's arms, from measurements on public test sets.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,12 +33,12 @@ pub struct Compared {
     pub recovered: Option<f64>,
 }
 
-/// Gains of open pooling below this are within what the order of a batch makes of it: no share of them means anything.
+/// Gains of open pooling below this are within the effect of a batch's order: shares of them are meaningless.
 const NOTHING: f64 = 0.001;
 
 impl Compared {
-    /// Every arm on every test set, in the order of `tests` and of the arms: what the lead reported, or, of a job that is not
-    /// over, the last figure of each.
+    /// Returns every arm on every test set, in the order of `tests` and of the arms: the lead's report, or the last
+    /// measurement of each while the job runs.
     pub fn all(tests: &[String], outcome: Option<&Report>, measurements: &[Measurement]) -> Vec<Self> {
         let arms = [Arm::Public, Arm::Open, Arm::Private];
         let mut all = Vec::new();

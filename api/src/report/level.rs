@@ -1,4 +1,4 @@
-//! ε at a level: what the releases promise for single records, and for everything that one speaker said.
+//! ε at a level: the guarantee of the releases for single records, and for a speaker's whole data.
 
 use serde::{Deserialize, Serialize};
 use undertone_privacy::level::{self, LevelError};
@@ -8,8 +8,8 @@ use undertone_privacy::{Adjacency, Delta, Epsilon, Event, OrderGrid, PrivacyUnit
 use crate::dataset::SizeClass;
 use crate::job::transcription::window::ONE_WORD;
 
-/// From here on an ε lets whoever sees the releases tell a presence from an absence as good as always: e to this many nats is
-/// a factor of five hundred million.
+/// The least ε that is meaningless: an observer of the releases can distinguish presence from absence almost always,
+/// since e to this many nats is a factor of five hundred million.
 pub const MEANINGLESS: f64 = 20.0;
 
 /// How a figure came about.
@@ -53,39 +53,39 @@ pub struct Level {
     pub said: String,
 }
 
-/// What is needed to say what releases promise.
+/// The releases of a dataset, with the facts that their guarantee depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct Releases<'a> {
-    /// The level that they protect.
+    /// The protected level.
     pub unit: PrivacyUnit,
-    /// Against which change.
+    /// The adjacency.
     pub adjacency: Adjacency,
     /// One of them.
     pub event: &'a Event,
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// δ of the account that pays.
     pub delta: Delta,
-    /// Training records of the dataset, roughly.
+    /// The approximate number of training records of the dataset.
     pub records: SizeClass,
-    /// Its training speakers, roughly.
+    /// The approximate number of its training speakers.
     pub speakers: SizeClass,
 }
 
-/// What the data are of, in words.
+/// The words for the dataset's content.
 #[derive(Debug, Clone, Copy)]
 struct Data {
     record: &'static str,
     person: &'static str,
     all: &'static str,
-    /// Whose the records are.
+    /// The unit of a record's owner.
     unit: PrivacyUnit,
-    /// d, of releases that protect words; else 0.
+    /// d, for releases that protect words; else 0.
     words: u32,
 }
 
 impl Data {
-    /// Only of query logs are samples with a threshold released.
+    /// Returns the words for an event: only query logs release samples with a threshold.
     const fn of(event: &Event) -> Self {
         let (record, person, all, unit) = if matches!(event, Event::SampledThreshold { .. }) {
             ("row", "user", "everything one user asked", PrivacyUnit::User)
@@ -98,7 +98,7 @@ impl Data {
 }
 
 impl Level {
-    /// Both levels of some releases: records first.
+    /// Returns both levels of the releases: records first.
     pub fn both(releases: &Releases<'_>) -> Vec<Self> {
         let own = Self::protected(releases);
         match releases.unit {
@@ -117,17 +117,17 @@ impl Level {
         plan.add(event, adjacency, count);
         let curve = mechanism::curve(event, adjacency, &OrderGrid::reporting());
         let renyi = curve.ok().and_then(|curve| convert::epsilon(&curve.times(count), delta)).map(Epsilon::get);
-        // Where the losses have no grid, the Rényi bound is all there is.
+        // If the losses have no grid, only the Rényi bound is available.
         let tight = plan.epsilon(delta).ok().flatten().map(Epsilon::get);
         let epsilon = [tight, renyi].into_iter().flatten().reduce(f64::min);
         let level = Self::of(unit, How::Protected, epsilon, Data::of(event), "the mechanism hides nothing");
         Self { renyi, ..level }
     }
 
-    /// Everything that one speaker said, where single records are protected.
+    /// Returns the level of a person's whole data, where single records are protected.
     fn person(releases: &Releases<'_>) -> Self {
         let Releases { event, count, delta, records, speakers, .. } = *releases;
-        // Everybody else has one at least.
+        // Every other speaker has at least one record.
         let most = records.most().saturating_sub(speakers.least().max(1) - 1).max(1);
         let (how, data) = (How::Group { records: most }, Data::of(event));
         let unit = data.unit;
@@ -139,7 +139,7 @@ impl Level {
         }
     }
 
-    /// One record, where speakers are protected.
+    /// Returns the level of one record, where speakers are protected.
     fn record(releases: &Releases<'_>) -> Self {
         let Releases { event, count, delta, .. } = *releases;
         match level::of_part(event, count, delta) {

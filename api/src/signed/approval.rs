@@ -1,8 +1,9 @@
 //! A steward's approval of a job for one dataset, signed with a key that the dataset's site pins.
 //!
-//! The server forwards approvals and cannot make one: it holds none of the private keys, and a site pins public keys at its own
-//! terminal. The signature covers the statement's domain, a zero byte and the statement's JSON ([`super`]). An Ed25519 key at a
-//! steward's terminal signs these bytes. A passkey signs their SHA-256, as the challenge of a WebAuthn assertion.
+//! The server forwards approvals and cannot make one: it holds none of the private keys, and a site pins public keys at
+//! its own terminal. The signature covers the statement's domain, a zero byte and the statement's JSON ([`super`]). An
+//! Ed25519 key at a steward's terminal signs these bytes. A passkey signs their SHA-256, as the challenge of a WebAuthn
+//! assertion.
 //!
 //! To add another kind of key: a variant of [`ApprovalKey`] and of [`ApprovalProof`], and its arm in `verify`.
 
@@ -20,9 +21,9 @@ use super::webauthn::PasskeyAlgorithm;
 use super::{Document, Signed, SignedError, message};
 use crate::id::{DatasetId, JobId};
 
-/// Most keys that a site pins.
+/// The most keys that a site pins.
 pub const MOST_APPROVAL_KEYS: usize = 16;
-/// Most bytes of a signed approval's JSON.
+/// The most bytes of a signed approval's JSON.
 pub const MOST_APPROVAL_BYTES: usize = 16 * 1024;
 
 /// What a steward says about a job.
@@ -36,7 +37,7 @@ pub enum StewardDecision {
     Refuse,
 }
 
-/// What a steward signs: one decision about one manifest for one dataset.
+/// The statement that a steward signs: one decision about one manifest for one dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalStatement {
@@ -93,12 +94,12 @@ pub enum ApprovalKey {
 pub struct KeyFingerprint(String);
 
 impl KeyFingerprint {
-    /// The fingerprint as text, as it is stored.
+    /// Returns the fingerprint as stored text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Reads a fingerprint back that was stored.
+    /// Restores a fingerprint from stored text.
     pub fn from_stored(text: &str) -> Self {
         Self(text.to_owned())
     }
@@ -111,8 +112,8 @@ impl std::fmt::Display for KeyFingerprint {
 }
 
 impl ApprovalKey {
-    /// Returns the key's fingerprint. It covers everything that decides which signatures are accepted: of a passkey also the
-    /// origin, the relying party and the credential.
+    /// Returns the key's fingerprint. It covers all data that decide which signatures are accepted; for a passkey also
+    /// the origin, the relying party and the credential.
     pub fn fingerprint(&self) -> KeyFingerprint {
         let text = serde_json::to_string(self).unwrap_or_default();
         let digest = Sha256::digest([b"undertone/approval-key/1\0", text.as_bytes()].concat());
@@ -120,7 +121,7 @@ impl ApprovalKey {
         KeyFingerprint(groups.join("-"))
     }
 
-    /// Returns what kind of key it is, for people.
+    /// Returns the kind of key for display.
     pub const fn label(&self) -> &'static str {
         match self {
             Self::Ed25519 { .. } => "key file",
@@ -170,10 +171,10 @@ impl From<Signed> for SignedApproval {
 }
 
 impl SignedApproval {
-    /// Signs a statement with a key file's key.
+    /// Signs a statement with the key of a key file.
     ///
     /// # Errors
-    /// [`SignedError::Payload`] when the statement has no JSON form.
+    /// [`SignedError::Payload`] if the statement has no JSON form.
     pub fn sign<D: Document>(document: &D, key: &ed25519_dalek::SigningKey) -> Result<Self, SignedError> {
         Signed::new(document, key).map(Into::into)
     }
@@ -184,7 +185,7 @@ pub fn passkey_challenge<D: Document>(payload: &str) -> [u8; 32] {
     Sha256::digest(message::<D>(payload)).into()
 }
 
-/// Why an approval is not accepted.
+/// The reason why an approval is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApprovalError {
     /// A part of the key, or of the approval, is not well formed.
@@ -196,10 +197,10 @@ pub enum ApprovalError {
     /// The signature does not belong to the statement.
     #[error("its signature does not hold")]
     Forged,
-    /// The passkey signed something else, or somewhere else.
+    /// The passkey signed other data, or at another origin.
     #[error("its passkey assertion is not acceptable: {0}")]
     Assertion(&'static str),
-    /// The payload is not the statement that it should be.
+    /// The payload is not the expected statement.
     #[error("the signed payload is not the expected statement: {0}")]
     Payload(String),
     /// The steward signed for another manifest.
@@ -229,7 +230,7 @@ pub enum ApprovalRule {
 }
 
 impl ApprovalRule {
-    /// Returns the rule in words: what "approved" rests on.
+    /// Returns the basis of an approval in words.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Automatic => "approved by the site's own policy",
@@ -257,7 +258,7 @@ pub enum Consent {
 }
 
 impl Consent {
-    /// Returns what the consent rests on, in a few words.
+    /// Returns the basis of the consent in a few words.
     pub const fn short(&self) -> &'static str {
         match self {
             Self::Signed { .. } => "signed",
@@ -266,7 +267,7 @@ impl Consent {
         }
     }
 
-    /// Returns what the consent rests on, in words.
+    /// Returns the basis of the consent in words.
     pub fn words(&self) -> String {
         match self {
             Self::Signed { key } => format!("signed by a steward; the site verifies it with the key {key}"),

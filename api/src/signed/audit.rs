@@ -1,4 +1,4 @@
-//! What an audit measured at a site, in the site's own hand.
+//! The result of an audit at a site, signed by the site.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;

@@ -1,7 +1,7 @@
-//! What a job, and all that it released, cost: signed by the server once the job is over, and checkable without it.
+//! The cost of a job with all its releases: signed by the server once the job is over, and verifiable without it.
 //!
-//! The certificate says; the evidence beside it in a [`CertificateFile`] shows. It is fixed when it is made: a rule declared
-//! later, a budget raised later or a formula improved later does not reach back. Every ε is rounded up.
+//! The certificate states figures; the evidence with it in a [`CertificateFile`] proves them. It is final: later rules,
+//! budgets or formulas do not change it. Every ε is rounded up.
 
 mod basis;
 mod evidence;
@@ -54,7 +54,7 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// The version that is made now. Since 2 every release that the manifest plans is counted, made or not: a job may be stopped
+    /// The current version. Since 2 every release that the manifest plans is counted, made or not: a job may be stopped
     /// after its outputs were seen, and no figure here is valid for a number of releases that was reached so.
     pub const VERSION: u32 = 2;
 
@@ -63,7 +63,7 @@ impl Certificate {
         1
     }
 
-    /// Returns how many releases the figures count under the rules of a version; `None` for a version that is not known.
+    /// Returns how many releases the figures count under the rules of a version; `None` for an unknown version.
     pub fn counted(version: u32, releases: &Releases) -> Option<u64> {
         let Releases { reserved, committed, settled, .. } = *releases;
         match version {

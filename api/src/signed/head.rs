@@ -1,4 +1,4 @@
-//! What the server answers for with its own key: the heads of its log, and every receipt that it took.
+//! The statements that the server signs with its own key: the heads of its log, and every accepted receipt.
 
 use ed25519_dalek::VerifyingKey;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,8 @@ use time::OffsetDateTime;
 use super::{Document, KeyPurpose};
 use crate::id::WorkerId;
 
-/// How a document names the server's key: SHA-256 of the public key, hex (the log id of RFC 6962, section 3.2).
+/// Returns the id of the server's key in documents: SHA-256 of the public key, hex (the log id of RFC 6962, section
+/// 3.2).
 pub fn key_id(key: &VerifyingKey) -> String {
     hex::encode(Sha256::digest(key.as_bytes()))
 }

@@ -1,4 +1,4 @@
-//! A site's word that a job stops for a while at its dataset, or may go on.
+//! A site's statement that a job pauses at its dataset, or may continue.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 use super::Document;
 use crate::id::{DatasetId, JobId};
 
-/// A site's hold on a job, or the end of one, signed with the site's key. A later word stands before an earlier one.
+/// A site's hold on a job, or its end, signed with the site's key. A later statement replaces an earlier one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteHold {
     /// Digest of the manifest's payload.
@@ -15,11 +15,11 @@ pub struct SiteHold {
     pub job: JobId,
     /// The dataset.
     pub dataset: DatasetId,
-    /// Whether it stops; else it may go on.
+    /// Whether the job pauses; else it may continue.
     pub hold: bool,
-    /// Why, fit for others to read; empty when it may go on.
+    /// The reason, readable by the other parties; empty if the job may continue.
     pub reason: String,
-    /// When.
+    /// Time of the statement.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
 }

@@ -1,4 +1,4 @@
-//! What may run (manifest) and what a site says to it (decision).
+//! The permission to run (manifest) and a site's answer to it (decision).
 
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
@@ -7,30 +7,30 @@ use super::{Document, KeyPurpose};
 use crate::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
 use crate::job::{Charge, Purpose, Series, Spec};
 
-/// One participant, as the manifest names it.
+/// One participant in the manifest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ManifestParticipant {
-    /// The dataset, under the server's id.
+    /// The server's id of the dataset.
     pub dataset: DatasetId,
     /// The dataset's name at its site.
     pub dataset_name: String,
-    /// Its line of versions.
+    /// Its lineage.
     pub lineage: LineageId,
     /// Its owner.
     pub organization: OrganizationId,
     /// The owner's name.
     pub organization_name: String,
-    /// The worker that is to run it.
+    /// The worker that runs it.
     pub worker: WorkerId,
-    /// What the job does with it.
+    /// Its role in the job.
     pub purpose: Purpose,
-    /// n, the public number of units that stands in every division.
+    /// n, the public number of units, used in every division.
     pub units: u64,
-    /// What it is charged at worst; absent for public data.
+    /// Its worst-case charge; `None` for public data.
     pub charge: Option<Charge>,
 }
 
-/// What may run: signed by the server, read by every site before it says yes and again before it begins.
+/// The permission to run a job: signed by the server, read by every site before it approves and again before it begins.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The job.
@@ -39,51 +39,51 @@ pub struct Manifest {
     pub consortium: ConsortiumId,
     /// Its title.
     pub title: String,
-    /// Who proposed it.
+    /// The member who proposed it.
     pub proposed_by: String,
-    /// What is to be done.
+    /// The job's spec.
     #[serde(flatten)]
     pub spec: Spec,
     /// Every dataset in it, the lead first.
     pub participants: Vec<ManifestParticipant>,
-    /// Digest of what all start from ([`Spec::model`]); absent when the kind starts from no model.
+    /// Digest of the initial model ([`Spec::model`]); `None` for a kind without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What the job does at most. Absent only from manifests of before there were limits: a site runs none of those.
+    /// The limits of the job. `None` only in manifests from before there were limits, which no site runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
-    /// When it was proposed.
+    /// Time of the proposal.
     #[serde(with = "time::serde::rfc3339")]
     pub issued_at: OffsetDateTime,
 }
 
-/// How long, beside the longest time that its rounds may take, a proposed job may wait and run.
+/// The time that a proposed job may wait and run, in addition to the longest time of its rounds.
 const SPARE_TIME: Duration = Duration::days(30);
 
-/// What a job does at most: said in the manifest, so that who reads it need not work it out, and held by every site.
+/// The limits of a job: stated in the manifest, so that readers need not compute them, and enforced by every site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Most releases that any one participant pays for.
+    /// The most releases that any one participant pays for.
     pub releases: u64,
     /// Rounds, over all series, and rounds of questions.
     pub rounds: u64,
-    /// Longest that a round waits for all, or for answers, in seconds.
+    /// The longest time that a round waits for all vectors, or for answers, seconds.
     pub round_seconds: u32,
-    /// When it is over: later, no site begins, reserves or releases anything under the manifest.
+    /// The end: later, no site begins, reserves or releases anything under the manifest.
     #[serde(with = "time::serde::rfc3339")]
     pub not_after: OffsetDateTime,
 }
 
 impl Limits {
-    /// What `spec` with `participants` comes to when it was proposed at `issued_at`: 30 days, and as long as its rounds may
-    /// take, until it is over.
+    /// Computes the limits of `spec` with `participants`, proposed at `issued_at`: the end is the longest time of its
+    /// rounds and 30 days later.
     ///
-    /// Worked out of specs that nobody has checked, too: what cannot be counted is the most that can.
+    /// It also accepts unchecked specs: sums saturate.
     pub fn of(spec: &Spec, participants: &[ManifestParticipant], issued_at: OffsetDateTime) -> Self {
         let series = spec.series(&[]);
         let charges = participants.iter().filter_map(|party| party.charge.as_ref());
         let longest = |series: &Series| i64::from(series.rounds).saturating_mul(series.deadline_seconds.into());
-        // Before the first round of questions the pools are waited for, as long as for one round.
+        // Before the first round of questions, the job waits for the pools as long as for one round.
         let questions = spec.questions().map_or((0, 0), |asked| (asked.rounds, asked.deadline_seconds));
         let asking = if questions.0 == 0 { 0 } else { (i64::from(questions.0) + 1).saturating_mul(questions.1.into()) };
         let time = Duration::seconds(series.iter().map(longest).fold(asking, i64::saturating_add));
@@ -100,7 +100,7 @@ impl Limits {
         }
     }
 
-    /// Whether they are what `own` says, and end no later.
+    /// Returns whether they equal `own`, with an end that is not later.
     pub fn agree_with(&self, own: &Self) -> bool {
         let counts = |of: &Self| (of.releases, of.rounds, of.round_seconds);
         counts(self) == counts(own) && self.not_after <= own.not_after
@@ -125,11 +125,11 @@ pub struct Decision {
     pub job: JobId,
     /// The dataset.
     pub dataset: DatasetId,
-    /// Yes or no.
+    /// Whether the site approves.
     pub approve: bool,
-    /// Why not; empty for a yes.
+    /// The reason for a refusal; empty for an approval.
     pub reason: String,
-    /// When.
+    /// Time of the decision.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
 }
@@ -145,7 +145,7 @@ mod tests {
     use super::Limits;
     use crate::job::Spec;
 
-    /// A server that lies may sign any number; a site works the limits out before it believes one.
+    /// A hostile server may sign any number; a site computes the limits before it trusts one.
     #[test]
     fn limits_of_rounds_without_end_are_the_most_that_can_be_counted() {
         let page = include_str!("../job/dp_sgd/spec.md");

@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use super::{Document, Signed};
 use crate::id::WorkerId;
 
-/// A head of the server's log as one site has verified it.
+/// A head of the server's log that one site has verified.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeadObservation {

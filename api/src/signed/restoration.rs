@@ -1,4 +1,4 @@
-//! The server's statement that its database was put back to an earlier state.
+//! The server's statement that its database was restored to an earlier state.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;

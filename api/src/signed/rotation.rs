@@ -1,8 +1,9 @@
-//! How identities are renewed without trusting anybody anew: the certificates by which a server is recognized, signed by the
-//! key that every site knows from its enrolment; and the next key of a site, signed by the one before it.
+//! Renewal of identities without new trust: the server's TLS certificates, signed by the key that every site knows from
+//! its enrolment; and the next key of a site, signed by the previous one.
 //!
-//! Nobody can be swapped in this way: a server that lies has no signature of the site's old key, and whoever sits between
-//! has none of the server's. To renew one more kind of identity: a document here, signed by what it follows.
+//! Neither party can be impersonated in this way: a hostile server has no signature of the site's old key, and an
+//! attacker on the network has none of the server's. To renew one more kind of identity, add a document here, signed by
+//! the preceding identity.
 
 use ed25519_dalek::VerifyingKey;
 use serde::{Deserialize, Serialize};
@@ -11,23 +12,23 @@ use time::OffsetDateTime;
 use super::{Document, KeyPurpose, Signed, SignedError, public_key};
 use crate::id::WorkerId;
 
-/// A certificate by which the server is recognized.
+/// A certificate that identifies the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pinned {
     /// SHA-256 of the certificate (DER), hex.
     pub sha256: String,
-    /// Until when it is meant to be used; absent when the server does not know.
+    /// Planned end of its use; `None` if the server does not know.
     #[serde(default, with = "time::serde::rfc3339::option")]
     pub until: Option<OffsetDateTime>,
 }
 
-/// The certificates by which the server is recognized from now on: that in force first, then the one that will follow. Signed
-/// by the server's key, for one question: an older answer cannot be shown again.
+/// The certificates that identify the server from now on: the current one first, then the next. Signed by the server's
+/// key for one request, so that an older answer cannot be replayed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pins {
-    /// What the site asked with, hex.
+    /// The site's challenge, hex.
     pub challenge: String,
-    /// The certificates; none when the server does not speak TLS itself.
+    /// The certificates; empty if the server does not terminate TLS itself.
     pub certificates: Vec<Pinned>,
     /// The server's clock.
     #[serde(with = "time::serde::rfc3339")]
@@ -43,22 +44,22 @@ impl Document for Pins {
     }
 }
 
-/// A site's key follows another.
+/// A change of a site's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyChange {
     /// The worker.
     pub worker: WorkerId,
-    /// Which change of key it is at this site, from 1.
+    /// The number of the change at this site, from 1.
     pub number: u32,
     /// The Ed25519 public key until now, hex.
     pub old: String,
     /// The Ed25519 public key from now on, hex.
     pub new: String,
-    /// How many receipts the site has signed until now: those that follow are signed with the new key.
+    /// The number of receipts that the site has signed until now: later ones are signed with the new key.
     pub receipts: u64,
-    /// Digest of the last of them; that of nothing when there is none.
+    /// Digest of the last of them; that of the empty string if there is none.
     pub last: String,
-    /// When.
+    /// Time of the change.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
 }
@@ -77,27 +78,27 @@ pub struct Rotation {
     pub by_new: Signed,
 }
 
-/// Why a change of key is not believed.
+/// The reason why a change of key is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RotationError {
-    /// A signature or a key.
+    /// A signature or a key is invalid.
     #[error("a change of the site's key does not hold")]
     Signed(#[from] SignedError),
     /// The two signatures are under different documents.
     #[error("the old and the new key have signed two different changes")]
     Different,
-    /// It does not follow.
+    /// It does not follow the previous change.
     #[error("change {number} of the site's key does not follow the one before it: {problem}")]
     Order {
         /// Its number.
         number: u32,
-        /// What does not fit.
+        /// The mismatch.
         problem: &'static str,
     },
 }
 
 impl Rotation {
-    /// The change, when both keys that it names have signed it.
+    /// Opens the change, if both keys that it names have signed it.
     ///
     /// # Errors
     /// [`RotationError`] otherwise.
@@ -112,7 +113,7 @@ impl Rotation {
     }
 }
 
-/// The keys of a site, one after another.
+/// The keys of a site, in their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteKeys {
     worker: Option<WorkerId>,
@@ -122,15 +123,15 @@ pub struct SiteKeys {
 }
 
 impl SiteKeys {
-    /// The keys of a site that has had one only.
+    /// Returns the keys of a site with a single key.
     pub const fn one(key: VerifyingKey) -> Self {
         Self { worker: None, newest: key, earlier: Vec::new() }
     }
 
-    /// The keys of a site whose key is now `newest`, after these changes, oldest first.
+    /// Returns the keys of a site whose key is now `newest`, after these changes, oldest first.
     ///
     /// # Errors
-    /// [`RotationError`] when a change does not hold, or they do not lead to `newest`.
+    /// [`RotationError`] if a change is invalid, or they do not lead to `newest`.
     pub fn leading_to(newest: VerifyingKey, rotations: &[Rotation]) -> Result<Self, RotationError> {
         let Some(first) = rotations.first() else { return Ok(Self::one(newest)) };
         let mut keys = Self::one(public_key(&first.open()?.old)?);
@@ -144,10 +145,10 @@ impl SiteKeys {
         }
     }
 
-    /// Takes the next change.
+    /// Applies the next change.
     ///
     /// # Errors
-    /// [`RotationError`] when it does not hold or does not follow. Nothing has changed then.
+    /// [`RotationError`] if it is invalid or does not follow. Then nothing changes.
     pub fn follow(&mut self, rotation: &Rotation) -> Result<KeyChange, RotationError> {
         let change = rotation.open()?;
         let wrong = |problem| Err(RotationError::Order { number: change.number, problem });
@@ -169,12 +170,12 @@ impl SiteKeys {
         Ok(change)
     }
 
-    /// The key that signs receipt `number`.
+    /// Returns the key that signs receipt `number`.
     pub fn at(&self, number: u64) -> &VerifyingKey {
         self.earlier.iter().find(|(last, _)| number <= *last).map_or(&self.newest, |(_, key)| key)
     }
 
-    /// The key in force.
+    /// Returns the current key.
     pub const fn newest(&self) -> &VerifyingKey {
         &self.newest
     }
@@ -184,7 +185,7 @@ impl SiteKeys {
         self.newest == *key || self.earlier.iter().any(|(_, earlier)| earlier == key)
     }
 
-    /// How many changes there were.
+    /// Returns the number of changes.
     pub const fn changes(&self) -> usize {
         self.earlier.len()
     }

@@ -1,10 +1,11 @@
-//! The server's keys: a root key that stays offline certifies online keys for a purpose and a time, and every signature of an online
-//! key carries the certificate.
+//! The server's keys: a root key that stays offline certifies online keys for a purpose and a time, and every signature
+//! of an online key carries the certificate.
 //!
-//! A server is known by its *first* key, which stands in enrolment tokens and names its log. [`RootIntroduction`] binds a root to it:
-//! both keys have signed it. So a signature verifies under the first key alone: directly, or over introduction, root and
-//! certificate ([`chain`]). [`TrustedServer`] is the state of a verifier that has seen the root: from then on the first key vouches for
-//! no other root, certificates do not go back, and a certificate can revoke those before it.
+//! A server is known by its *first* key, which is in enrolment tokens and identifies its log. [`RootIntroduction`]
+//! binds a root to it: both keys have signed it. So a signature verifies under the first key alone: directly, or over
+//! introduction, root and certificate ([`chain`]). [`TrustedServer`] is the state of a verifier that has seen the root:
+//! from then on the first key introduces no other root, certificates do not go back, and a certificate can revoke those
+//! before it.
 //!
 //! To sign another kind of document with certified keys: give it `PURPOSE` and `signed_at`.
 
@@ -26,11 +27,11 @@ pub use trusted::{SeenCertificate, TrustedServer};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyPurpose {
-    /// Challenges and sessions of workers, and the certificates by which the server is recognized.
+    /// Challenges and sessions of workers, and the server's TLS certificates.
     Connection,
     /// Heads of the log and countersignatures.
     Log,
-    /// Manifests, and certificates of what was spent.
+    /// Manifests, and certificates of charges.
     Job,
 }
 
@@ -38,7 +39,7 @@ impl KeyPurpose {
     /// All purposes.
     pub const ALL: [Self; 3] = [Self::Connection, Self::Log, Self::Job];
 
-    /// Returns the name, as it stands in documents.
+    /// Returns the name in documents.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Connection => "connection",
@@ -48,11 +49,11 @@ impl KeyPurpose {
     }
 }
 
-/// The root's word on one online key.
+/// The root's certificate of one online key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyCertificate {
-    /// Grows with each signing by the root; the keys that are certified together share it.
+    /// A serial that grows with each signing by the root; keys that are certified together share it.
     pub serial: u64,
     /// The least serial that is still accepted: certificates below it are revoked. The first key counts as 0.
     pub least_serial: u64,
@@ -60,10 +61,10 @@ pub struct KeyCertificate {
     pub key: String,
     /// The documents that it may sign.
     pub purpose: KeyPurpose,
-    /// From when.
+    /// Start of validity.
     #[serde(with = "time::serde::rfc3339")]
     pub from: OffsetDateTime,
-    /// Until when.
+    /// End of validity.
     #[serde(with = "time::serde::rfc3339")]
     pub until: OffsetDateTime,
 }
@@ -72,7 +73,7 @@ impl Document for KeyCertificate {
     const DOMAIN: &'static str = "undertone/key-certificate/1";
 }
 
-/// The root of a server, as its first key names it.
+/// The root of a server, introduced by its first key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RootIntroduction {
@@ -86,7 +87,7 @@ impl Document for RootIntroduction {
     const DOMAIN: &'static str = "undertone/root-introduction/1";
 }
 
-/// An introduction as both keys have signed it.
+/// An introduction with the signatures of both keys.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SignedIntroduction {
@@ -97,7 +98,7 @@ pub struct SignedIntroduction {
 }
 
 impl SignedIntroduction {
-    /// Returns the introduction, when both keys that it names have signed it.
+    /// Returns the introduction, if both keys that it names have signed it.
     ///
     /// # Errors
     /// [`SignedError`] otherwise.
@@ -120,7 +121,7 @@ pub struct SignatureScope {
 }
 
 impl SignatureScope {
-    /// Refuses certificates over documents that only a key itself signs.
+    /// Rejects certificates over documents that only a key itself signs.
     fn check_certifiable(self) -> Result<(), SignedError> {
         if self.purpose.is_some() {
             return Ok(());
@@ -131,10 +132,10 @@ impl SignatureScope {
 
 /// A holder of one or several private keys.
 pub trait DocumentSigner {
-    /// Returns the signature over a message, as it stands in [`Signed`].
+    /// Returns the signature over a message, in the form of [`Signed`].
     ///
     /// # Errors
-    /// [`SignedError::Unavailable`] when no key may sign it.
+    /// [`SignedError::Unavailable`] if no key may sign it.
     fn sign_message(&self, message: &[u8], scope: SignatureScope) -> Result<String, SignedError>;
 }
 
@@ -146,18 +147,19 @@ impl DocumentSigner for SigningKey {
 
 /// A verifier's view of the keys that may sign.
 pub trait SigningAuthority {
-    /// Verifies a signature as it stands in [`Signed`].
+    /// Verifies a signature in the form of [`Signed`].
     ///
     /// # Errors
-    /// [`SignedError`] when it does not hold, or its key may not sign this document.
+    /// [`SignedError`] if it is invalid, or its key may not sign this document.
     fn verify_message(&self, message: &[u8], signature: &str, scope: SignatureScope) -> Result<(), SignedError>;
 
     /// Returns the id of the log whose heads this authority signs: that of the first key.
     fn log_id(&self) -> String;
 }
 
-/// One key: a site's, or the first key of a server. It accepts what it signed itself, and what an online key signed that a root certified
-/// which it introduced. It keeps nothing, so that certificates may go back: for documents that were accepted before.
+/// One key: a site's, or the first key of a server. It accepts its own signatures, and those of online keys that were
+/// certified by a root that it introduced. It keeps no state, so certificates may go back: for documents that were
+/// accepted before.
 impl SigningAuthority for VerifyingKey {
     fn verify_message(&self, message: &[u8], signature: &str, scope: SignatureScope) -> Result<(), SignedError> {
         let (bytes, chain) = chain::split(signature)?;

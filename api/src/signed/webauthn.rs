@@ -1,7 +1,7 @@
-//! Passkeys, as WebAuthn (Level 2) has them: the assertions that they sign and the data with which they are registered.
+//! Passkeys under WebAuthn (Level 2): the assertions that they sign and their registration data.
 //!
-//! Each use asks the authenticator to recognize its user. Attestations are not read: a registered key is believed because a member
-//! who is signed in registers it, or because a site's operator compares its fingerprint.
+//! Each use requires user verification by the authenticator. Attestations are not read: a registered key is trusted
+//! because a signed-in member registers it, or because a site's operator compares its fingerprint.
 
 #[cfg(not(target_arch = "wasm32"))]
 mod registration;
@@ -32,7 +32,7 @@ pub enum PasskeyAlgorithm {
     EdDsa,
 }
 
-/// Why an assertion or a registration of a passkey is not accepted.
+/// The reason why an assertion or a registration of a passkey is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WebauthnError {
     /// A part of it is not well formed.
@@ -41,7 +41,7 @@ pub enum WebauthnError {
     /// The signature is by another key, or over other data.
     #[error("its signature does not hold")]
     Forged,
-    /// The passkey signed something else, or somewhere else.
+    /// The passkey signed other data, or at another origin.
     #[error("{0}")]
     Refused(&'static str),
 }

@@ -1,14 +1,14 @@
-//! The two compressions browsers take, at their strongest: done once here, not at every request.
+//! The two compressions that browsers accept, at their strongest: done once here, not at every request.
 
 use std::io::Write;
 
-/// `content` compressed with gzip at level 9.
+/// Compresses `content` with gzip at level 9.
 pub(crate) fn gzip(content: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(content).and_then(|()| encoder.finish()).expect("writing to memory does not fail")
 }
 
-/// `content` compressed with brotli at quality 11 and a window of 4 MiB, the largest every browser takes.
+/// Compresses `content` with brotli at quality 11 and a window of 4 MiB, the largest that every browser accepts.
 pub(crate) fn brotli(content: &[u8]) -> Vec<u8> {
     let mut packed = Vec::new();
     let mut encoder = brotli::CompressorWriter::new(&mut packed, 64 * 1024, 11, 22);
@@ -23,7 +23,7 @@ mod tests {
 
     use super::*;
 
-    /// Long enough for several buffers, and repetitive enough to shrink.
+    /// Returns content that spans several buffers and compresses well.
     fn content() -> Vec<u8> {
         (0..200_000_u32).flat_map(|i| (i / 7).to_le_bytes()).collect()
     }

@@ -1,9 +1,9 @@
-//! Turns the dashboard's compiled wasm into the folder a browser loads: `undertone.js` (the loader), `undertone_bg.wasm`,
-//! each also compressed ahead of time (`.gz`, `.br`), and `manifest.json` with their digests and sizes, which is printed
-//! too. The folder is replaced whole or not at all.
+//! Turns the dashboard's compiled wasm into the folder that a browser loads: `undertone.js` (the loader),
+//! `undertone_bg.wasm`, each also compressed ahead of time (`.gz`, `.br`), and `manifest.json` with their digests and
+//! sizes, which is also printed. The folder is replaced as a whole or not at all.
 //!
-//! It uses wasm-bindgen as a library, because the version must be that of `Cargo.lock` to the last digit. Building the
-//! wasm is not its business: `.ci/bundle.sh` does that.
+//! It uses wasm-bindgen as a library, because the version must equal that of `Cargo.lock` exactly. `.ci/bundle.sh`
+//! builds the wasm.
 
 mod compress;
 mod optimize;
@@ -19,7 +19,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use wasm_bindgen_cli_support::Bindgen;
 
-/// The name every file of the bundle starts with; pages ask for `undertone.js` and `undertone_bg.wasm`.
+/// The prefix of every file name in the bundle; pages request `undertone.js` and `undertone_bg.wasm`.
 const NAME: &str = "undertone";
 
 #[derive(Parser)]
@@ -34,10 +34,10 @@ struct Arguments {
     wasm_opt: Option<PathBuf>,
 }
 
-/// What the folder holds, as written to `manifest.json`.
+/// The content of `manifest.json`.
 #[derive(Serialize)]
 struct Manifest {
-    /// Whether wasm-opt has been over the wasm.
+    /// Whether wasm-opt has optimized the wasm.
     optimized: bool,
     files: Vec<Entry>,
 }
@@ -104,7 +104,7 @@ fn bundle(arguments: &Arguments) -> Result<String, BundleError> {
     Ok(json)
 }
 
-/// Writes the loader and the wasm as the browser wants them.
+/// Writes the loader and the wasm for the browser.
 fn bind(wasm: &Path, out: &Path) -> Result<(), BundleError> {
     let generate = || {
         Bindgen::new()
@@ -114,7 +114,7 @@ fn bind(wasm: &Path, out: &Path) -> Result<(), BundleError> {
             .typescript(false)
             .remove_name_section(true)
             .remove_producers_section(true)
-            // The page names the wasm's address itself.
+            // The page itself names the address of the wasm.
             .omit_default_module_path(true)
             .generate(out)
     };
@@ -136,7 +136,7 @@ fn write(path: &Path, content: &[u8]) -> Result<(), BundleError> {
     fs::write(path, content).map_err(|source| BundleError::Write { path: path.to_owned(), source })
 }
 
-/// Removes a folder that may not be there.
+/// Removes a folder if it exists.
 fn remove(path: &Path) -> Result<(), BundleError> {
     match fs::remove_dir_all(path) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {

@@ -4,7 +4,7 @@ use std::{path::Path, process::Command};
 
 use crate::BundleError;
 
-/// What the browsers of the last years all have. Named one by one: `--all-features` emits sections they refuse.
+/// Features of all recent browsers. Listed one by one: `--all-features` emits sections that browsers reject.
 const FEATURES: [&str; 6] = [
     "--enable-bulk-memory",
     "--enable-reference-types",

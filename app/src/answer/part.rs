@@ -1,4 +1,4 @@
-//! The parts of a turn, rendered in the server: the question, how far it is, and the buttons that answer.
+//! The parts of a turn, rendered on the server: the question, its progress, and the answer buttons.
 
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, JobId, QuestionId};
@@ -9,37 +9,37 @@ use undertone_api::question::{Answer, Asking, Label, OWN_KEYS, Question, Queue};
 use super::Turn;
 use crate::{path, words};
 
-/// Most answers that can be taken back one after the other.
+/// The most answers that can be undone one after the other.
 const TRAIL: usize = 20;
-/// What κ is.
+/// The explanation of κ.
 pub(crate) const KAPPA: &str =
     "Fleiss’ κ: how much more often people agree than chance alone would make them. 1 is always, 0 is chance.";
-/// What the button beside the field to type in says.
+/// The value of the button next to the text field.
 pub(crate) const TYPED: &str = "typed";
-/// What stands before a label in a button's value.
+/// The prefix of a label in a button's value.
 const LABEL: &str = "label:";
 
-/// Where somebody is in a job's questions.
+/// An annotator's position in a job's questions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct At {
     /// The consortium.
     pub(crate) consortium: ConsortiumId,
     /// The job.
     pub(crate) job: JobId,
-    /// What was answered here, the last first.
+    /// The questions answered here, the last first.
     pub(crate) trail: Vec<QuestionId>,
-    /// The question to show first: one that was taken back.
+    /// The question to show first: one with an undone answer.
     pub(crate) first: Option<QuestionId>,
 }
 
 impl At {
-    /// Reads a trail as the form carries it; what is no id is left out.
+    /// Parses a trail from the form; invalid ids are left out.
     pub(crate) fn new(consortium: ConsortiumId, job: JobId, trail: &str, first: Option<QuestionId>) -> Self {
         let trail = trail.split(',').filter_map(|id| id.parse().ok()).take(TRAIL).collect();
         Self { consortium, job, trail, first }
     }
 
-    /// After `question` was answered.
+    /// Returns the position after `question` was answered.
     pub(crate) fn answered(mut self, question: QuestionId) -> Self {
         self.trail.retain(|known| *known != question);
         self.trail.insert(0, question);
@@ -47,7 +47,7 @@ impl At {
         Self { first: None, ..self }
     }
 
-    /// After the last answer was taken back.
+    /// Returns the position after the last answer was undone.
     pub(crate) fn undone(mut self) -> Self {
         let first = (!self.trail.is_empty()).then(|| self.trail.remove(0));
         Self { first, ..self }
@@ -57,7 +57,7 @@ impl At {
         self.trail.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
     }
 
-    /// The page's address, for a browser without a script.
+    /// Returns the page's address, for a browser without a script.
     pub(crate) fn page(&self) -> String {
         let first = self.first.map_or_else(String::new, |first| format!("&first={first}"));
         format!("{}?trail={}{first}", path::annotate(self.consortium, self.job), self.carried())
@@ -68,10 +68,10 @@ impl At {
     }
 }
 
-/// What a button or a typed word means; `labels` are only looked at for what was typed.
+/// Parses a button or a typed word; `labels` are only searched for typed words.
 ///
 /// # Errors
-/// A problem that says what to do, when nothing was typed or it is none of the labels.
+/// A problem with the remedy, if no word was typed or it is not a label.
 pub(crate) fn meant(answer: &str, typed: &str, labels: &[Label]) -> Result<Answer, Problem> {
     let known = |name: &str| labels.iter().find(|label| label.name.to_lowercase() == name.trim().to_lowercase());
     let label = match answer {
@@ -92,7 +92,7 @@ pub(crate) fn meant(answer: &str, typed: &str, labels: &[Label]) -> Result<Answe
     Ok(Answer::Label { label: label.name.clone() })
 }
 
-/// The turn: the next question, or why there is none. `job` says how the job is, where that is known.
+/// Renders the turn: the next question, or the reason why there is none. `job` is the job's state, if known.
 pub(crate) fn turn(queue: &Queue, at: &At, job: Option<(State, &Asking)>, said: &str) -> Turn {
     let next = queue.questions.iter().find(|question| Some(question.id) == at.first).or(queue.questions.first());
     let over = job.is_some_and(|(state, _)| state.is_over());
@@ -173,7 +173,7 @@ fn standing(queue: &Queue) -> AnyView {
     .into_any()
 }
 
-/// How people agree, explained on hover.
+/// Renders the agreement between annotators, with an explanation on hover.
 pub(crate) fn agreement(kappa: Option<f64>) -> AnyView {
     match kappa {
         Some(kappa) => {
@@ -183,26 +183,26 @@ pub(crate) fn agreement(kappa: Option<f64>) -> AnyView {
     }
 }
 
-/// κ with two decimals and its sign.
+/// Formats κ with two decimals and its sign.
 pub(crate) fn said_kappa(kappa: f64) -> String {
     format!("{kappa:.2}").replace('-', "−")
 }
 
-/// The key of every label: its own, or the next that is free; none where there are more labels than keys.
+/// Returns the key of every label: its own, or the next free one; `None` if there are more labels than keys.
 pub(crate) fn keys(labels: &[Label]) -> Vec<Option<char>> {
     let taken: Vec<char> = labels.iter().filter_map(|label| label.key).collect();
-    // `g` goes to other pages, unless the job itself gave it to a label.
+    // `g` opens other pages, unless the job assigned it to a label.
     let free = ('1'..='9').chain(['0']).chain('a'..='z').filter(|key| *key != 'g' && !OWN_KEYS.contains(key));
     let mut free = free.filter(|key| !taken.contains(key));
     labels.iter().map(|label| label.key.or_else(|| free.next())).collect()
 }
 
-/// The buttons: one for each label, and a field to type in where some have no key.
+/// Renders the buttons: one for each label, and a text field if some labels have no key.
 pub(crate) fn buttons(labels: &[Label]) -> AnyView {
     let keys = keys(labels);
     let typed = keys.iter().any(Option::is_none).then(|| {
         let options = labels.iter().map(|label| view! { <option value=label.name.clone()></option> }).collect_view();
-        // Its button comes first, so that Enter gives what was typed.
+        // Its button comes first, so that Enter submits the typed text.
         view! {
             <div class="typed">
                 <label class="field"><span><kbd aria-hidden="true">"/"</kbd>" Type a label"</span>

@@ -1,4 +1,5 @@
-//! What pages may ask about accounts: second factor, sessions, passwords, roles, and links. Part of [`Backend`](super::Backend).
+//! The pages' requests about accounts: second factor, sessions, passwords, roles, and links. Part of
+//! [`Backend`](super::Backend).
 
 use async_trait::async_trait;
 use undertone_api::account::{
@@ -11,35 +12,35 @@ use undertone_api::organization::{Invitation, Purpose};
 
 use super::{Answer, Cookies};
 
-/// What the right password gives: cookies, and whether they are only half of a sign-in.
+/// The result of the right password: cookies, and whether a second step is required.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entered {
-    /// Passed on unread.
+    /// Forwarded without reading.
     pub cookies: Cookies,
-    /// Whether a code is asked for next.
+    /// Whether a code is required next.
     pub second_factor: bool,
 }
 
-/// What one caller may ask about their account, and as an admin about others'.
+/// The requests of one caller about their account, and as an admin about others'.
 #[async_trait]
 pub trait Accounts: Send + Sync + 'static {
-    /// Seals a text that the caller's browser keeps for the next page, as a cookie's value. A secret is bound to the caller's
-    /// session. `None` when it cannot be sealed.
+    /// Seals a text that the caller's browser keeps for the next page, as a cookie's value. A secret is bound to the
+    /// caller's session. `None` if it cannot be sealed.
     fn seal_page_text(&self, text: &str, is_secret: bool) -> Option<String>;
 
-    /// Opens such a text; `None` when it was not sealed within the last minute, or is the secret of another session.
+    /// Opens such a text; `None` if it was not sealed within the last minute, or is the secret of another session.
     fn open_page_text(&self, sealed: &str) -> Option<String>;
 
-    /// Finishes a sign-in by a code. The answer's cookies make the following requests this member's.
+    /// Finishes a sign-in by a code. The returned cookies make the following requests this member's.
     async fn finish_sign_in(&self, code: String) -> Answer<Cookies>;
 
-    /// How the caller's second factor stands.
+    /// Returns the state of the caller's second factor.
     async fn factor(&self) -> Answer<Factor>;
 
-    /// Offers a secret; the answer holds it, nothing later does.
+    /// Offers a secret; only this answer contains it.
     async fn offer_factor(&self) -> Answer<FactorOffer>;
 
-    /// Switches two-factor on, by a code; the answer holds the recovery codes, nothing later does.
+    /// Switches two-factor on, by a code; only this answer contains the recovery codes.
     async fn confirm_factor(&self, code: String) -> Answer<RecoveryCodes>;
 
     /// Makes new recovery codes.
@@ -48,7 +49,7 @@ pub trait Accounts: Send + Sync + 'static {
     /// Switches two-factor off.
     async fn drop_factor(&self, proof: FactorProof) -> Answer<()>;
 
-    /// The keys with which the caller approves jobs, newest first.
+    /// Returns the keys with which the caller approves jobs, newest first.
     async fn approval_keys(&self) -> Answer<Vec<OwnApprovalKey>>;
 
     /// Lists such a key.
@@ -57,49 +58,49 @@ pub trait Accounts: Send + Sync + 'static {
     /// Takes such a key off the list.
     async fn remove_approval_key(&self, key: ApprovalKeyId) -> Answer<()>;
 
-    /// Where the caller is signed in, the last used first.
+    /// Returns the caller's sessions, the last used first.
     async fn sessions(&self) -> Answer<Vec<OpenSession>>;
 
     /// Ends one of the caller's sessions.
     async fn end_session(&self, session: SessionId) -> Answer<()>;
 
-    /// Ends all of them but this one; gives how many.
+    /// Ends all sessions except this one; returns their number.
     async fn end_other_sessions(&self) -> Answer<u64>;
 
     /// Changes the caller's password.
     async fn change_password(&self, change: ChangePassword) -> Answer<()>;
 
-    /// Makes, as an operator, a link by which a member sets a new password.
+    /// Makes, as an operator, a link for a member to set a new password.
     async fn make_reset(&self, new: NewReset) -> Answer<Reset>;
 
-    /// What such a link does. `secret` is the last part of `/reset/<secret>`; links must have that address.
+    /// Returns the effect of such a link. `secret` is the last part of `/reset/<secret>`; links must have that address.
     async fn reset(&self, secret: &str) -> Answer<ResetPreview>;
 
     /// Sets a new password by such a link.
     async fn redeem_reset(&self, secret: &str, password: String) -> Answer<()>;
 
-    /// Accepts a one-time link with the account the caller has.
+    /// Accepts a one-time link with the caller's existing account.
     async fn join(&self, secret: &str, join: Join) -> Answer<Member>;
 
-    /// The links of this purpose into a place, newest first.
+    /// Returns the links of this purpose, newest first.
     async fn invitations(&self, purpose: Purpose) -> Answer<Vec<Invitation>>;
 
-    /// Withdraws a link that was not used.
+    /// Withdraws an unused link.
     async fn withdraw(&self, place: Scope, invitation: InvitationId) -> Answer<()>;
 
-    /// Gives a member of an organization these roles instead of those they have there.
+    /// Replaces the roles of a member in an organization.
     async fn assign_roles(&self, organization: OrganizationId, member: MemberId, roles: Roles) -> Answer<Member>;
 
     /// Removes a member from an organization.
     async fn remove_member(&self, organization: OrganizationId, member: MemberId) -> Answer<()>;
 
-    /// Who has a role over a consortium itself.
+    /// Returns the members with a role over the consortium itself.
     async fn consortium_members(&self, consortium: ConsortiumId) -> Answer<Vec<Member>>;
 
-    /// Gives somebody who stands in a consortium a role over it.
+    /// Gives a member within a consortium a role over it.
     async fn add_consortium_member(&self, consortium: ConsortiumId, new: NewConsortiumMember) -> Answer<Member>;
 
-    /// Gives a member these roles over a consortium instead of those they have; none takes all away.
+    /// Replaces the roles of a member over a consortium; an empty list removes all.
     async fn assign_consortium_roles(&self, consortium: ConsortiumId, member: MemberId, roles: Roles)
     -> Answer<Member>;
 }

@@ -1,4 +1,4 @@
-//! What pages may ask of a whole consortium at once: as much for two hundred datasets as for two. Part of
+//! The pages' requests about a whole consortium at once, with one request for any number of datasets. Part of
 //! [`Backend`](super::Backend).
 
 use async_trait::async_trait;
@@ -13,7 +13,7 @@ use undertone_api::page::{Page, PageQuery};
 use super::Answer;
 use crate::standing::Standing;
 
-/// A dataset of a proposed job for which the caller is asked.
+/// A dataset of a proposed job that waits for the caller's decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
     /// The job.
@@ -31,40 +31,41 @@ pub struct Waiting {
 pub struct Newest {
     /// The rows, newest first, each with the dataset that was charged.
     pub rows: Vec<(DatasetId, Entry)>,
-    /// How many datasets that are not public have rows that the caller may not read.
+    /// The number of datasets that are not public and have rows hidden from the caller.
     pub closed: usize,
 }
 
-/// What one caller may ask of a whole consortium. What they may not see of it is left out.
+/// The requests of one caller about a whole consortium. Hidden parts are left out.
 #[async_trait]
 pub trait Glance: Send + Sync + 'static {
-    /// The answers that proposed jobs wait for and the caller may give, those to the newest jobs first, up to 100.
+    /// Returns the decisions that proposed jobs wait for and the caller may make, those of the newest jobs first, up to
+    /// 100.
     async fn waiting(&self, consortium: ConsortiumId) -> Answer<Vec<Waiting>>;
 
-    /// The datasets that are frozen now, each with the freeze that stands.
+    /// Returns the frozen datasets, each with its current freeze.
     async fn frozen(&self, consortium: ConsortiumId) -> Answer<Vec<(DatasetId, Freeze)>>;
 
-    /// The newest 50 of the wanted rows of all datasets.
+    /// Returns the newest 50 matching rows of all datasets.
     async fn newest_entries(&self, consortium: ConsortiumId, wanted: EntryFilter) -> Answer<Newest>;
 
-    /// How the accounts of these datasets came to stand as they do; without those whose rows are too many, or not the caller's to
-    /// read.
+    /// Returns the account histories of these datasets; without those with too many rows, or rows hidden from the
+    /// caller.
     async fn histories(
         &self,
         consortium: ConsortiumId,
         datasets: Vec<DatasetId>,
     ) -> Answer<Vec<(DatasetId, Vec<AccountHistory>)>>;
 
-    /// The full balances of the accounts of these datasets, in their order.
+    /// Returns the full balances of the accounts of these datasets, in their order.
     async fn standings(
         &self,
         consortium: ConsortiumId,
         datasets: Vec<DatasetId>,
     ) -> Answer<Vec<(DatasetId, Vec<Standing>)>>;
 
-    /// The finished jobs that left files, newest first, with them.
+    /// Returns the finished jobs with files, newest first, with the files.
     async fn models(&self, consortium: ConsortiumId, page: PageQuery) -> Answer<Page<Model>>;
 
-    /// Every organization that the caller may see, in whichever consortium, by name.
+    /// Returns every organization that the caller may see, in any consortium, by name.
     async fn known_organizations(&self) -> Answer<Vec<Organization>>;
 }

@@ -1,4 +1,4 @@
-//! What pages may ask to look into what was done and spent: histories of accounts, rows with their proofs, audit logs.
+//! The pages' requests about past actions and charges: account histories, rows with their proofs, audit logs.
 
 use async_trait::async_trait;
 use undertone_api::audit_log::{AuditCheck, AuditEntry, AuditQuery, Where};
@@ -9,30 +9,30 @@ use undertone_api::page::{Page, PageQuery};
 
 use super::Answer;
 
-/// What pages may ask to look into what was done and spent.
+/// The requests about past actions and charges.
 #[async_trait]
 pub trait Insight: Send + Sync + 'static {
-    /// How a dataset's accounts came to stand as they do.
+    /// Returns the histories of a dataset's accounts.
     async fn history(&self, dataset: DatasetId) -> Answer<Vec<AccountHistory>>;
 
-    /// The wanted rows of a dataset's ledger, newest first.
+    /// Returns the matching rows of a dataset's ledger, newest first.
     async fn search_entries(&self, dataset: DatasetId, wanted: EntryFilter, page: PageQuery) -> Answer<Page<Entry>>;
 
-    /// One row of an account with its proofs.
+    /// Returns one row of an account with its proofs.
     async fn explain(&self, account: AccountId, sequence: u64) -> Answer<EntryProof>;
 
-    /// The address from which the caller's browser can fetch one row with its proofs: the REST address.
+    /// Returns the REST address of one row with its proofs, for the caller's browser.
     fn entry_file(&self, account: AccountId, sequence: u64) -> String;
 
-    /// The address from which the caller's browser can fetch a consortium's ledgers: the REST address.
+    /// Returns the REST address of a consortium's ledgers, for the caller's browser.
     fn ledger_file(&self, consortium: ConsortiumId) -> String;
 
-    /// The wanted entries of a place's audit log, newest first.
+    /// Returns the matching entries of a place's audit log, newest first.
     async fn audit_log(&self, place: Where, wanted: AuditQuery, page: PageQuery) -> Answer<Page<AuditEntry>>;
 
-    /// Whether a place's audit log is whole.
+    /// Checks whether a place's audit log is complete.
     async fn check_audit_log(&self, place: Where) -> Answer<AuditCheck>;
 
-    /// The address from which the caller's browser can fetch a place's audit log: the REST address, without a query.
+    /// Returns the REST address of a place's audit log without a query, for the caller's browser.
     fn audit_log_file(&self, place: Where) -> String;
 }

@@ -1,4 +1,4 @@
-//! What pages may ask about passkeys. Part of [`Backend`](super::Backend).
+//! The pages' requests about passkeys. Part of [`Backend`](super::Backend).
 
 use async_trait::async_trait;
 use undertone_api::account::SecondFactors;
@@ -10,13 +10,13 @@ use super::{Answer, Cookies};
 /// A use of a passkey in the browser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PasskeyCeremony {
-    /// Signing in by a passkey alone.
+    /// Sign-in by a passkey alone.
     SignIn,
-    /// Finishing a sign-in whose password was right.
+    /// Second step of a sign-in after the right password.
     SecondStep,
-    /// Registering a new one.
+    /// Registration of a new passkey.
     Register,
-    /// Proving one's identity once more.
+    /// Repeated proof of identity.
     Prove,
 }
 
@@ -24,7 +24,7 @@ impl PasskeyCeremony {
     /// Every ceremony.
     const ALL: [Self; 4] = [Self::SignIn, Self::SecondStep, Self::Register, Self::Prove];
 
-    /// Returns the word by which forms name it.
+    /// Returns the word in forms.
     pub const fn word(self) -> &'static str {
         match self {
             Self::SignIn => "sign_in",
@@ -40,14 +40,14 @@ impl PasskeyCeremony {
     }
 }
 
-/// What one caller may ask about passkeys.
+/// The requests of one caller about passkeys.
 #[async_trait]
 pub trait Passkeys: Send + Sync + 'static {
     /// Returns a challenge for a ceremony.
     async fn passkey_challenge(&self, ceremony: PasskeyCeremony) -> Answer<PasskeyChallenge>;
 
-    /// Signs in by a passkey: as the second step of the caller's half session, or alone. The answer's cookies make the following
-    /// requests the member's.
+    /// Signs in by a passkey: as the second step of the caller's half session, or alone. The returned cookies make the
+    /// following requests the member's.
     async fn sign_in_by_passkey(&self, ceremony: PasskeyCeremony, passkey: PasskeyAssertion) -> Answer<Cookies>;
 
     /// Returns the ways to finish the caller's half session.

@@ -1,4 +1,4 @@
-//! What pages may ask about retirement and about operators' accounts. Part of [`Backend`](super::Backend).
+//! The pages' requests about retirement and about operators' accounts. Part of [`Backend`](super::Backend).
 
 use async_trait::async_trait;
 use undertone_api::account::IdentityProof;
@@ -21,7 +21,7 @@ pub enum RetirementSubject {
     Account(MemberId),
 }
 
-/// What one caller may ask about access: retirement, replacement, operators' accounts, and proofs of identity.
+/// The requests of one caller about access: retirement, replacement, operators' accounts, and proofs of identity.
 #[async_trait]
 pub trait Retirements: Send + Sync + 'static {
     /// Proves the caller's identity once more.
@@ -36,7 +36,7 @@ pub trait Retirements: Send + Sync + 'static {
     /// Writes off a worker whose site does not return.
     async fn write_off(&self, organization: OrganizationId, worker: WorkerId, stated: StatedReason) -> Answer<()>;
 
-    /// Makes a token for the replacement of a retired worker; the answer holds it, nothing later does.
+    /// Makes a token for the replacement of a retired worker; only this answer contains it.
     async fn replace_worker(&self, organization: OrganizationId, worker: WorkerId) -> Answer<Enrolment>;
 
     /// Returns the retired members of an organization.
@@ -48,6 +48,6 @@ pub trait Retirements: Send + Sync + 'static {
     /// Returns the accounts of the server, for operators.
     async fn accounts(&self) -> Answer<Vec<AccountState>>;
 
-    /// Withdraws a link for an operator that was not used.
+    /// Withdraws an unused link for an operator.
     async fn withdraw_operator(&self, invitation: InvitationId) -> Answer<()>;
 }

@@ -1,4 +1,5 @@
-//! The forms of accounts: second factor, sessions, passwords, roles and links. See the room above for how they answer.
+//! The forms of accounts: second factor, sessions, passwords, roles and links. See the parent module for their
+//! responses.
 
 use leptos::prelude::*;
 use undertone_api::id::{ApprovalKeyId, ConsortiumId, InvitationId, MemberId, OrganizationId, SessionId};
@@ -8,7 +9,7 @@ use super::Fault;
 #[cfg(feature = "ssr")]
 use super::native;
 
-/// Finishes signing in by a code and goes on to `to`.
+/// Finishes sign-in by a code and redirects to `to`.
 ///
 /// # Errors
 /// The backend's problem.
@@ -62,7 +63,7 @@ pub async fn drop_factor(#[server(default)] password: String, code: String) -> R
     native::land(answer, |()| crate::path::SECURITY.to_owned(), Some("Two-factor is off.".to_owned()))
 }
 
-/// Ends one of one's sessions.
+/// Ends one of the caller's sessions.
 ///
 /// # Errors
 /// The backend's problem.
@@ -72,7 +73,7 @@ pub async fn end_session(session: SessionId) -> Result<(), Fault> {
     native::land(answer, |()| crate::path::SECURITY.to_owned(), Some("That session is over.".to_owned()))
 }
 
-/// Ends all of one's sessions but this one.
+/// Ends all of the caller's sessions except this one.
 ///
 /// # Errors
 /// The backend's problem.
@@ -86,7 +87,7 @@ pub async fn end_other_sessions() -> Result<(), Fault> {
     native::land(answer, |_| crate::path::SECURITY.to_owned(), said)
 }
 
-/// Changes one's password.
+/// Changes the caller's password.
 ///
 /// # Errors
 /// The backend's problem.
@@ -99,7 +100,7 @@ pub async fn change_password(old: String, new: String, #[server(default)] keep_k
     native::land(answer, |()| crate::path::SECURITY.to_owned(), Some(said))
 }
 
-/// Makes, as an operator, a link by which a member sets a new password.
+/// Makes, as an operator, a link for a member to set a new password.
 ///
 /// # Errors
 /// The backend's problem.
@@ -125,7 +126,7 @@ pub async fn redeem_reset(secret: String, password: String) -> Result<(), Fault>
     native::land(answer, |()| crate::path::SIGN_IN.to_owned(), Some(said))
 }
 
-/// Accepts a one-time link with the account one has.
+/// Accepts a one-time link with the caller's existing account.
 ///
 /// # Errors
 /// The backend's problem.
@@ -135,7 +136,7 @@ pub async fn join(
     #[server(default)] organization: String,
     #[server(default)] organization_name: String,
 ) -> Result<(), Fault> {
-    // An organization is chosen by its id; `new`, or nothing to choose from, means the name beside it.
+    // The field holds the id of an organization; `new`, or an empty choice, selects the name field.
     let organization = organization.parse().ok();
     let organization_name = Some(organization_name).filter(|name| organization.is_none() && !name.trim().is_empty());
     let join = undertone_api::member::Join { organization, organization_name };
@@ -171,7 +172,7 @@ pub async fn withdraw_organization(consortium: ConsortiumId, invitation: Invitat
     native::land(answer, |()| crate::path::organizations(consortium), Some(said))
 }
 
-/// Gives a member of an organization other roles.
+/// Replaces the roles of a member in an organization.
 ///
 /// # Errors
 /// The backend's problem.
@@ -203,7 +204,7 @@ pub async fn remove_member(
     native::land(answer, |()| crate::path::organization(consortium, organization), Some(said))
 }
 
-/// Gives somebody who stands in a consortium a role over it.
+/// Gives a member within a consortium a role over it.
 ///
 /// # Errors
 /// The backend's problem.
@@ -219,7 +220,7 @@ pub async fn add_consortium_member(
     native::land(answer, |_| crate::path::organizations(consortium), said)
 }
 
-/// Gives a member other roles over a consortium, or takes all away.
+/// Replaces or removes the roles of a member over a consortium.
 ///
 /// # Errors
 /// The backend's problem.
@@ -235,7 +236,7 @@ pub async fn assign_consortium_roles(
     native::land(answer, |_| crate::path::organizations(consortium), Some(said))
 }
 
-/// Lists a key with which the caller approves jobs: a passkey that the browser has made, or the line of a key file.
+/// Lists a key with which the caller approves jobs: a new passkey from the browser, or the line of a key file.
 ///
 /// # Errors
 /// The backend's problem.

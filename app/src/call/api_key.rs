@@ -1,4 +1,4 @@
-//! Keys by which programs ask for a member, and identities at the provider of sign-ins.
+//! API keys, with which programs authenticate as a member, and identities at the identity provider.
 
 use leptos::prelude::*;
 use undertone_api::api_key::KeyScope;
@@ -30,7 +30,7 @@ pub async fn revoke_key(key: ApiKeyId) -> Result<(), Fault> {
     native::land(answer, |()| crate::path::KEYS.to_owned(), Some(said))
 }
 
-/// Takes an identity at the provider away.
+/// Removes an identity at the provider.
 ///
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem).
@@ -38,7 +38,7 @@ pub async fn revoke_key(key: ApiKeyId) -> Result<(), Fault> {
 pub async fn unlink_identity(identity: IdentityId) -> Result<(), Fault> {
     let backend = crate::backend::backend()?;
     let answer = backend.unlink_identity(identity).await;
-    // Who came by the provider has none, and whose account was here before lost it when the identity was linked.
+    // A member who joined by the provider has no password; an older account lost it when the identity was linked.
     let said = if backend.factor().await.is_ok_and(|factor| factor.password) {
         "It signs you in no longer. You sign in with e-mail and password."
     } else {

@@ -1,31 +1,31 @@
-//! How an island asks the server: plain requests, plain texts. (The clients that the server function macro makes bring an
-//! encoder and a decoder for every type; the browser has better use for the space.)
+//! Requests of an island to the server: plain requests, plain texts. (The clients that the server function macro
+//! generates add an encoder and a decoder for every type to the bundle.)
 
 use leptos::prelude::window;
 use leptos::wasm_bindgen::{JsCast as _, JsValue};
 use leptos::web_sys::{FormData, HtmlFormElement, RequestInit, Response, UrlSearchParams};
 
-/// What a request was answered with.
+/// The response to a request.
 pub(crate) struct Answered {
-    /// Whether it was done.
+    /// Whether the request succeeded.
     pub(crate) done: bool,
-    /// The text that came.
+    /// The response's text.
     pub(crate) text: String,
 }
 
-/// What is at an address of this site; nothing when the server cannot be reached or refuses.
+/// Fetches an address of this site; `None` if the server is unreachable or refuses.
 pub(crate) async fn get(address: &str) -> Option<String> {
     let answered = read(window().fetch_with_str(address).await.ok()?).await?;
     answered.done.then_some(answered.text)
 }
 
-/// Posts a form's fields as the browser itself would, to a server function; nothing when the server cannot be reached. The
-/// text is what the function gave, out of its JSON.
+/// Posts a form's fields to a server function as the browser itself would; `None` if the server is unreachable. The
+/// text is the function's value, decoded from JSON.
 pub(crate) async fn post(address: &str, form: &HtmlFormElement) -> Option<Answered> {
     post_pressed(address, form, None).await
 }
 
-/// As [`post`], with the name and value of the button that was pressed.
+/// Posts like [`post`], with the name and value of the pressed button.
 pub(crate) async fn post_pressed(
     address: &str,
     form: &HtmlFormElement,

@@ -1,4 +1,4 @@
-//! The forms of a job's life: drafts, pauses, holds, retries, and limits within which jobs pass.
+//! The forms about a job's state: drafts, pauses, holds, retries, and limits for automatic approval.
 
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, DatasetId, DraftId, JobId};
@@ -18,7 +18,7 @@ pub async fn pause(consortium: ConsortiumId, job: JobId, reason: String) -> Resu
     native::land(answer, |_| crate::path::job(consortium, job), Some(said))
 }
 
-/// Lets a job go on.
+/// Resumes a job.
 ///
 /// # Errors
 /// The backend's problem.
@@ -40,7 +40,7 @@ pub async fn hold(consortium: ConsortiumId, job: JobId, dataset: DatasetId, reas
     native::land(answer, |_| crate::path::job(consortium, job), Some(said))
 }
 
-/// Lets a job go on that was held for a dataset.
+/// Ends the hold of a job for a dataset.
 ///
 /// # Errors
 /// The backend's problem.
@@ -62,7 +62,7 @@ pub async fn retry(consortium: ConsortiumId, job: JobId) -> Result<(), Fault> {
     native::land(answer, |job| crate::path::job(consortium, job.summary.id), Some(said))
 }
 
-/// Begins a draft with a job's title and spec.
+/// Makes a draft with a job's title and spec.
 ///
 /// # Errors
 /// The backend's problem.
@@ -73,7 +73,7 @@ pub async fn clone_job(consortium: ConsortiumId, job: JobId) -> Result<(), Fault
     native::land(answer, |draft| crate::path::draft(consortium, draft.id), Some(said))
 }
 
-/// Begins an empty draft.
+/// Makes an empty draft.
 ///
 /// # Errors
 /// The backend's problem.
@@ -88,7 +88,7 @@ pub async fn begin_draft(
     native::land(answer, |draft| crate::path::draft(consortium, draft.id), None)
 }
 
-/// Writes a draft anew.
+/// Replaces a draft.
 ///
 /// # Errors
 /// The backend's problem.
@@ -130,7 +130,7 @@ pub async fn propose_draft(consortium: ConsortiumId, draft: DraftId) -> Result<(
     native::land(answer, |job| crate::path::job(consortium, job.summary.id), Some(said))
 }
 
-/// Sets within which limits jobs on a dataset pass without being asked about.
+/// Sets the limits for automatic approval of jobs on a dataset.
 ///
 /// # Errors
 /// The backend's problem.

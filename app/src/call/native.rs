@@ -1,8 +1,10 @@
-//! How server functions speak to a browser that posts plain forms: cookies, redirects, and word left for the next page.
+//! The responses of server functions to a browser that posts plain forms: cookies, redirects, and messages for the next
+//! page.
 //!
-//! Word for the next page (a notice, a problem, a one-time secret that must not stand in an address) travels in a cookie
-//! that no script can read, lives for a minute, and is deleted by the page that shows it. The server seals it, so that no
-//! other site can place a link or a secret on a page, and binds it to the host by the `__Host-` prefix where it serves TLS.
+//! A message for the next page is a notice, a problem, or a one-time secret that must not be in an address. It travels
+//! in a cookie that scripts cannot read, expires after a minute, and is deleted by the page that shows it. The server
+//! seals it, so that no other site can place a link or a secret on a page, and binds it to the host by the `__Host-`
+//! prefix if it serves TLS.
 
 mod life;
 mod passkey;
@@ -41,43 +43,44 @@ use crate::live::part::{self, File};
 pub(crate) use life::{approval_limit, drafted, goes_on};
 pub(crate) use passkey::{passkey_answer, passkey_ceremony, passkey_proof, problem_text, sign_in_by_passkey};
 
-/// The file that holds what a job has learned.
+/// The file of a job's model.
 const MODEL: &str = "model.safetensors";
-/// Lines of a job's log on its own page.
+/// The number of log lines on a job's own page.
 const NEWEST_LINES: u32 = 8;
 const WORD: &str = "undertone-word";
-/// The word's cookie over TLS: browsers accept the prefix from this host alone.
+/// The message's cookie over TLS: browsers accept the prefix from this host alone.
 const HOST_WORD: &str = "__Host-undertone-word";
 const THEME: &str = "undertone-theme";
-/// Most bytes of a word. Browsers keep cookies of up to 4,096 bytes; the seal and its encoding add a third and some.
+/// The most bytes of a message. Browsers keep cookies of up to 4,096 bytes; the seal and its encoding add somewhat more
+/// than a third.
 const MOST: usize = 2560;
 
-/// What the next page is to say.
+/// A message for the next page.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Word {
-    /// It was done.
+    /// Success.
     Done(String),
-    /// It was not done, and why.
+    /// Failure, with the reason.
     Problem(Problem),
-    /// An invitation's link, shown once.
+    /// An invitation's link, displayed once.
     Link {
         label: String,
         link: String,
         #[serde(with = "time::serde::rfc3339")]
         expires_at: OffsetDateTime,
     },
-    /// A secret for an authenticator, shown once.
+    /// A secret for an authenticator, displayed once.
     Factor { secret: String, uri: String },
-    /// Recovery codes, shown once.
+    /// Recovery codes, displayed once.
     Codes { codes: Vec<String> },
-    /// A worker's enrolment token, shown once.
+    /// A worker's enrolment token, displayed once.
     Token {
         name: String,
         token: String,
         #[serde(with = "time::serde::rfc3339")]
         expires_at: OffsetDateTime,
     },
-    /// An API key, shown once.
+    /// An API key, displayed once.
     Key {
         name: String,
         key: String,
@@ -87,12 +90,12 @@ pub(crate) enum Word {
 }
 
 impl Word {
-    /// Returns whether it holds something that opens an account, an organization or a worker.
+    /// Returns whether it contains a credential for an account, an organization or a worker.
     const fn is_secret(&self) -> bool {
         !matches!(self, Self::Done(_) | Self::Problem(_))
     }
 
-    /// Returns the word as text that is to be sealed. A problem too long for a cookie loses its figures, never its sentence.
+    /// Returns the message as text to be sealed. A problem too long for a cookie loses its figures, never its sentence.
     fn encode(&self) -> String {
         let encode = |word: &Self| serde_json::to_string(word).unwrap_or_default();
         let text = encode(self);
@@ -110,8 +113,8 @@ impl Word {
     }
 }
 
-/// Ends a posted form: goes to `to` when it worked, and back to where it came from with the problem when it did not. An
-/// island, which does not ask for HTML, gets the problem itself.
+/// Ends a posted form: redirects to `to` after success, and back to the form with the problem after failure. An island,
+/// which does not accept HTML, receives the problem itself.
 pub(crate) fn land<T>(answer: Answer<T>, to: impl FnOnce(&T) -> String, said: Option<String>) -> Result<(), Fault> {
     match answer {
         Ok(value) => {
@@ -130,12 +133,12 @@ pub(crate) fn land<T>(answer: Answer<T>, to: impl FnOnce(&T) -> String, said: Op
     }
 }
 
-/// Whether the caller is a browser that follows a form.
+/// Returns whether the caller is a browser that submits a form.
 pub(crate) fn wants_html() -> bool {
     header(&ACCEPT).is_some_and(|accept| accept.contains("text/html"))
 }
 
-/// Leaves word for the next page.
+/// Leaves a message for the next page.
 pub(crate) fn leave(word: &Word) {
     let sealed = backend().ok().and_then(|backend| backend.seal_page_text(&word.encode(), word.is_secret()));
     if let Some(sealed) = sealed {
@@ -143,15 +146,14 @@ pub(crate) fn leave(word: &Word) {
     }
 }
 
-/// The word that was left for this page; taking it deletes it. A form that could not even be read leaves its problem in
-/// the address.
+/// Takes and deletes the message for this page. A form that could not be parsed leaves its problem in the address.
 pub(crate) fn take() -> Option<Word> {
     let Some(left) = cookie(word_cookie()) else { return unread() };
     set_cookie(&format!("{}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax{}", word_cookie(), secure()));
     Word::decode(&backend().ok()?.open_page_text(&left)?)
 }
 
-/// Returns the name of the word's cookie.
+/// Returns the name of the message's cookie.
 fn word_cookie() -> &'static str {
     if secure().is_empty() { WORD } else { HOST_WORD }
 }
@@ -167,7 +169,7 @@ fn unread() -> Option<Word> {
     Some(Word::Problem(problem))
 }
 
-/// Passes the session's cookies on.
+/// Forwards the session's cookies.
 pub(crate) fn keep(cookies: Cookies) {
     for cookie in cookies {
         set_cookie(&cookie);
@@ -193,7 +195,7 @@ pub(crate) fn show_key(key: ApiKey) {
     }
 }
 
-/// The chosen theme: `light`, `dark`, or nothing for the system's.
+/// Returns the chosen theme: `light`, `dark`, or `None` for the system's.
 pub(crate) fn theme() -> Option<&'static str> {
     match cookie(THEME)?.as_str() {
         "light" => Some("light"),
@@ -202,7 +204,7 @@ pub(crate) fn theme() -> Option<&'static str> {
     }
 }
 
-/// Remembers the theme for a year.
+/// Stores the theme for a year.
 pub(crate) fn keep_theme(theme: &str) -> Answer<()> {
     if !["light", "dark", "system"].contains(&theme) {
         return Err(Problem::validation(vec![Violation::new("theme", "use `light`, `dark` or `system`")]));
@@ -211,14 +213,14 @@ pub(crate) fn keep_theme(theme: &str) -> Answer<()> {
     Ok(())
 }
 
-/// The page the form stood on, without its host, so that no one can be sent elsewhere.
+/// Returns the address of the form's page without its host, so that it cannot redirect to another site.
 pub(crate) fn came_from() -> String {
     let referer = header(&REFERER).unwrap_or_default();
     let path = referer.split_once("://").map_or("/", |(_, rest)| rest.find('/').map_or("/", |at| &rest[at..]));
     own_address(path)
 }
 
-/// `to` when it is an address on this site, `/` otherwise.
+/// Returns `to` if it is an address on this site, `/` otherwise.
 pub(crate) fn own_address(to: &str) -> String {
     let own = to.starts_with('/') && !to.starts_with("//") && !to.contains('\\') && to.is_ascii();
     if own && !to.chars().any(char::is_control) { to.to_owned() } else { "/".to_owned() }
@@ -247,7 +249,7 @@ pub(crate) fn budget(unit: PrivacyUnit, epsilon: f64, delta: f64) -> Answer<NewB
     }
 }
 
-/// Reads an approval key from a form: a key file's line, or what a browser says of a new passkey.
+/// Parses an approval key from a form: a key file's line, or a browser's data of a new passkey.
 pub(crate) fn approval_key(
     line: &str,
     (algorithm, public_key): (i64, &str),
@@ -262,7 +264,7 @@ pub(crate) fn approval_key(
     key.map_err(|error| Problem::validation(vec![Violation::new(field, error.to_string())]))
 }
 
-/// Reads a signed approval from a form; an empty field is none.
+/// Parses a signed approval from a form; `None` for an empty field.
 pub(crate) fn signed_approval(text: &str) -> Answer<Option<SignedApproval>> {
     if text.trim().is_empty() {
         return Ok(None);
@@ -274,7 +276,7 @@ pub(crate) fn signed_approval(text: &str) -> Answer<Option<SignedApproval>> {
     serde_json::from_str(text.trim()).map(Some).map_err(wrong)
 }
 
-/// A job at this moment.
+/// Collects the present state of a job.
 pub(crate) async fn live(backend: &dyn Backend, job: &Job) -> Answer<Live> {
     let id = job.summary.id;
     let progress = backend.progress(id).await?;
@@ -283,7 +285,7 @@ pub(crate) async fn live(backend: &dyn Backend, job: &Job) -> Answer<Live> {
     } else {
         Vec::new()
     };
-    // Only what an owner opened can leave in the clear; of most jobs nothing was.
+    // Only data that an owner opened can leave in the clear; most jobs have none.
     let opened = progress.participants.iter().any(|party| party.visibility == Visibility::Open);
     let in_the_clear =
         if opened { part::in_the_clear(job, &backend.datasets(job.summary.consortium).await?) } else { Vec::new() };
@@ -296,13 +298,13 @@ pub(crate) async fn live(backend: &dyn Backend, job: &Job) -> Answer<Live> {
     Ok(part::live(backend.now(), job, &progress, &in_the_clear, files, &log))
 }
 
-/// A job's files, the one most come for first.
+/// Sorts a job's files, the model first.
 pub(crate) fn ordered(mut files: Vec<Artifact>) -> Vec<Artifact> {
     files.sort_by(|a, b| (a.name != MODEL, &a.name).cmp(&(b.name != MODEL, &b.name)));
     files
 }
 
-/// The turn that comes next: how the job is is only asked for when there is no question.
+/// Renders the next turn; queries the job's state only if there is no question.
 pub(crate) async fn turn(backend: &dyn Backend, queue: &Queue, at: &At, said: &str) -> Answer<Turn> {
     if !queue.questions.is_empty() {
         return Ok(turn_of(queue, at, None, said));
@@ -312,7 +314,7 @@ pub(crate) async fn turn(backend: &dyn Backend, queue: &Queue, at: &At, said: &s
     Ok(turn_of(queue, at, job.map(|job| (job.summary.state, &job.asking)), said))
 }
 
-/// Records what was pressed or typed, or takes the last answer back; gives where that leaves the caller.
+/// Records the pressed or typed answer, or undoes the last one; returns the caller's new position.
 pub(crate) async fn annotate(backend: &dyn Backend, at: At, answer: &str, typed: &str) -> Answer<(At, &'static str)> {
     use undertone_api::problem::Code;
     if answer == "undo" {
@@ -328,7 +330,7 @@ pub(crate) async fn annotate(backend: &dyn Backend, at: At, answer: &str, typed:
     Ok((at.answered(question), ""))
 }
 
-/// What became of labels that were brought.
+/// Describes the result of an import of labels.
 pub(crate) fn imported(imported: &Imported) -> String {
     let mut left = Vec::new();
     for (count, why) in [
@@ -344,7 +346,8 @@ pub(crate) fn imported(imported: &Imported) -> String {
     if left.is_empty() { taken } else { format!("{taken} Left out: {}.", left.join(", ")) }
 }
 
-/// Ends an answer: a browser that follows a form goes to the page with the next question, an island gets the next turn.
+/// Ends an annotation request: a browser that submits a form goes to the page with the next question, an island
+/// receives the next turn.
 pub(crate) async fn answered(answer: Answer<(At, &'static str)>) -> Result<String, Fault> {
     let (at, said) = match answer {
         Ok(answered) => answered,
@@ -367,14 +370,14 @@ pub(crate) async fn answered(answer: Answer<(At, &'static str)>) -> Result<Strin
     Ok(text(&turn(backend.as_ref(), &queue, &at, said).await?)?)
 }
 
-/// What an island reads, as JSON.
+/// Encodes a value for an island as JSON.
 pub(crate) fn text<T: Serialize>(value: &T) -> Answer<String> {
     use undertone_api::problem::Code;
     serde_json::to_string(value)
         .map_err(|error| Problem::new(Code::Internal, format!("a part of the page has no JSON form: {error}")))
 }
 
-/// A problem in words, as HTML, with its status on the answer: for islands, which put it where it belongs.
+/// Renders a problem as HTML, and sets its status on the response: for islands, which insert it.
 pub(crate) fn told(problem: Problem) -> String {
     if let (Some(response), Ok(status)) = (use_context::<ResponseOptions>(), StatusCode::from_u16(problem.status)) {
         response.set_status(status);

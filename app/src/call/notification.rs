@@ -30,7 +30,7 @@ pub async fn read_all_notifications() -> Result<(), Fault> {
     native::land(answer, |_| native::came_from(), Some("All are marked as read.".to_owned()))
 }
 
-/// Sets of what the member is told: the kinds that are ticked.
+/// Sets the member's notifications: the ticked kinds.
 ///
 /// # Errors
 /// The backend's problem.

@@ -1,4 +1,4 @@
-//! The forms of passkeys. A script fills in what the passkey gives; see the room above for how they answer.
+//! The forms of passkeys. A script fills in the passkey's response; see the parent module for the responses.
 
 #![expect(missing_docs, reason = "the macro makes a struct of each function's arguments and gives its fields no words")]
 
@@ -11,7 +11,7 @@ use super::native;
 #[cfg(feature = "ssr")]
 use crate::backend::PasskeyCeremony;
 
-/// Gives the script a challenge, as JSON.
+/// Returns a challenge for the script, as JSON.
 ///
 /// # Errors
 /// The backend's problem.
@@ -25,7 +25,7 @@ pub async fn passkey_challenge(ceremony: String) -> Result<String, Fault> {
     }
 }
 
-/// Signs in by a passkey alone, and goes on to `to`.
+/// Signs in by a passkey alone, and redirects to `to`.
 ///
 /// # Errors
 /// The backend's problem.
@@ -35,7 +35,7 @@ pub async fn passkey_sign_in(passkey: String, #[server(default)] to: String) -> 
     native::land(answer, |()| native::own_address(&to), None)
 }
 
-/// Finishes signing in by a passkey, and goes on to `to`.
+/// Finishes sign-in by a passkey, and redirects to `to`.
 ///
 /// # Errors
 /// The backend's problem.
@@ -45,7 +45,7 @@ pub async fn passkey_second_step(passkey: String, #[server(default)] to: String)
     native::land(answer, |()| native::own_address(&to), None)
 }
 
-/// Registers a passkey that the browser has made.
+/// Registers a new passkey from the browser.
 ///
 /// # Errors
 /// The backend's problem.

@@ -196,7 +196,7 @@ pub async fn restore_account(member: MemberId, reason: String) -> Result<(), Fau
     native::land(answer, |()| crate::path::ACCOUNTS.to_owned(), Some(said))
 }
 
-/// Makes a link by which another operator comes in.
+/// Makes a link for another operator.
 ///
 /// # Errors
 /// The backend's problem.

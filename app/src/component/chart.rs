@@ -1,5 +1,5 @@
-//! A line chart: drawn in the server, alive in the browser. Axes with units, labels at the lines, a table and a CSV file of
-//! the same numbers; the arrow keys move the reading as the pointer does.
+//! A line chart: rendered on the server, interactive in the browser. Axes with units, labels at the lines, a table and
+//! a CSV file of the same numbers; the arrow keys move the reading like the pointer.
 
 mod plot;
 mod scale;
@@ -18,10 +18,10 @@ pub(crate) use scale::{Scale, apart};
 #[cfg(feature = "ssr")]
 pub(crate) use still::still;
 
-/// A chart of a figure that may change.
+/// Renders a chart of a figure that may change.
 #[component]
 pub fn Chart(
-    /// What to draw.
+    /// The figure.
     figure: Memo<Figure>,
 ) -> impl IntoView {
     let reading = RwSignal::new(None::<f64>);

@@ -1,25 +1,25 @@
-//! Something to be copied: a link, a token, a command. Selectable as it is; with wasm there is a button.
+//! A copyable text: a link, a token, a command. It can be selected; with wasm there is a button.
 
 #![expect(missing_docs, reason = "the island macro makes a struct without words beside the documented function")]
 
 use leptos::prelude::*;
 
-/// A text in a field of its own with a button that copies it.
+/// Renders a text in a field with a button that copies it.
 #[island]
 pub fn Copyable(
-    /// What is copied.
+    /// The text to copy.
     text: String,
-    /// What it is, for those who hear the field.
+    /// Its name for screen readers.
     label: String,
 ) -> impl IntoView {
     let live = RwSignal::new(false);
     let copied = RwSignal::new(false);
-    // Browsers give the clipboard only to pages that came safely or from this machine; elsewhere the text can be selected.
+    // Browsers allow the clipboard only in secure contexts; elsewhere the text can be selected.
     Effect::new(move |_| live.set(window().is_secure_context()));
     let copy = {
         let text = text.clone();
         move |_| {
-            // The promise fails where the user forbids it; the text stays selectable then.
+            // The promise fails if the user forbids it; then the text can still be selected.
             let _ = window().navigator().clipboard().write_text(&text);
             copied.set(true);
         }

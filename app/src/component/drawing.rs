@@ -1,8 +1,8 @@
-//! Drawings that nobody moves: heat maps, lines with their deviation, bars; for pages that are read, printed and kept.
+//! Static drawings: heat maps, lines with their deviation, bars; for pages that are read, printed and kept.
 //!
-//! Each is made of what it is given, says itself in a sentence, and can be taken away: its numbers as a table and as CSV, its
-//! picture as SVG that needs nothing else. Numbers, patterns and shapes carry what colour shows. To add one: a file that gives
-//! a [`Drawing`].
+//! Each is made of its arguments alone and has a describing sentence. It can be exported: its numbers as a table and as
+//! CSV, its picture as self-contained SVG. Numbers, patterns and shapes repeat the information of colour. To add one: a
+//! file that makes a [`Drawing`].
 
 mod axis;
 mod bars;
@@ -31,9 +31,9 @@ use leptos::prelude::*;
 pub(crate) struct Drawing {
     /// Its title.
     pub(crate) title: String,
-    /// Name of the files it is saved as, without ending.
+    /// Name of its files, without extension.
     pub(crate) file: String,
-    /// What it shows, for those who hear it.
+    /// Its description for screen readers.
     pub(crate) sentence: String,
     /// A line under the title; may be empty.
     pub(crate) note: String,
@@ -45,16 +45,16 @@ pub(crate) struct Drawing {
     pub(crate) table: Table,
 }
 
-/// Numbers behind a drawing.
+/// The numbers of a drawing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Table {
-    /// What the columns are.
+    /// The names of the columns.
     pub(crate) head: Vec<String>,
     /// The rows, each as long as the head; its first cell names it.
     pub(crate) rows: Vec<Vec<Cell>>,
 }
 
-/// A cell: as people read it, and as programs do.
+/// A cell: the text for display, and the raw value for programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cell {
     shown: String,
@@ -62,30 +62,30 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// The same for people and programs.
+    /// Makes a cell with the same text for display and programs.
     pub(crate) fn text(text: impl Into<String>) -> Self {
         let text = text.into();
         Self { shown: text.clone(), raw: text }
     }
 
-    /// A number, in full for programs.
+    /// Makes a cell for a number, in full for programs.
     pub(crate) fn number(shown: impl Into<String>, raw: f64) -> Self {
         Self { shown: shown.into(), raw: raw.to_string() }
     }
 
-    /// A count.
+    /// Makes a cell for a count.
     pub(crate) fn count(value: u64) -> Self {
         Self { shown: crate::words::count(value), raw: value.to_string() }
     }
 
-    /// A number that may not be there.
+    /// Makes a cell for an optional number.
     pub(crate) fn maybe(shown: impl FnOnce(f64) -> String, raw: Option<f64>) -> Self {
         raw.map_or_else(|| Self { shown: "–".to_owned(), raw: String::new() }, |raw| Self::number(shown(raw), raw))
     }
 }
 
 impl Drawing {
-    /// The drawing with its numbers and files.
+    /// Renders the drawing with its numbers and files.
     pub(crate) fn show(self) -> AnyView {
         let (width, height) = self.size;
         let wide = width > axis::WIDTH;
@@ -123,17 +123,18 @@ impl Drawing {
     }
 }
 
-/// Markup as a text that is also well-formed XML: leptos parts neighbouring texts by a mark that XML has not.
+/// Renders markup as text that is also well-formed XML: leptos separates neighbouring texts by a marker that XML does
+/// not have.
 fn markup(view: impl IntoAny) -> String {
     view.into_any().to_html().replace("<!>", "")
 }
 
-/// As much of a name as has room beside a drawing; the table has all of it.
+/// Shortens a name to the room beside a drawing; the table has the whole name.
 pub(crate) fn shortened(name: &str, most: usize) -> String {
     if name.chars().count() <= most { name.to_owned() } else { name.chars().take(most - 1).chain(['…']).collect() }
 }
 
-/// A number of places, without the noise of arithmetic.
+/// Rounds a position to two decimals.
 fn place(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }

@@ -5,7 +5,7 @@ use undertone_api::signed::certificate::ArtifactNamed;
 
 use crate::words;
 
-/// A table of them under a title; nothing where there is none.
+/// Renders a table of them under a title; empty without files.
 pub(crate) fn files(title: &'static str, files: &[ArtifactNamed]) -> AnyView {
     if files.is_empty() {
         return ().into_any();

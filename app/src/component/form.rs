@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 
-/// A form that posts to the server function `call`, with what it must not ask for.
+/// Renders a form that posts to the server function `call`, with hidden fields.
 pub(crate) fn post(call: &str, hidden: Vec<(&'static str, String)>, inner: impl IntoAny) -> AnyView {
     view! {
         <form class="stack" method="post" action=format!("/ui/{call}")>
@@ -13,26 +13,26 @@ pub(crate) fn post(call: &str, hidden: Vec<(&'static str, String)>, inner: impl 
     .into_any()
 }
 
-/// A labelled text field.
+/// Renders a labelled text field.
 #[component]
 pub(crate) fn Field(
     /// Name in the form.
     name: &'static str,
-    /// What it is.
+    /// Its label.
     label: &'static str,
-    /// What it holds at first.
+    /// Its initial value.
     #[prop(optional, into)]
     value: String,
     /// Its kind: `text`, `email`, `password`.
     #[prop(default = "text")]
     kind: &'static str,
-    /// What the browser may fill in.
+    /// The browser's autocomplete hint.
     #[prop(default = "off")]
     autocomplete: &'static str,
-    /// Fewest characters.
+    /// The fewest characters.
     #[prop(default = 1)]
     least: u32,
-    /// Most characters.
+    /// The most characters.
     #[prop(default = 100)]
     most: u32,
     /// A sentence below.

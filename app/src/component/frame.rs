@@ -1,4 +1,4 @@
-//! The frame of every page: rail, skip link, what was left to say, the page.
+//! The frame of every page: navigation, skip link, the message for this page, the page.
 
 use leptos::prelude::*;
 use leptos_meta::Title;
@@ -14,7 +14,7 @@ use crate::call::native::Word;
 use crate::screen::{Desk, Place, Sheet};
 use crate::{path, viewer, words};
 
-/// A page without a rail: signing in, accepting a link.
+/// Renders a page without navigation: sign-in, acceptance of a link.
 pub(crate) fn bare(title: String, word: Option<Word>, body: AnyView) -> AnyView {
     view! {
         <Title text=format!("{title} · Undertone")/>
@@ -30,7 +30,8 @@ pub(crate) fn bare(title: String, word: Option<Word>, body: AnyView) -> AnyView 
     .into_any()
 }
 
-/// A page in its frame: where it is, who is looking, the consortia to choose from and the one it is about.
+/// Renders a page in its frame: its place, the signed-in member, the consortia to choose from and the page's
+/// consortium.
 pub(crate) fn framed(sheet: Sheet, place: Place, desk: &Desk, member: &Member, word: Option<Word>) -> AnyView {
     let Sheet { title, body, keys: own } = sheet;
     let (consortia, unread) = (&desk.consortia, desk.unread);
@@ -101,7 +102,7 @@ pub(crate) fn framed(sheet: Sheet, place: Place, desk: &Desk, member: &Member, w
     .into_any()
 }
 
-/// What the page before left to say.
+/// Renders the message that the previous request left.
 fn said(word: Option<Word>) -> AnyView {
     let until = |at| format!("It works once, until {}. It is shown only now.", words::exact(at));
     match word {

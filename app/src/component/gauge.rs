@@ -1,5 +1,5 @@
-//! The one picture for the one idea: a budget as a horizontal gauge. Spent is solid, reserved is hatched, left is empty, the
-//! limit is a line; a plan is a ghost behind them. The same on every page, never by colour alone.
+//! A budget as a horizontal gauge. Spent is solid, reserved is hatched, the remainder is empty, the limit is a line; a
+//! plan is a ghost behind them. It is the same on every page, never by colour alone.
 
 use leptos::prelude::*;
 use undertone_api::budget::Account;
@@ -9,10 +9,10 @@ use undertone_privacy::ledger::Summary;
 
 use crate::words;
 
-/// What a gauge shows.
+/// The content of a gauge.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {
-    /// Who is protected.
+    /// The protected unit.
     pub unit: PrivacyUnit,
     /// The limit ε.
     pub limit: f64,
@@ -43,7 +43,7 @@ impl From<&Account> for Reading {
 }
 
 impl Reading {
-    /// The gauge of a balance; `None` when it has no budget.
+    /// Returns the gauge of a balance; `None` without a budget.
     pub fn of(summary: &Summary, unit: PrivacyUnit) -> Option<Self> {
         Some(Self {
             unit,
@@ -56,8 +56,8 @@ impl Reading {
         })
     }
 
-    /// A job's own gauge for one participant: what it has spent of what it reserved, and while it is not `over` what it may
-    /// still spend; `None` when it pays nothing.
+    /// Returns a job's own gauge for one participant: the spent part of its reservation, and, while the job is not
+    /// `over`, the rest of it; `None` if it pays nothing.
     pub fn of_participant(participant: &Participant, over: bool) -> Option<Self> {
         let charge = participant.charge.as_ref()?;
         let reserved = participant.epsilon_reserved?;
@@ -70,17 +70,17 @@ impl Reading {
             spent,
             committed: if over { spent } else { reserved },
             spent_fraction: fraction,
-            // What was not released came back when the job was over.
+            // Unspent reservations are returned at the end of the job.
             committed_fraction: if over { fraction } else { 1.0 },
         })
     }
 
-    /// ε that is left to the limit.
+    /// Returns the ε that remains below the limit.
     pub fn left(&self) -> f64 {
         (self.limit - self.committed).max(0.0)
     }
 
-    /// The gauge in one sentence, for those who hear it.
+    /// Returns the gauge in one sentence, for screen readers.
     pub fn sentence(&self, ghost: Option<&Ghost>) -> String {
         let mut text = format!(
             "ε {} spent and {} reserved of {} at δ {}, {}; {} left",
@@ -99,7 +99,7 @@ impl Reading {
     }
 }
 
-/// What a plan would make of a gauge.
+/// The effect of a plan on a gauge.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ghost {
     /// ε spent, reserved and planned.
@@ -110,16 +110,16 @@ pub struct Ghost {
     pub fits: bool,
 }
 
-/// Where the parts of a gauge lie, in percent of its width.
+/// The positions of a gauge's parts, in percent of its width.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Geometry {
     /// Width of the solid part, from the left end.
     pub spent: f64,
-    /// Where the hatched part ends.
+    /// The end of the hatched part.
     pub committed: f64,
-    /// Where the ghost ends; never before the hatched part.
+    /// The end of the ghost; never before the hatched part.
     pub ghost: f64,
-    /// Where the limit's line stands.
+    /// The position of the limit's line.
     pub limit: f64,
 }
 
@@ -127,8 +127,8 @@ pub struct Geometry {
 const REACH: f64 = 1.25;
 
 impl Geometry {
-    /// The geometry of a reading with the ghost of a plan. Without one the limit is the right end; a plan over the limit
-    /// moves the limit inwards, at most so far that the scale grows by a quarter.
+    /// Computes the geometry of a reading with the ghost of a plan. Without one the limit is the right end; a plan over
+    /// the limit moves the limit inwards, at most so far that the scale grows by a quarter.
     pub fn of(reading: &Reading, ghost: Option<&Ghost>) -> Self {
         let fraction = ghost.map_or(0.0, |ghost| if ghost.fits { ghost.fraction.min(1.0) } else { ghost.fraction });
         let over = ghost.is_some_and(|ghost| !ghost.fits);
@@ -146,15 +146,15 @@ impl Geometry {
     }
 }
 
-/// The gauge with its number.
+/// Renders the gauge with its number.
 #[component]
 pub fn Gauge(
-    /// What to show.
+    /// The reading.
     reading: Reading,
     /// The plan behind it.
     #[prop(optional_no_strip)]
     ghost: Option<Ghost>,
-    /// Leave the number to the surroundings.
+    /// Omit the number.
     #[prop(optional)]
     bare: bool,
 ) -> impl IntoView {
@@ -177,7 +177,7 @@ pub fn Gauge(
     }
 }
 
-/// The number beside the gauge: `ε 2.41 of 8.00 at δ 10⁻⁶, speaker`.
+/// Renders the number beside the gauge: `ε 2.41 of 8.00 at δ 10⁻⁶, speaker`.
 #[component]
 fn GaugeText(reading: Reading, ghost: Option<Ghost>) -> impl IntoView {
     view! {
@@ -193,7 +193,7 @@ fn GaugeText(reading: Reading, ghost: Option<Ghost>) -> impl IntoView {
     }
 }
 
-/// What the bar shows, in words: how much of the budget is used, what that leaves or what a plan makes of it.
+/// Describes the bar in words: the used budget, and the remainder or the effect of a plan.
 fn rest(reading: &Reading, ghost: Option<Ghost>) -> String {
     let mut text = String::new();
     if reading.committed > reading.spent {
@@ -211,7 +211,7 @@ fn rest(reading: &Reading, ghost: Option<Ghost>) -> String {
     }
 }
 
-/// The hatching that gauges refer to; once on every page.
+/// Renders the hatching pattern that gauges refer to; once on every page.
 #[component]
 pub fn Hatching() -> impl IntoView {
     view! {

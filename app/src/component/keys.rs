@@ -1,5 +1,5 @@
-//! The keyboard: `?` lists the keys, `g` and a letter go to a page, and a key that something on the page names as its own
-//! (`aria-keyshortcuts`) presses it. Everything is reachable with Tab without it.
+//! Keyboard shortcuts: `?` lists the keys, `g` and a letter open a page, and a key that an element declares
+//! (`aria-keyshortcuts`) presses it. Everything is also reachable with Tab.
 
 #![expect(missing_docs, reason = "the island macro makes a struct without words beside the documented function")]
 
@@ -8,12 +8,12 @@ use leptos::prelude::*;
 use leptos::wasm_bindgen::JsCast as _;
 use leptos::web_sys::HtmlElement;
 
-/// The list of keys and what they do. `places` are (letter, name, address).
+/// Renders the list of keys with their actions. `places` are (letter, name, address).
 #[island]
 pub fn Keys(
-    /// Where `g` and a letter lead.
+    /// The destinations of `g` and a letter.
     places: Vec<(String, String, String)>,
-    /// Keys that only this page has, with what they do.
+    /// Keys of this page alone, with their actions.
     own: Vec<(String, String)>,
 ) -> impl IntoView {
     let open = RwSignal::new(false);
@@ -26,7 +26,7 @@ pub fn Keys(
         let key = event.key();
         if let Some(field) = typing(&event) {
             if key == "Escape" {
-                // Leaving a field fails only where it is gone already.
+                // Leaving a field fails only if it no longer exists.
                 let _ = field.blur();
             }
             return;
@@ -69,17 +69,17 @@ pub fn Keys(
     }
 }
 
-/// The field that is being filled in, to which the key belongs.
+/// Returns the focused form field, to which the key belongs.
 fn typing(event: &KeyboardEvent) -> Option<HtmlElement> {
     let element = event.target()?.dyn_into::<HtmlElement>().ok()?;
     matches!(element.tag_name().as_str(), "INPUT" | "TEXTAREA" | "SELECT").then_some(element)
 }
 
-/// Presses what has the key, or begins to fill it in; whether anything that can be seen has it.
+/// Presses the element with the key, or focuses its field; returns whether a visible element has it.
 fn press_own(key: &str) -> bool {
     let mut characters = key.chars();
     let (Some(one), None) = (characters.next(), characters.next()) else { return false };
-    // As CSS escapes it, whatever it is.
+    // Escape the key for CSS.
     let having = format!("[aria-keyshortcuts=\"\\{:x} \"]", u32::from(one.to_ascii_lowercase()));
     let Ok(Some(found)) = document().query_selector(&having) else { return false };
     let Ok(found) = found.dyn_into::<HtmlElement>() else { return false };

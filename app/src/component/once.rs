@@ -1,4 +1,4 @@
-//! What is shown once and never again: a secret for an authenticator, and the codes for the day it is lost.
+//! Content that is displayed once: a secret for an authenticator, and recovery codes.
 
 use leptos::prelude::*;
 
@@ -6,7 +6,7 @@ use super::copy::Copyable;
 use super::form::{Field, post};
 use super::qr::qr;
 
-/// A secret for an authenticator, with the form that takes its first code.
+/// Renders a secret for an authenticator, with the form for its first code.
 pub(crate) fn factor(secret: &str, uri: String) -> AnyView {
     let fours: Vec<_> = secret.as_bytes().chunks(4).map(|four| String::from_utf8_lossy(four).into_owned()).collect();
     view! {
@@ -21,7 +21,7 @@ pub(crate) fn factor(secret: &str, uri: String) -> AnyView {
     .into_any()
 }
 
-/// The form that takes the first code of a secret.
+/// Renders the form for the first code of a secret.
 pub(crate) fn confirm() -> AnyView {
     post(
         "confirm-factor",
@@ -33,7 +33,7 @@ pub(crate) fn confirm() -> AnyView {
     )
 }
 
-/// Recovery codes.
+/// Renders recovery codes.
 pub(crate) fn codes(codes: Vec<String>) -> AnyView {
     view! {
         <div class="notice good" role="status">

@@ -1,11 +1,12 @@
-//! Forms that a passkey fills in. Without the script, or in a browser without passkeys, they say so and send nothing.
+//! Forms that a passkey fills in. Without the script, or in a browser without passkeys, they display a notice and send
+//! nothing.
 
 use leptos::prelude::*;
 
 use crate::asset;
 use crate::backend::PasskeyCeremony;
 
-/// Builds a form that posts what a passkey gives for a ceremony to the server function `call`.
+/// Renders a form that posts a passkey's response in a ceremony to the server function `call`.
 pub(crate) fn passkey_form(
     ceremony: PasskeyCeremony,
     call: &str,
@@ -23,7 +24,7 @@ pub(crate) fn passkey_form(
     .into_any()
 }
 
-/// Returns the script that speaks to passkeys: once on a page with such forms.
+/// Returns the passkey script: once on a page with such forms.
 pub(crate) fn passkey_script() -> AnyView {
     view! { <script type="module" src=asset::PASSKEY></script> }.into_any()
 }

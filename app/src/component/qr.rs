@@ -1,14 +1,14 @@
-//! A picture that a telephone reads. Drawn by the server, as one path; the text it holds stands beside it.
+//! A QR code, rendered on the server as one path; its text is beside it.
 
 use std::fmt::Write as _;
 
 use leptos::prelude::*;
 use qrcode::{Color, EcLevel, QrCode};
 
-/// Light modules around the picture, as readers want them.
+/// Light modules around the code, as readers require.
 const QUIET: usize = 4;
 
-/// The picture of a text; nothing when the text is too long for one.
+/// Renders the code of a text; `None` if the text is too long.
 pub(crate) fn qr(text: &str, label: &'static str) -> Option<AnyView> {
     let code = QrCode::with_error_correction_level(text, EcLevel::M).ok()?;
     let width = code.width();
@@ -40,7 +40,7 @@ mod tests {
         let page = qr(text, "A code").expect("it fits").to_html();
         assert!(page.contains("role=\"img\"") && page.contains("aria-label=\"A code\""), "{page}");
         assert!(!page.contains("style="), "{page}");
-        // The rim of the finder in the upper left corner: seven dark modules in a row, behind the quiet zone.
+        // The edge of the finder pattern in the upper left corner: seven dark modules in a row, behind the quiet zone.
         for x in 4..11 {
             assert!(page.contains(&format!("M{x} 4h1v1h-1z")), "{x}");
         }

@@ -1,4 +1,4 @@
-//! The forms that retire and restore, each with its reason, and the line that shows a retirement in force.
+//! The forms for retirement and restoration, each with its reason, and the line that shows a current retirement.
 
 use leptos::prelude::*;
 use time::OffsetDateTime;
@@ -82,7 +82,7 @@ pub(crate) fn restore_form(call: &str, hidden: Vec<(&'static str, String)>, name
         .into_any()
 }
 
-/// Returns the state of a retirement in force: since when, and the reason.
+/// Returns the state of a current retirement: its time and the reason.
 pub(crate) fn retired(retirement: &Retirement, now: OffsetDateTime) -> AnyView {
     view! {
         <span class="state over">"– retired "<When at=retirement.at now/></span>

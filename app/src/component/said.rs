@@ -1,4 +1,4 @@
-//! Small things that are said: moments, digests, states, problems.
+//! Small text components: moments, digests, states, problems.
 
 use leptos::prelude::*;
 use time::OffsetDateTime;
@@ -9,18 +9,18 @@ use undertone_api::problem::Problem;
 
 use crate::words;
 
-/// A moment as people say it, exact on hover.
+/// Renders a moment relative to `now`, exact on hover.
 #[component]
 pub fn When(
     /// The moment.
     at: OffsetDateTime,
-    /// Seen from when.
+    /// The present moment.
     now: OffsetDateTime,
 ) -> impl IntoView {
     view! { <time datetime=words::machine(at) title=words::exact(at)>{words::relative(at, now)}</time> }
 }
 
-/// The day of a moment, where [`When`] would not make a sentence ("until in 14 days"); exact on hover.
+/// Renders the day of a moment, where [`When`] would not make a sentence ("until in 14 days"); exact on hover.
 #[component]
 pub fn Day(
     /// The moment.
@@ -29,7 +29,7 @@ pub fn Day(
     view! { <time datetime=words::machine(at) title=words::exact(at)>{words::day(at)}</time> }
 }
 
-/// The beginning of a digest, whole on hover.
+/// Renders the beginning of a digest, whole on hover.
 #[component]
 pub fn Digest(
     /// Hex.
@@ -39,7 +39,7 @@ pub fn Digest(
     view! { <code class="digest" title=digest>{short}</code> }
 }
 
-/// A job's state, with a mark so that colour does not stand alone.
+/// Renders a job's state, with a symbol in addition to the colour.
 #[component]
 pub fn StateMark(
     /// The state.
@@ -58,7 +58,7 @@ pub fn StateMark(
     view! { <span class=class><span aria-hidden="true">{mark}" "</span>{state.label()}</span> }
 }
 
-/// A dataset's visibility, explained on hover.
+/// Renders a dataset's visibility, explained on hover.
 #[component]
 pub fn VisibilityMark(
     /// The visibility.
@@ -68,7 +68,7 @@ pub fn VisibilityMark(
     view! { <span class=class title=words::visibility_meaning(visibility)>{words::visibility(visibility)}</span> }
 }
 
-/// A problem in sentences: what happened, every violation, and the figures of every budget that refused.
+/// Renders a problem in sentences: the failure, every violation, and the figures of every budget that refused.
 #[component]
 pub fn ProblemBox(
     /// The problem.
@@ -99,7 +99,7 @@ pub fn ProblemBox(
     .into_any()
 }
 
-/// What an account said no to: spent, asked, left, and the nearest plan that fits.
+/// Describes the refusal of an account: spent, requested, remaining, and the nearest plan that fits.
 pub fn refused(refusal: &undertone_api::budget::Refusal) -> String {
     if let Some(reason) = &refusal.reason {
         return format!("{}: {reason}.", refusal.dataset_name);

@@ -1,4 +1,4 @@
-//! How `active_learning` looks: the planner, the classifier's learning curves, what came of it.
+//! The display of `active_learning`: the planner, the classifier's learning curves, the result.
 
 mod plan;
 #[cfg(feature = "ssr")]
@@ -22,7 +22,7 @@ pub use plan::{Part, Plan, Trials};
 #[cfg(feature = "ssr")]
 pub use planner::{propose_questions, save_questions, weigh_questions};
 
-/// A draft as a plan, and the places of what the plan cannot hold.
+/// Reads a draft as a plan; also returns the paths that the plan cannot represent.
 #[cfg(feature = "ssr")]
 fn reopened(
     draft: &undertone_api::job::NewDraft,

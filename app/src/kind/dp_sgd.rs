@@ -1,4 +1,4 @@
-//! How `dp_sgd` looks: the planner, the arms' learning curves, the table that matters.
+//! The display of `dp_sgd`: the planner, the arms' learning curves, the comparison table.
 
 mod plan;
 mod planner;
@@ -21,7 +21,7 @@ pub use plan::{Frozen, Layers, Part, Plan, Shape, Step, Steps, Trials};
 pub use planner::{Planner, propose, save};
 pub use price::{Prices, Verdict, prices};
 
-/// A draft as a plan, and the places of what the plan cannot hold.
+/// Reads a draft as a plan; also returns the paths that the plan cannot represent.
 #[cfg(feature = "ssr")]
 fn reopened(
     draft: &undertone_api::job::NewDraft,

@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 
-/// A number.
+/// Renders a number.
 pub(super) fn number(name: String, label: &'static str, value: f64, range: (f64, f64), whole: bool) -> AnyView {
     let step = if whole { "1" } else { "any" };
     view! {
@@ -13,7 +13,7 @@ pub(super) fn number(name: String, label: &'static str, value: f64, range: (f64,
     .into_any()
 }
 
-/// A number among others in a row, under its label.
+/// Renders a number in a row with others, under its label.
 pub(super) fn beside(name: String, label: &'static str, value: f64, range: (f64, f64), whole: bool) -> AnyView {
     let step = if whole { "1" } else { "any" };
     view! {
@@ -26,7 +26,7 @@ pub(super) fn beside(name: String, label: &'static str, value: f64, range: (f64,
     .into_any()
 }
 
-/// One of several: each a word in the form and what is shown.
+/// Renders a choice of several options, each with its word in the form and its label.
 pub(super) fn choice(name: String, label: &'static str, chosen: &str, options: Vec<(String, String)>) -> AnyView {
     let option = |(value, text): (String, String)| {
         let selected = value == chosen;
@@ -40,7 +40,7 @@ pub(super) fn choice(name: String, label: &'static str, chosen: &str, options: V
     .into_any()
 }
 
-/// Yes or no.
+/// Renders a checkbox.
 pub(super) fn tick(name: String, label: &'static str, value: bool, fixed: bool) -> AnyView {
     view! {
         <label class="check"><input type="checkbox" name=name value="true" checked=value disabled=fixed/>{label}</label>
@@ -48,7 +48,7 @@ pub(super) fn tick(name: String, label: &'static str, value: bool, fixed: bool) 
     .into_any()
 }
 
-/// A line of text.
+/// Renders a line of text.
 pub(super) fn line(name: String, label: &'static str, value: String, help: &'static str, required: bool) -> AnyView {
     view! {
         <label class="field"><span>{label}</span>
@@ -58,7 +58,7 @@ pub(super) fn line(name: String, label: &'static str, value: String, help: &'sta
     .into_any()
 }
 
-/// Several lines of text.
+/// Renders several lines of text.
 pub(super) fn lines(name: &'static str, label: &'static str, value: String, help: &'static str, rows: u32) -> AnyView {
     view! {
         <label class="field"><span>{label}</span>
@@ -68,13 +68,13 @@ pub(super) fn lines(name: &'static str, label: &'static str, value: String, help
     .into_any()
 }
 
-/// The word of a value in forms and specs: that of its JSON.
+/// Returns the word of a value in forms and specs, which is that of its JSON.
 pub(super) fn word(value: &impl serde::Serialize) -> String {
     let json = serde_json::to_value(value).unwrap_or_default();
     json.as_str().map(str::to_owned).unwrap_or_default()
 }
 
-/// The options of a choice: every value with its word and what is shown.
+/// Returns the options of a choice: every value with its word and its label.
 pub(super) fn options<T: serde::Serialize>(all: &[(T, &str)]) -> Vec<(String, String)> {
     all.iter().map(|(value, text)| (word(value), (*text).to_owned())).collect()
 }

@@ -1,7 +1,9 @@
-//! A draft that is opened in a planner, whatever its kind: what of it the planner can hold, and a word about what it cannot.
+//! A draft of any kind that is opened in a planner: the part that the planner can represent, and a notice about the
+//! rest.
 //!
-//! A draft is JSON and may be incomplete; a planner's form has fields. The draft is read over the plan of the datasets, so
-//! that what it lacks is filled in as a new plan would be; what has no field is named, because saving changes it.
+//! A draft is JSON and may be incomplete; a planner's form has fields. The draft is read over the plan of the datasets,
+//! so that missing values are filled in as in a new plan. Values without a field are listed, because saving changes
+//! them.
 
 use leptos::prelude::*;
 use serde::Serialize;
@@ -11,20 +13,20 @@ use undertone_api::job::Draft;
 
 use crate::path;
 
-/// A draft on its way into a planner.
+/// A draft to open in a planner.
 #[derive(Clone)]
 pub struct Opened {
-    /// The draft as it is now.
+    /// The present draft.
     pub draft: Draft,
-    /// Its version when it was opened first: another than now when somebody has changed it since.
+    /// Its version when it was first opened; different from the present one if another member has changed it since.
     pub seen: u64,
 }
 
-/// Most values that are named; of more there is only the number.
+/// The most listed values; of further ones only the number is displayed.
 const NAMED: usize = 12;
 
-/// A draft's spec as a plan, and the places of what the plan cannot hold. `spec` is what a plan stands for, `of` the plan of
-/// a spec; what cannot be read at all leaves the first plan as it is.
+/// Reads a draft's spec as a plan; also returns the paths that the plan cannot represent. `spec` converts a plan into a
+/// spec, `of` a spec into a plan; an unreadable draft leaves the first plan unchanged.
 pub(super) fn reopened<P, S: Serialize + DeserializeOwned>(
     draft: &Value,
     first: P,
@@ -40,7 +42,7 @@ pub(super) fn reopened<P, S: Serialize + DeserializeOwned>(
     (plan, lost)
 }
 
-/// The spec that a draft says, over a spec to begin with for what it does not say; nothing when it has not the form of one.
+/// Completes a draft's spec with the values of an initial spec; `None` if it does not have the form of a spec.
 fn completed<S: Serialize + DeserializeOwned>(draft: &Value, first: &S) -> Option<S> {
     serde_json::from_value(draft.clone()).ok().or_else(|| {
         let mut whole = serde_json::to_value(first).ok()?;
@@ -49,7 +51,7 @@ fn completed<S: Serialize + DeserializeOwned>(draft: &Value, first: &S) -> Optio
     })
 }
 
-/// Writes what `over` says into `under`: objects name by name, anything else as a whole.
+/// Writes the values of `over` into `under`: objects name by name, other values as a whole.
 fn overlay(under: &mut Value, over: &Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {
@@ -61,8 +63,8 @@ fn overlay(under: &mut Value, over: &Value) {
     }
 }
 
-/// What stands in the draft and not, or otherwise, in the planned spec, by its place. `read` is the draft as it was read: a
-/// number that reading rounds is not said to differ.
+/// Returns the paths where the draft differs from the planned spec. `read` is the parsed draft: a number that parsing
+/// rounds is not a difference.
 fn left_out<S: Serialize>(draft: &Value, read: Option<&S>, planned: Option<&S>) -> Vec<String> {
     let value = |spec: Option<&S>| spec.and_then(|spec| serde_json::to_value(spec).ok()).unwrap_or_default();
     let mut places = Vec::new();
@@ -71,7 +73,7 @@ fn left_out<S: Serialize>(draft: &Value, read: Option<&S>, planned: Option<&S>) 
     places
 }
 
-/// Names the places where the first value is not the last one, and the second, which is the first as it was read, neither.
+/// Collects the paths where the draft's value equals the planned one neither before nor after parsing (`read`).
 fn differing(place: &str, [draft, read, planned]: [&Value; 3], places: &mut Vec<String>) {
     let inside = |name: &str| format!("{place}.{name}");
     match (draft, planned) {
@@ -92,7 +94,7 @@ fn differing(place: &str, [draft, read, planned]: [&Value; 3], places: &mut Vec<
     }
 }
 
-/// Whether two values are the same; 1 and 1.0 are the same number.
+/// Returns whether two values are equal; 1 and 1.0 are the same number.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
@@ -100,7 +102,7 @@ fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// What is said over a planner in which a draft is opened.
+/// Renders the notice above a planner with an opened draft.
 pub(super) fn notice(opened: &Opened, form: &'static str, save: &'static str, lost: &[String]) -> AnyView {
     let Opened { draft, seen } = opened;
     let page = path::draft(draft.consortium, draft.id);

@@ -1,6 +1,6 @@
-//! What becomes of a planner's form once it is posted, whatever the kind: a job, a draft, or the draft from which it was
-//! opened. What cannot be done leads a plain browser back to the planner with everything that it wrote, so nothing is typed
-//! twice. A kind adds its own server functions, which name its plan, and calls these.
+//! Handling of a planner's posted form, for every kind: a job, a draft, or the draft from which it was opened. A
+//! failure redirects a plain browser back to the planner with all its input, so that it need not be repeated. A kind
+//! adds its own server functions, which name its plan, and calls these.
 
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DraftId};
@@ -12,23 +12,24 @@ use crate::call::Fault;
 use crate::call::native::{self, Word};
 use crate::path;
 
-/// Most bytes of an address that carries a plan back: proxies commonly take no more than 8 KiB of a request's first line.
+/// The longest address with a plan for the way back, bytes: proxies commonly accept at most 8 KiB of a request's first
+/// line.
 const LONGEST_ADDRESS: usize = 7500;
 
 /// A planner's form.
 pub(super) struct Posted {
-    /// Where the job is planned.
+    /// The consortium of the plan.
     pub(super) consortium: ConsortiumId,
-    /// The draft that it was opened from, and its version then.
+    /// The draft from which it was opened, and its version then.
     pub(super) draft: Option<(DraftId, u64)>,
     /// The job's title.
     pub(super) title: String,
-    /// The plan as an address of the planner holds it.
+    /// The plan in the form of the planner's address.
     pub(super) plan: String,
 }
 
 impl Posted {
-    /// The form with this plan, under the name that its fields have in the form.
+    /// Makes the form with this plan, under the name of its fields in the form.
     pub(super) fn new<P: serde::Serialize>(
         consortium: ConsortiumId,
         draft: (Option<DraftId>, Option<u64>),
@@ -37,13 +38,12 @@ impl Posted {
         plan: &P,
     ) -> Self {
         let plan = serde_qs::to_string(&std::collections::BTreeMap::from([(name, plan)])).unwrap_or_default();
-        // Whoever names no version has read none. No draft has version 0, so they are told.
+        // A form without a version has read none. No draft has version 0, so such a form is rejected as outdated.
         let draft = draft.0.map(|id| (id, draft.1.unwrap_or(0)));
         Self { consortium, draft, title: title.to_owned(), plan }
     }
 
-    /// Proposes the plan; gives the new job's address. An island that asks is given a problem in words, as HTML, with its
-    /// status.
+    /// Proposes the plan; returns the new job's address. An island receives a problem as HTML, with its status.
     ///
     /// # Errors
     /// The backend's problem, to a browser that posts the form itself.
@@ -75,7 +75,8 @@ impl Posted {
         }
     }
 
-    /// Saves the plan as a draft, which nobody is asked about: in the draft from which it was opened, if it was.
+    /// Saves the plan as a draft, without a request for approval; it replaces the draft from which it was opened, if
+    /// any.
     ///
     /// # Errors
     /// The backend's problem, to a program.
@@ -110,14 +111,14 @@ impl Posted {
         }
     }
 
-    /// The planner's address with all that was written; nothing when it would be too long.
+    /// Returns the planner's address with all input; `None` if it would be too long.
     fn address(&self) -> Option<String> {
         let draft = self.draft.map(|(id, version)| format!("draft={id}&version={version}&")).unwrap_or_default();
         let address = format!("{}?{draft}{}", path::plan(self.consortium), self.plan);
         (address.len() <= LONGEST_ADDRESS).then_some(address)
     }
 
-    /// Tells a problem over the planner with all that was written.
+    /// Shows a problem above the planner with all input.
     fn back(&self, problem: Problem) -> Result<(), Fault> {
         match self.address() {
             Some(address) if native::wants_html() => {
@@ -130,8 +131,8 @@ impl Posted {
     }
 }
 
-/// Writes a draft and makes it the job. What would be refused is refused before it is written: the form still names the
-/// version that there is.
+/// Replaces a draft and proposes it. Checks the plan first, so that a refused draft is not written and the form still
+/// names the present version.
 async fn spent(
     backend: &dyn Backend,
     consortium: ConsortiumId,

@@ -1,6 +1,6 @@
-//! How `transcription` looks: the planner, what an owner consents to, the promises, and what came of public recordings.
+//! The display of `transcription`: the planner, an owner's consent, the promises, and the result for public recordings.
 //!
-//! All of it is made in the server and works without a script; with one, the planner's numbers follow its form.
+//! All of it is rendered on the server and works without a script; with one, the planner's numbers follow its form.
 
 #[cfg(feature = "ssr")]
 mod plan;
@@ -61,7 +61,7 @@ impl Card for Spec {
     }
 
     fn figures(&self, _: &[Measurement]) -> Vec<Figure> {
-        // Nothing is measured while it runs: a figure of private recordings would be a release.
+        // Nothing is measured during the run: a figure of private recordings would be a release.
         Vec::new()
     }
 

@@ -1,6 +1,6 @@
-//! A planner's form with its numbers beside it, whatever the kind: with a script the server is asked again whenever something
-//! changes, without one the form is recalculated by its button. The server renders fields and numbers; nothing here knows
-//! what is planned. A kind that uses it is proposed at `/ui/propose-<word>`, saved at `/ui/draft-<word>` and weighed at
+//! A planner's form with its numbers beside it, for every kind. With a script it queries the server after every change,
+//! without one a button recalculates the form. The server renders fields and numbers; this module is independent of the
+//! kind. A kind that uses it is proposed at `/ui/propose-<word>`, saved at `/ui/draft-<word>` and weighed at
 //! `/ui/weigh-<word>`, and its form is `plan-<word>`.
 
 #![expect(missing_docs, reason = "the island macro makes a struct without words beside the documented function")]
@@ -14,22 +14,22 @@ use leptos::task::spawn_local;
 
 use crate::call::ask::{self, Answered};
 
-/// What is said when nobody answers.
+/// The notice if the server is unreachable.
 const UNREACHED: &str =
     "<p class=\"notice bad\" role=\"alert\">The server could not be asked. Try again in a moment.</p>";
-/// How long a plan is left alone before the server is asked about it.
+/// The delay after the last change of a plan before the server computes its numbers.
 const STILL: Duration = Duration::from_millis(400);
 
-/// The form with its numbers. The children are its fields, rendered in the server.
+/// Renders the form with its numbers. The children are its fields, rendered on the server.
 #[island]
 pub fn Weighed(
     /// The kind's word in addresses.
     word: String,
-    /// Where the job is to be proposed.
+    /// The consortium of the future job.
     consortium: String,
-    /// Where the page is asked again with other numbers, without a script.
+    /// The address that recalculates the page, without a script.
     again: String,
-    /// What the plan would cost, as HTML.
+    /// The cost of the plan, as HTML.
     cost: String,
     /// The fields.
     children: Children,
@@ -60,7 +60,7 @@ pub fn Weighed(
         set_timeout(weigh, STILL);
     };
     let submit = move |event: SubmitEvent| {
-        // A button with an address of its own goes there.
+        // A button with an address of its own posts there.
         if event.submitter().is_some_and(|button| button.has_attribute("formaction")) {
             return;
         }

@@ -1,7 +1,7 @@
-//! A page that keeps itself up to date without knowing what is on it: when the server says that something has changed, it
-//! fetches itself and takes over the parts that are marked `data-live`, if they are others.
+//! A page that keeps itself up to date independent of its content. After a change event it fetches itself and replaces
+//! the parts that are marked `data-live`, if they differ.
 //!
-//! Such a part is plain HTML: islands in it would not wake again, and what was typed into it would be lost.
+//! Such a part must be plain HTML: islands in it would not be hydrated again, and input in it would be lost.
 
 #![expect(missing_docs, reason = "the island macro makes a struct without words beside the documented function")]
 
@@ -16,10 +16,10 @@ use web_sys::{DomParser, SupportedType};
 use super::listen;
 use crate::call::ask;
 
-/// How long a page waits after it was told that something has changed: it is fetched whole.
+/// The delay of a page after a change event: the page is fetched as a whole.
 const REST: Duration = Duration::from_secs(2);
 
-/// Says whether the page is alive, and keeps it so. `events` is where the server says that something has changed.
+/// Displays whether the page is live, and keeps it so. `events` is the address of the change events.
 #[island]
 pub fn Follow(
     /// The address of the events.
@@ -40,7 +40,7 @@ pub fn Follow(
     }
 }
 
-/// Fetches the page that is shown, and takes its parts over.
+/// Fetches the displayed page, and replaces its parts.
 async fn look() -> Option<bool> {
     let text = ask::get(&window().location().href().ok()?).await?;
     let fetched = DomParser::new().ok()?.parse_from_string(&text, SupportedType::TextHtml).ok()?;
@@ -53,7 +53,7 @@ async fn look() -> Option<bool> {
     Some(false)
 }
 
-/// Takes a part over from the page as it is now; whoever was at a link in it still is.
+/// Replaces a part with that of the fetched page; keeps the focus on a link in it.
 fn take_over(part: &Element, fetched: &Document) -> Option<()> {
     let found = fetched.query_selector(&format!("[data-live={}]", part.get_attribute("data-live")?)).ok()??;
     let html = found.inner_html();

@@ -1,8 +1,8 @@
-//! How a page learns that something has changed: the server says so (server-sent events), and the page then asks what.
+//! Detection of changes by a page: the server sends an event, and the page then requests the new state.
 //!
-//! While the connection is away the browser tries again by itself; when that does not help, or the server will not have one
-//! more stream, the page asks now and then instead, and later tries to listen again. A page that nobody sees listens to
-//! nothing: browsers have few connections to one server.
+//! While the connection is lost the browser retries by itself. If that fails, or the server refuses one more stream,
+//! the page polls instead, and later tries to listen again. A hidden page does not listen: browsers allow few
+//! connections to one server.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -16,37 +16,37 @@ use leptos::wasm_bindgen::JsCast as _;
 use leptos::wasm_bindgen::closure::Closure;
 use web_sys::EventSource;
 
-/// Milliseconds between two questions while all is well.
+/// Milliseconds between two polls while the server answers.
 const EVERY: u64 = 2000;
-/// Most milliseconds between two questions while the server does not answer.
+/// The most milliseconds between two polls while the server does not answer.
 const AT_MOST: u64 = 30_000;
-/// Errors in a row after which the page no longer leaves it to the browser.
+/// Consecutive errors after which the page no longer relies on the browser's retries.
 const ENOUGH: u32 = 3;
-/// Questions after which a page that asks tries to listen again.
+/// Polls after which a page tries to listen again.
 const TRY_AGAIN: u32 = 10;
 
-/// A look at what there is now: whether it is over, or nothing when nobody answered.
+/// A request for the present state: whether it is final, or `None` without an answer.
 pub(super) type Looking = Pin<Box<dyn Future<Output = Option<bool>>>>;
 
-/// Who listens.
+/// The subscription of a page.
 struct Listener {
     address: String,
     look: Rc<dyn Fn() -> Looking>,
-    /// Failures in a row: the connection is lost while it is not zero.
+    /// Consecutive failures: the connection is lost while it is not zero.
     failed: RwSignal<u32>,
-    /// Errors of the stream in a row.
+    /// Consecutive errors of the stream.
     broken: Cell<u32>,
-    /// Questions in a row, while it asks instead of listening.
+    /// Consecutive polls, while it polls instead of listening.
     asked: Cell<u32>,
     over: Cell<bool>,
-    /// How long after it was told it asks, so that much that happens is one question.
+    /// The delay between an event and the request, so that many events cause one request.
     rest: Duration,
-    /// Whether it will ask by itself in a moment.
+    /// Whether a request is already scheduled.
     asks: Cell<bool>,
     ear: RefCell<Option<Ear>>,
 }
 
-/// A stream and what it calls.
+/// A stream and its callbacks.
 struct Ear {
     source: EventSource,
     _heard: [Closure<dyn FnMut()>; 3],
@@ -58,8 +58,7 @@ impl Drop for Ear {
     }
 }
 
-/// Looks whenever the server says at `address` that something has changed, `rest` after it says so, until what is looked at
-/// is over.
+/// Requests the state after each change event at `address`, with a delay of `rest`, until the state is final.
 pub(super) fn follow(address: String, rest: Duration, failed: RwSignal<u32>, look: Rc<dyn Fn() -> Looking>) {
     let listener = Rc::new(Listener {
         address,
@@ -73,7 +72,7 @@ pub(super) fn follow(address: String, rest: Duration, failed: RwSignal<u32>, loo
         ear: RefCell::new(None),
     });
     listen(&listener);
-    // The page lives as long as this does.
+    // The listener lives as long as the page.
     let _ = window_event_listener_untyped("visibilitychange", move |_| {
         if document().hidden() {
             listener.ear.take();
@@ -107,7 +106,7 @@ fn listen(listener: &Rc<Listener>) {
         Closure::new(move || {
             erred.failed.update(|times| *times = times.saturating_add(1));
             erred.broken.set(erred.broken.get() + 1);
-            // What is running cannot be dropped: a moment later.
+            // A running closure cannot be dropped: drop it after it returns.
             let erred = Rc::clone(&erred);
             set_timeout(move || deaf(&erred), Duration::ZERO);
         }),
@@ -118,7 +117,7 @@ fn listen(listener: &Rc<Listener>) {
     listener.ear.replace(Some(Ear { source, _heard: heard }));
 }
 
-/// After an error: asks instead, when the browser does not try again or has tried in vain.
+/// Handles an error: starts polling if the browser does not retry or has retried too often.
 fn deaf(listener: &Rc<Listener>) {
     let closed = listener.ear.borrow().as_ref().is_none_or(|ear| ear.source.ready_state() == EventSource::CLOSED);
     if closed || listener.broken.get() >= ENOUGH {
@@ -127,7 +126,7 @@ fn deaf(listener: &Rc<Listener>) {
     }
 }
 
-/// Asks what there is now.
+/// Requests the present state.
 fn ask(listener: &Rc<Listener>) {
     let listener = Rc::clone(listener);
     spawn_local(async move {
@@ -147,7 +146,7 @@ fn ask(listener: &Rc<Listener>) {
     });
 }
 
-/// Asks again after a while; a page that nobody sees does not.
+/// Polls again after a while; a hidden page does not.
 fn ask_later(listener: &Rc<Listener>) {
     let wait = pause(listener.failed.get_untracked());
     let listener = Rc::clone(listener);
@@ -167,7 +166,7 @@ fn ask_later(listener: &Rc<Listener>) {
     );
 }
 
-/// How long to wait after so many failures in a row.
+/// Returns the delay after so many consecutive failures.
 fn pause(failed: u32) -> Duration {
     Duration::from_millis((EVERY << failed.min(4)).min(AT_MOST))
 }

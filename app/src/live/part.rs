@@ -1,5 +1,5 @@
-//! The parts of a live job: its headline, each party's ε, who has answered in the open round and who is late. Rendered in
-//! the server for the first page and for every answer to the page that asks; see [`Live`].
+//! The parts of a live job: its headline, each party's ε, and the received and late results of the open round. Rendered
+//! on the server for the first page and for every poll; see [`Live`].
 
 use leptos::prelude::*;
 use time::OffsetDateTime;
@@ -18,7 +18,7 @@ use crate::component::gauge::{Gauge, Reading};
 use crate::component::said::{Digest, StateMark, VisibilityMark, When};
 use crate::{kind, words};
 
-/// How many rounds are shown at once.
+/// The number of rounds that are displayed at once.
 const NEWEST: usize = 5;
 
 /// A file of a job with its address.
@@ -30,11 +30,11 @@ pub(crate) struct File {
     pub(crate) size: u64,
     /// SHA-256, hex.
     pub(crate) digest: String,
-    /// Where it is.
+    /// Its address.
     pub(crate) href: String,
 }
 
-/// A job at the moment `at`, said part by part.
+/// Renders a job at the moment `at`, part by part.
 pub(crate) fn live(
     at: OffsetDateTime,
     job: &Job,
@@ -74,7 +74,7 @@ pub(crate) fn live(
     }
 }
 
-/// What does not go on, since when, why, and what somebody can do about it; nothing when all is well.
+/// Renders the stalled parts, with start, cause and remedy; empty if there are none.
 pub(crate) fn troubles(all: &[Diagnosis], now: OffsetDateTime) -> String {
     if all.is_empty() {
         return String::new();
@@ -88,7 +88,7 @@ pub(crate) fn troubles(all: &[Diagnosis], now: OffsetDateTime) -> String {
     view! { <h2>"What it waits for"</h2><ul class="plain-list">{rows.collect_view()}</ul> }.to_html()
 }
 
-/// The newest lines of a job's log, and the way to the others.
+/// Renders the newest lines of a job's log, with a link to the others.
 fn log_panel(job: &Job, log: &[LogLine], now: OffsetDateTime) -> String {
     if log.is_empty() {
         return String::new();
@@ -101,7 +101,7 @@ fn log_panel(job: &Job, log: &[LogLine], now: OffsetDateTime) -> String {
     .to_html()
 }
 
-/// How many exact releases the job makes of each dataset that was opened for them; those of none are left out.
+/// Counts the exact releases of each dataset that was opened for them; datasets without any are left out.
 pub(crate) fn in_the_clear(job: &Job, datasets: &[Dataset]) -> Vec<(DatasetId, u64)> {
     let series = job.spec.measured().series;
     let exact = |dataset: &Dataset| -> u64 {
@@ -111,12 +111,12 @@ pub(crate) fn in_the_clear(job: &Job, datasets: &[Dataset]) -> Vec<(DatasetId, u
     datasets.iter().map(|dataset| (dataset.id, exact(dataset))).filter(|(_, exact)| *exact > 0).collect()
 }
 
-/// What is going on; nothing when the state says it all.
+/// Returns the current activity; empty if the state already describes it.
 fn now(progress: &Progress) -> String {
     if progress.now == progress.state.label() { String::new() } else { progress.now.replace('`', "") }
 }
 
-/// What came of it, and what can be taken away.
+/// Renders the result and the downloadable files.
 fn result(job: &Job, progress: &Progress, files: Vec<File>) -> AnyView {
     let report = job.report.as_ref().map(|report| {
         view! { <section class="panel"><h2>"Result"</h2>{kind::result(&job.spec, report, &progress.participants)}</section> }
@@ -137,7 +137,7 @@ fn result(job: &Job, progress: &Progress, files: Vec<File>) -> AnyView {
     view! { {report}{files} }.into_any()
 }
 
-/// The one thing to know about the job now.
+/// Returns the most important fact about the job at present.
 fn headline(job: &Job, progress: &Progress) -> String {
     let unfinished = |series: &&SeriesProgress| series.done < series.rounds;
     match progress.state {
@@ -167,7 +167,7 @@ fn headline(job: &Job, progress: &Progress) -> String {
     }
 }
 
-/// Each party: what it has spent of what it reserved, and how its worker stands.
+/// Renders each party: the spent part of its reservation, and the state of its worker.
 fn parties(progress: &Progress, in_the_clear: &[(DatasetId, u64)]) -> AnyView {
     let exact = |id| in_the_clear.iter().find(|(dataset, _)| *dataset == id).map_or(0, |(_, exact)| *exact);
     let row = |party: Participant| {
@@ -257,7 +257,7 @@ fn worker(state: ParticipantState, over: bool) -> AnyView {
     view! { <span class=class>{text}</span> }.into_any()
 }
 
-/// The rounds: who has sent, who is awaited, who is late.
+/// Renders the rounds: received, awaited and late results.
 fn table(progress: &Progress, rounds: Vec<RoundView>, now: OffsetDateTime) -> AnyView {
     let parties = &progress.participants;
     let name = |dataset| {

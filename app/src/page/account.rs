@@ -16,7 +16,7 @@ use crate::{path, words};
 
 pub(crate) use security::security;
 
-/// The pages of the settings, the one at `here` marked. To add one: a line in the list.
+/// Renders the tabs of the settings, the one at `here` marked. To add one: a line in the list.
 pub(crate) fn tabs(here: &str) -> AnyView {
     let pages = [
         (path::SETTINGS, "You"),
@@ -30,12 +30,13 @@ pub(crate) fn tabs(here: &str) -> AnyView {
     view! { <nav aria-label="Settings"><ul class="tabs">{links}</ul></nav> }.into_any()
 }
 
-/// The organizations that the member may see: none where they only answer questions, or have yet to set up a second factor.
+/// Returns the organizations that the member may see: none for a member who only annotates, or has yet to set up a
+/// second factor.
 pub(super) async fn seen(desk: &Desk) -> Answer<Vec<Organization>> {
     if desk.consortia.is_empty() { Ok(Vec::new()) } else { desk.backend.known_organizations().await }
 }
 
-/// What an operator does for somebody who has forgotten their password.
+/// Renders an operator's form to reset a forgotten password.
 fn let_in() -> AnyView {
     let form = post(
         "make-reset",
@@ -59,7 +60,7 @@ fn let_in() -> AnyView {
     .into_any()
 }
 
-/// Account and appearance.
+/// Renders account and appearance.
 pub(crate) fn settings() -> AnyView {
     screen(Place::Settings, async |desk| {
         let member = desk.member()?;

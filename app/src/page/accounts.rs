@@ -22,7 +22,7 @@ const CONSEQUENCES: &[&str] = &[
     "The operators, and the admins of its organizations, are notified.",
 ];
 
-/// The page.
+/// Renders the page.
 pub(crate) fn accounts() -> AnyView {
     screen(Place::Settings, async |desk| {
         let own = desk.member()?.id;

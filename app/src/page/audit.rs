@@ -1,4 +1,4 @@
-//! What an audit measured beside what was claimed, for each party; and an account that it stopped. Server-rendered.
+//! An audit's measurement and the claim, for each party; and a frozen account. Server-rendered.
 
 use leptos::prelude::*;
 use undertone_api::dataset::Dataset;
@@ -11,7 +11,7 @@ use crate::component::form::post;
 use crate::component::said::{Digest, When};
 use crate::{path, words};
 
-/// The audit of a job: what is promised, what came of it, for each party. Nothing when none is promised.
+/// Renders the audit of a job: the promise and the result, for each party. Empty if none is promised.
 pub(super) fn section(job: &Job, datasets: &[Dataset], audits: &[AuditView], now: time::OffsetDateTime) -> AnyView {
     let promised: Vec<&Dataset> = datasets.iter().filter(|dataset| job.spec.audited(dataset).is_some()).collect();
     if promised.is_empty() && audits.is_empty() {
@@ -51,7 +51,7 @@ pub(super) fn section(job: &Job, datasets: &[Dataset], audits: &[AuditView], now
     .into_any()
 }
 
-/// What each party's audit found, with the attacks on finished models or without.
+/// Renders the finding of each party's audit, optionally with the attacks on finished models.
 pub(super) fn table(audits: &[AuditView], with_attacks: bool, now: time::OffsetDateTime) -> AnyView {
     let rows = audits.iter().map(|view| {
         let ours = &view.assessment;
@@ -88,7 +88,7 @@ pub(super) fn table(audits: &[AuditView], with_attacks: bool, now: time::OffsetD
     .into_any()
 }
 
-/// What a verdict means, in a sentence.
+/// Describes the meaning of a verdict in a sentence.
 fn said(view: &AuditView) -> String {
     match view.verdict {
         Verdict::Consistent => "Below the claim, which it could have disproved.".to_owned(),
@@ -135,7 +135,7 @@ fn attack_said(attack: &Attack) -> String {
     format!("{method}{on}: AUC {:.2}; {}", attack.auc, points.join("; "))
 }
 
-/// A frozen dataset: why, since when, and the way out for its steward. Nothing when it is not frozen and never was.
+/// Renders a freeze of a dataset: cause, time, and the form to clear it for its steward. Empty without freezes.
 pub(super) fn freeze(
     consortium: ConsortiumId,
     dataset: &Dataset,

@@ -1,4 +1,4 @@
-//! Who did what, where and when: the audit logs of a consortium, of an organization, and of the server.
+//! The audit logs of a consortium, of an organization, and of the server.
 
 use leptos::prelude::*;
 use time::OffsetDateTime;
@@ -14,12 +14,12 @@ use crate::component::said::{Digest, When};
 use crate::screen::{Desk, Place, Sheet, screen};
 use crate::{path, words};
 
-/// Most characters of a detail in a row; the file has all of it.
+/// The most characters of a detail in a row; the file has all of it.
 const DETAIL: usize = 300;
-/// Characters from which an id or a digest is told by its beginning; the file has all of it.
+/// The length from which an id or a digest is shortened; the file has all of it.
 const OPAQUE: usize = 32;
 
-/// What things are done to, by their words in the log.
+/// The kinds of subjects, by their words in the log.
 const KINDS: [(&str, &str); 12] = [
     ("job", "a job"),
     ("draft", "a draft of a job"),
@@ -35,7 +35,7 @@ const KINDS: [(&str, &str); 12] = [
     ("api_key", "an API key"),
 ];
 
-/// The filters as the form writes them: a field that is left empty is not asked for.
+/// The filters as the form posts them: an empty field is no filter.
 #[derive(Debug, Default, serde::Deserialize)]
 struct Form {
     #[serde(default)]
@@ -58,7 +58,7 @@ struct Form {
 }
 
 impl Form {
-    /// What is asked for; days are UTC's, and the last one is meant to its end.
+    /// Parses the filters; days are in UTC, and the last one is included.
     fn query(&self) -> Result<AuditQuery, Problem> {
         let mut violations = Vec::new();
         let word = |text: &str| Some(serde_json::Value::String(text.to_owned())).filter(|_| !text.is_empty());
@@ -81,7 +81,7 @@ impl Form {
     }
 }
 
-/// What was done in a consortium.
+/// Renders the log of a consortium.
 pub(crate) fn consortium_log() -> AnyView {
     screen(Place::AuditLog, async |desk| {
         let consortium = desk.consortium()?;
@@ -91,7 +91,7 @@ pub(crate) fn consortium_log() -> AnyView {
     })
 }
 
-/// What was done in an organization.
+/// Renders the log of an organization.
 pub(crate) fn organization_log() -> AnyView {
     screen(Place::Organizations, async |desk| {
         let (consortium, id): (ConsortiumId, OrganizationId) = (desk.consortium()?.id, desk.id("organization")?);
@@ -102,7 +102,7 @@ pub(crate) fn organization_log() -> AnyView {
     })
 }
 
-/// What was done on the server.
+/// Renders the log of the server.
 pub(crate) fn server_log() -> AnyView {
     screen(Place::Settings, async |desk| {
         let lead = "What was done on this server as such: signing in, accounts, operation.".to_owned();
@@ -149,12 +149,12 @@ async fn sheet(desk: &Desk, place: Where, here: String, lead: String) -> Result<
     ))
 }
 
-/// So many entries.
+/// Formats a number of entries.
 fn entries(count: u64) -> String {
     if count == 1 { "its one entry".to_owned() } else { format!("all {} entries", words::count(count)) }
 }
 
-/// Whether the chain holds, in a sentence.
+/// Describes whether the chain is intact, in a sentence.
 fn verdict(checked: &AuditCheck) -> AnyView {
     let head = checked.head.clone();
     match checked.broken_at {
@@ -210,7 +210,7 @@ fn filters(form: &Form, here: &str, filtered: bool) -> AnyView {
     .into_any()
 }
 
-/// The filters as a query of this page.
+/// Returns the filters as a query of this page.
 fn query_of(form: &Form) -> String {
     let fields = [
         ("by", &form.by),
@@ -225,7 +225,7 @@ fn query_of(form: &Form) -> String {
     given.map(|(name, value)| format!("{name}={}", encoded(value))).collect::<Vec<_>>().join("&")
 }
 
-/// The links to the wanted entries as files.
+/// Renders the links to the matching entries as files.
 fn download(file: &str, wanted: &AuditQuery) -> AnyView {
     let moment = |at: OffsetDateTime| at.format(&Rfc3339).unwrap_or_default();
     let fields = [
@@ -243,7 +243,7 @@ fn download(file: &str, wanted: &AuditQuery) -> AnyView {
     view! { <a href=csv download>"Take it away as CSV"</a>" "<a href=json download>"As JSON Lines"</a> }.into_any()
 }
 
-/// A value as an address takes it.
+/// Percent-encodes a value for an address.
 fn encoded(value: &str) -> String {
     let safe = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
     value.bytes().map(|byte| if safe(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
@@ -282,7 +282,7 @@ fn rows(entries: &[AuditEntry], consortium: Option<ConsortiumId>, here: &str, no
     .into_any()
 }
 
-/// What it was done to: linked where there is a page of it.
+/// Renders the subject: linked if it has a page.
 fn subject(entry: &AuditEntry, consortium: Option<ConsortiumId>) -> AnyView {
     let Some(subject) = &entry.subject else { return ().into_any() };
     let short = words::short(&subject.id);
@@ -299,12 +299,12 @@ fn subject(entry: &AuditEntry, consortium: Option<ConsortiumId>) -> AnyView {
     }
 }
 
-/// More of it: names and values, as far as there is room.
+/// Formats the details: names and values, as far as there is room.
 fn detail(detail: &serde_json::Value) -> String {
     let Some(fields) = detail.as_object() else { return String::new() };
     let said = fields.iter().filter(|(name, value)| *name != "name" && !value.is_null()).map(|(name, value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        // A digest or an id, whole, would push the rest of the row out of sight.
+        // A whole digest or id would displace the rest of the row.
         let opaque = value.len() >= OPAQUE && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
         let value = if opaque { format!("{}…", words::short(&value)) } else { value };
         format!("{}: {value}", name.replace('_', " "))

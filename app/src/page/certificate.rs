@@ -1,4 +1,4 @@
-//! A job's certificate, to be read and printed: what the job cost whom, on what grounds, and how to check it elsewhere.
+//! A job's certificate for reading and printing: its cost to each party, the basis, and its verification elsewhere.
 
 mod party;
 
@@ -15,7 +15,7 @@ use crate::component::said::StateMark;
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, words};
 
-/// The page.
+/// Renders the page.
 pub(crate) fn certificate() -> AnyView {
     screen(Place::Models, async |desk| {
         let consortium = desk.consortium()?.id;
@@ -57,7 +57,7 @@ fn sheet(certificate: &Certificate, consortium: ConsortiumId, file: &str) -> Any
     .into_any()
 }
 
-/// The consortium's number for one unit, in a sentence.
+/// Describes the consortium's number for one unit in a sentence.
 fn sum(certificate: &Certificate, together: &Together) -> AnyView {
     let one = words::any_one(together.unit);
     let named = |id: &OrganizationId| {
@@ -138,7 +138,7 @@ fn check(certificate: &Certificate) -> AnyView {
     .into_any()
 }
 
-/// Names as people list them.
+/// Formats a list of names in words.
 fn listed(names: &[String]) -> String {
     match names {
         [] => "nobody".to_owned(),

@@ -1,4 +1,4 @@
-//! Several jobs side by side: what their models get right, what that cost whom, and in what they differ.
+//! Several jobs side by side: the accuracy of their models, the cost to each party, and their differences.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use crate::component::drawing::{Estimate, Forest};
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, words};
 
-/// Fewest and most jobs that are compared.
+/// The fewest jobs in a comparison.
 const FEWEST: usize = 2;
-/// As many as a screen shows beside each other.
+/// The most jobs in a comparison, which fit on a screen.
 const MOST: usize = 6;
 
-/// The page.
+/// Renders the page.
 pub(crate) fn compare() -> AnyView {
     screen(Place::Models, async |desk| {
         let consortium = desk.consortium()?.id;
@@ -59,7 +59,7 @@ pub(crate) fn compare() -> AnyView {
     })
 }
 
-/// The jobs in the address: `job=<id>` for each.
+/// Parses the jobs in the address: `job=<id>` for each.
 fn chosen(query: &str) -> Result<Vec<JobId>, Problem> {
     let mut chosen = Vec::new();
     for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
@@ -79,7 +79,7 @@ fn chosen(query: &str) -> Result<Vec<JobId>, Problem> {
     Ok(chosen)
 }
 
-/// The form that chooses.
+/// Renders the form to choose jobs.
 fn choice(finished: &[JobSummary], chosen: &[JobId], consortium: ConsortiumId) -> AnyView {
     if finished.len() < FEWEST {
         return view! { <p class="hint">"At least two jobs must have finished."</p> }.into_any();
@@ -101,7 +101,7 @@ fn choice(finished: &[JobSummary], chosen: &[JobId], consortium: ConsortiumId) -
     .into_any()
 }
 
-/// The name of a job among others: its title, numbered where two have the same.
+/// Returns the name of each job: its title, numbered if two are equal.
 fn names(reports: &[(JobId, ReportFile)]) -> Vec<String> {
     let title = |report: &ReportFile| report.job.title.clone();
     reports
@@ -115,14 +115,14 @@ fn names(reports: &[(JobId, ReportFile)]) -> Vec<String> {
         .collect()
 }
 
-/// What the models get right, test set by test set, arm by arm, with intervals.
+/// Renders the models' accuracy by test set and arm, with intervals.
 fn right(reports: &[(JobId, ReportFile)]) -> AnyView {
     let names = names(reports);
     let mut tests: BTreeMap<String, Vec<Estimate>> = BTreeMap::new();
     for ((_, report), name) in reports.iter().zip(&names) {
         let arms = report.comparison.iter().map(|one| one.arm.as_str()).collect::<std::collections::BTreeSet<_>>();
         for one in &report.comparison {
-            // The arm that stands for the job: its private one, where it has several.
+            // The private arm represents a job with several arms.
             if arms.contains("private") && one.arm != "private" {
                 continue;
             }
@@ -154,7 +154,7 @@ fn right(reports: &[(JobId, ReportFile)]) -> AnyView {
     .into_any()
 }
 
-/// What each cost each party.
+/// Renders the cost of each job to each party.
 fn costs(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> AnyView {
     let names = names(reports);
     let mut rows = Vec::new();
@@ -196,7 +196,7 @@ fn costs(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> AnyView {
     .into_any()
 }
 
-/// The fields of the specs in which the jobs differ.
+/// Renders the fields of the specs that differ.
 fn differences(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> AnyView {
     let specs: Vec<BTreeMap<String, String>> = reports
         .iter()
@@ -235,7 +235,7 @@ fn differences(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> Any
     .into_any()
 }
 
-/// Every value of a document by its path.
+/// Collects every value of a document by its path.
 fn flatten(at: &str, value: &Value, flat: &mut BTreeMap<String, String>) {
     let below = |name: &str| if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
     match value {

@@ -1,4 +1,4 @@
-//! One dataset: its gauges, what is known of it, its budget, what each job cost it, its ledger.
+//! One dataset: its gauges, its facts, its budget, the cost of each job, its ledger.
 
 mod budget;
 pub(super) mod history;
@@ -21,10 +21,10 @@ use crate::component::said::When;
 use crate::screen::{Desk, Place, Sheet, screen};
 use crate::{path, standing, viewer, words};
 
-/// Most pages of the ledger that are read for the composition by job.
+/// The most pages of the ledger that are read for the composition by job.
 const PAGES: usize = 25;
 
-/// The page.
+/// Renders the page.
 pub(crate) fn dataset() -> AnyView {
     screen(Place::Datasets, async |desk| {
         let (consortium, rule, member) = (desk.consortium()?.id, desk.consortium()?.overlap.overlap, desk.member()?);
@@ -37,7 +37,7 @@ pub(crate) fn dataset() -> AnyView {
         let shared = shared_accounts(&dataset, &datasets);
         let public = dataset.visibility == Visibility::Public;
         let read = if public { Some((Vec::new(), true)) } else { entries(&desk, id).await? };
-        // Who may not read the rows is told the rest.
+        // A viewer without access to the rows sees the rest.
         let closed = read.is_none();
         let (entries, whole) = read.unwrap_or_default();
         let history = if public || closed { Vec::new() } else { desk.backend.history(id).await.unwrap_or_default() };
@@ -99,7 +99,7 @@ pub(crate) fn dataset() -> AnyView {
     })
 }
 
-/// Names the datasets that are charged to the same accounts; none where there are no others.
+/// Names the datasets that are charged to the same accounts; `None` if there are no others.
 fn shared_accounts(dataset: &Dataset, all: &[Dataset]) -> Option<String> {
     let same = |other: &&Dataset| {
         (other.organization, other.lineage) == (dataset.organization, dataset.lineage) && other.id != dataset.id
@@ -113,7 +113,7 @@ fn shared_accounts(dataset: &Dataset, all: &[Dataset]) -> Option<String> {
     })
 }
 
-/// An account: its gauge, what it promises, and what went out beside it.
+/// Renders an account: its gauge, its promises, and its releases in the clear.
 fn account(account: &Account, promises: &[PromisedLimit]) -> AnyView {
     let budgeted = standing::budgeted(account);
     let each = words::each(account.unit);
@@ -142,7 +142,7 @@ fn account(account: &Account, promises: &[PromisedLimit]) -> AnyView {
     .into_any()
 }
 
-/// The dataset's rows, newest first, and whether these are all; nothing for somebody who may not read them.
+/// Returns the dataset's rows, newest first, and whether these are all; `None` without access to them.
 async fn entries(desk: &Desk, id: DatasetId) -> Result<Option<(Vec<Entry>, bool)>, Problem> {
     let mut all = Vec::new();
     let mut query = PageQuery { cursor: None, limit: Some(PageQuery::MAX) };
@@ -172,7 +172,7 @@ fn facts(dataset: &Dataset, now: time::OffsetDateTime) -> AnyView {
     let classes = words::count(dataset.classes.into());
     let made = match (dataset.content, dataset.classes) {
         (Content::Speech, _) => Some(("Frames", format!("{} coefficients, {classes} classes", dataset.inputs))),
-        // Of a private log nobody is told whether it has labels.
+        // Whether a private log has labels is not public.
         (Content::Queries, 0) | (Content::Recordings, _) => None,
         (Content::Queries, _) => Some(("Labels", classes)),
     };
@@ -193,7 +193,7 @@ fn facts(dataset: &Dataset, now: time::OffsetDateTime) -> AnyView {
     .into_any()
 }
 
-/// Releases by job and event: reserved, paid, given back.
+/// Renders releases by job and event: reserved, charged, returned.
 fn composition(
     entries: &[Entry],
     whole: bool,

@@ -6,7 +6,7 @@ use super::nothing;
 use super::overview::budgets;
 use crate::screen::{Place, Sheet, screen};
 
-/// The list.
+/// Renders the list.
 pub(crate) fn datasets() -> AnyView {
     screen(Place::Datasets, async |desk| {
         let consortium = desk.consortium()?;

@@ -1,4 +1,4 @@
-//! A draft: what it would be, what stands in its way, and the form in which it is written.
+//! A draft: the planned job, its violations, and the form to edit it.
 
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, DraftId};
@@ -11,7 +11,7 @@ use crate::component::said::{ProblemBox, When};
 use crate::screen::{Desk, Place, Sheet, screen};
 use crate::{kind, path, words};
 
-/// The page.
+/// Renders the page.
 pub(crate) fn draft() -> AnyView {
     screen(Place::Jobs, async |desk| {
         let consortium = desk.consortium()?.id;
@@ -76,7 +76,7 @@ fn actions(consortium: ConsortiumId, draft: &Draft) -> AnyView {
     view! { {propose}<p><a href=planner>"Open in the planner"</a></p><details class="more"><summary>"Delete this draft"</summary>{delete}</details> }.into_any()
 }
 
-/// What each owner would have left.
+/// Renders the remainder of each owner's budget.
 fn costs(plan: Plan) -> AnyView {
     if plan.parties.is_empty() {
         return ().into_any();

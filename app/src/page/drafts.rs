@@ -1,4 +1,4 @@
-//! The drafts of a consortium that the viewer may see, and how to begin one: a part of the page of its jobs.
+//! The drafts of a consortium that the viewer may see, and the form to begin one: a section of the jobs page.
 
 use leptos::prelude::*;
 use time::OffsetDateTime;
@@ -9,7 +9,7 @@ use crate::component::form::post;
 use crate::component::said::When;
 use crate::path;
 
-/// The section.
+/// Renders the section.
 pub(super) fn section(consortium: ConsortiumId, drafts: &[Draft], now: OffsetDateTime) -> AnyView {
     let row = |draft: &Draft| {
         let title = Some(draft.content.title.clone()).filter(|title| !title.is_empty());

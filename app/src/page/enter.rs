@@ -1,4 +1,4 @@
-//! Coming in: signing in, accepting a one-time link, founding a consortium.
+//! Entry pages: sign-in, acceptance of a one-time link, founding of a consortium.
 
 mod accept;
 mod code;
@@ -19,7 +19,7 @@ pub(crate) use accept::accept;
 pub(crate) use code::second_factor;
 pub(crate) use reset::reset;
 
-/// Leads to where the member most likely wants to be.
+/// Redirects to the member's most likely destination.
 pub(crate) fn home() -> AnyView {
     screen(Place::Nowhere, async |desk| {
         if let [only] = desk.consortia.as_slice() {
@@ -48,7 +48,7 @@ pub(crate) fn home() -> AnyView {
     })
 }
 
-/// Where a sign-in is to lead.
+/// Returns the destination after sign-in.
 fn wanted(query: &str) -> String {
     #[derive(serde::Deserialize)]
     struct Query {
@@ -62,7 +62,7 @@ fn home_address() -> String {
     "/".to_owned()
 }
 
-/// Signing in.
+/// Renders the sign-in.
 pub(crate) fn sign_in() -> AnyView {
     screen(Place::Outside, async |desk| {
         let to = wanted(&desk.query);
@@ -89,7 +89,7 @@ pub(crate) fn sign_in() -> AnyView {
     })
 }
 
-/// Founding a consortium.
+/// Renders the form to found a consortium.
 pub(crate) fn found() -> AnyView {
     screen(Place::Nowhere, async |desk| {
         let member = desk.member()?;

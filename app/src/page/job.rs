@@ -1,4 +1,4 @@
-//! One job: how it stands, live; what waits for a decision; what it does.
+//! One job: its live state, pending decisions, and its actions.
 
 mod life;
 
@@ -24,7 +24,7 @@ use crate::screen::{Desk, Place, Sheet, screen};
 use crate::standing::{Payment, Standing};
 use crate::{kind, viewer, words};
 
-/// The page.
+/// Renders the page.
 pub(crate) fn job() -> AnyView {
     screen(Place::Jobs, async |desk| {
         let (consortium, member) = (desk.consortium()?.id, desk.member()?);
@@ -73,7 +73,7 @@ pub(crate) fn job() -> AnyView {
     })
 }
 
-/// The way to the certificate, or when there will be one.
+/// Renders the link to the certificate, or the time of its creation.
 fn certified(consortium: ConsortiumId, job: &Job) -> AnyView {
     let released = job.participants.iter().any(|party| party.releases > 0);
     if job.summary.state == State::Finished || (job.summary.state.is_over() && released) {
@@ -84,7 +84,7 @@ fn certified(consortium: ConsortiumId, job: &Job) -> AnyView {
     view! { {when} }.into_any()
 }
 
-/// What the viewer may decide now.
+/// Renders the viewer's pending decisions.
 async fn decisions(
     desk: &Desk,
     member: &Member,
@@ -134,7 +134,7 @@ fn approval<'a>(
             ("consortium", consortium.to_string()),
             ("job", job.summary.id.to_string()),
             ("dataset", party.dataset.to_string()),
-            // What is agreed to is what was shown here, and nothing else.
+            // The approval covers exactly the displayed manifest.
             ("manifest", job.manifest.clone()),
         ]
     };
@@ -183,7 +183,7 @@ fn approval<'a>(
     }
     let seen =
         if others.is_empty() { "this server".to_owned() } else { format!("this server and {}", listed(&others)) };
-    // Annotators need not be of any organization.
+    // Annotators need not belong to any organization.
     let (seen, stays) = match job.spec.questions() {
         None if job.spec.outside().is_some() => (
             "the recognizers that are named above; this server sees none of it".to_owned(),
@@ -217,7 +217,7 @@ fn approval<'a>(
     .into_any()
 }
 
-/// What approving will do, sentence by sentence.
+/// Describes the effects of an approval, sentence by sentence.
 fn spelled(payment: &Payment, party: &Participant, speakers: u64, asks: bool) -> Vec<String> {
     let each = words::each(payment.reading.unit);
     let delta = words::delta(payment.reading.delta);
@@ -252,7 +252,7 @@ fn spelled(payment: &Payment, party: &Participant, speakers: u64, asks: bool) ->
     lines
 }
 
-/// What the arm in the clear does with an open dataset.
+/// Describes the open arm's use of an open dataset.
 fn published(releases: u64) -> [String; 2] {
     [
         format!(
@@ -264,7 +264,7 @@ fn published(releases: u64) -> [String; 2] {
     ]
 }
 
-/// Names as people list them, each once.
+/// Formats a list of names in words, each name once.
 fn listed(names: &[String]) -> String {
     let mut unique: Vec<&str> = names.iter().map(String::as_str).collect();
     unique.sort_unstable();

@@ -1,4 +1,4 @@
-//! The log of a job: what its parts did, by participant and by how much it matters, and to take away.
+//! The log of a job: its events by participant and by severity, with a download.
 
 use leptos::prelude::*;
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use crate::live::follow::Follow;
 use crate::path;
 use crate::screen::{Place, Sheet, screen};
 
-/// The page.
+/// Renders the page.
 pub(crate) fn job_log() -> AnyView {
     screen(Place::Jobs, async |desk| {
         let consortium = desk.consortium()?.id;
@@ -49,7 +49,7 @@ pub(crate) fn job_log() -> AnyView {
     })
 }
 
-/// What a form leaves in the address: a field that was left empty asks for everything.
+/// The form's filters in the address: an empty field is no filter.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Asked {
@@ -104,7 +104,7 @@ fn filters(consortium: ConsortiumId, id: JobId, job: &Job, query: &LogQuery) -> 
     .into_any()
 }
 
-/// Lines as a table, newest first.
+/// Renders lines as a table, newest first.
 pub(crate) fn table(lines: &[LogLine], now: OffsetDateTime) -> AnyView {
     let rows = lines.iter().map(|line| {
         let who = match (&line.dataset_name, &line.organization_name) {
@@ -186,7 +186,7 @@ mod tests {
             let page = render(&address, true, "").await.body;
             let (before, after) = page.split_once(&format!("data-live=\"{part}\"")).expect("the part is marked");
             assert!(before.contains("/ui/events?") || after.contains("/ui/events?"), "{address} does not listen");
-            // What is taken over is plain HTML: an island in it would never wake.
+            // Replaced parts must be plain HTML: an island in them would not be hydrated.
             if part != "now" {
                 assert!(!after.split("</table>").next().unwrap_or_default().contains("leptos-island"), "{address}");
             }

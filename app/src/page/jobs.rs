@@ -11,7 +11,7 @@ use crate::live::follow::Follow;
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, viewer};
 
-/// The list.
+/// Renders the list.
 pub(crate) fn jobs() -> AnyView {
     screen(Place::Jobs, async |desk| {
         let (consortium, member) = (desk.consortium()?, desk.member()?);
@@ -46,7 +46,7 @@ pub(crate) fn jobs() -> AnyView {
     })
 }
 
-/// Jobs as a table.
+/// Renders jobs as a table.
 pub(super) fn table(jobs: &[JobSummary], now: OffsetDateTime) -> AnyView {
     let rows = jobs.iter().map(|job| {
         let done = if job.rounds == 0 { 0.0 } else { f64::from(job.rounds_done) / f64::from(job.rounds) * 100.0 };

@@ -1,4 +1,4 @@
-//! The member's own keys, by which programs ask for them, and their identities at the provider of sign-ins.
+//! The member's own API keys, and their identities at the identity provider.
 
 use leptos::prelude::*;
 use time::OffsetDateTime;
@@ -13,7 +13,7 @@ use crate::component::said::{Day, When};
 use crate::path;
 use crate::screen::{Place, Sheet, screen};
 
-/// The page.
+/// Renders the page.
 pub(crate) fn keys() -> AnyView {
     screen(Place::Settings, async |desk| {
         let keys = desk.backend.api_keys().await?;
@@ -60,7 +60,7 @@ fn make() -> AnyView {
     )
 }
 
-/// What a scope lets a program do.
+/// Describes the permissions of a scope.
 const fn reach(scope: KeyScope) -> &'static str {
     match scope {
         KeyScope::Read => "see consortia, organizations, datasets, jobs and results",
@@ -116,7 +116,7 @@ fn list(keys: &[ApiKey], now: OffsetDateTime) -> AnyView {
     .into_any()
 }
 
-/// Enough of the part of a key that is no secret to tell it from others.
+/// Returns enough of a key's public part to distinguish it from others.
 fn short(key: &ApiKey) -> String {
     key.id.0.simple().to_string().chars().take(12).collect()
 }

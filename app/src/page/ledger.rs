@@ -1,5 +1,5 @@
-//! The ledger: every reservation, payment and return, with receipts and the chain of hashes; found by dataset, job, kind and
-//! time.
+//! The ledger: every reservation, charge and return, with receipts and the hash chain; filtered by dataset, job, kind
+//! and time.
 
 mod row;
 
@@ -23,7 +23,7 @@ use crate::{path, words};
 
 pub(crate) use row::row as ledger_row;
 
-/// The rows of one dataset, or the newest of all.
+/// Renders the rows of one dataset, or the newest of all.
 pub(crate) fn ledger() -> AnyView {
     screen(Place::Ledger, async |desk| {
         let consortium = desk.consortium()?.id;
@@ -72,14 +72,14 @@ pub(crate) fn ledger() -> AnyView {
     })
 }
 
-/// Rows with the names of their datasets, of how many datasets they are closed to the viewer, and where older ones begin.
+/// Rows with the names of their datasets, the number of datasets hidden from the viewer, and the cursor of older rows.
 struct Found {
     rows: Vec<(String, Entry)>,
     closed: u64,
     next: Option<(DatasetId, String)>,
 }
 
-/// The rows of one dataset, from a cursor on.
+/// Returns the rows of one dataset, from a cursor on.
 async fn of_one(
     desk: &Desk,
     datasets: &[Dataset],
@@ -95,13 +95,13 @@ async fn of_one(
             closed: 0,
             next: page.next.map(|cursor| (chosen, cursor)),
         }),
-        // Other organizations' rows may be theirs alone to read.
+        // Another organization's rows may be hidden from the viewer.
         Err(problem) if matches!(problem.code, Code::Forbidden | Code::NotFound) => Ok(none(1)),
         Err(problem) => Err(problem),
     }
 }
 
-/// The newest rows of all datasets.
+/// Returns the newest rows of all datasets.
 async fn of_all(
     desk: &Desk,
     consortium: ConsortiumId,
@@ -117,7 +117,7 @@ async fn of_all(
     })
 }
 
-/// What the form asks for: a field that is left empty is not asked for.
+/// The form's filters: an empty field is no filter.
 #[derive(Default, serde::Deserialize)]
 struct Query {
     #[serde(default)]
@@ -142,7 +142,7 @@ impl Query {
             && self.until.is_empty()
     }
 
-    /// The dataset and the rows that are asked for.
+    /// Parses the dataset and the filter.
     fn wanted(&self) -> Result<(Option<DatasetId>, EntryFilter), Problem> {
         let mut violations = Vec::new();
         let mut wrong = |field: &str, message: &str| violations.push(Violation::new(field, message));
@@ -160,7 +160,7 @@ impl Query {
         Ok((dataset, EntryFilter { kind, job, since, until }))
     }
 
-    /// All but dataset and cursor, as more of an address. Everything in it was read as an id, a word or a day.
+    /// Returns all fields but dataset and cursor as a suffix of an address. All were parsed as an id, a word or a day.
     fn rest(&self) -> String {
         let fields = [("job", &self.job), ("kind", &self.kind), ("since", &self.since), ("until", &self.until)];
         let given = fields.into_iter().filter(|(_, value)| !value.trim().is_empty());
@@ -203,7 +203,7 @@ fn filters(query: &Query, datasets: &[Dataset], jobs: &[JobSummary], here: &str)
     .into_any()
 }
 
-/// Rows of ledgers as a table.
+/// Renders rows of ledgers as a table.
 pub(super) fn rows(
     entries: &[(String, Entry)],
     consortium: ConsortiumId,
@@ -244,7 +244,7 @@ pub(super) fn rows(
     .into_any()
 }
 
-/// A release in words, with its parameters.
+/// Describes a release in words, with its parameters.
 pub(super) fn event(event: &Event) -> String {
     match event {
         Event::Gaussian { noise_multiplier } => format!("Gaussian, z {}", words::number(noise_multiplier.get())),

@@ -1,4 +1,4 @@
-//! What the consortium has learned: the files of its finished jobs.
+//! The consortium's models: the files of its finished jobs.
 
 use leptos::prelude::*;
 use undertone_api::model::Model;
@@ -10,7 +10,7 @@ use crate::component::said::{Digest, When};
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, words};
 
-/// The list.
+/// Renders the list.
 pub(crate) fn models() -> AnyView {
     screen(Place::Models, async |desk| {
         let consortium = desk.consortium()?.id;

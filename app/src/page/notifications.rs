@@ -1,4 +1,4 @@
-//! The notification centre: what the member was told, what they have not read, and of what they want to be told.
+//! The notification centre: the member's notifications, the unread ones, and the switches.
 
 use leptos::prelude::*;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use crate::component::said::When;
 use crate::path;
 use crate::screen::{Place, Sheet, screen};
 
-/// The page.
+/// Renders the page.
 pub(crate) fn notifications() -> AnyView {
     screen(Place::Notifications, async |desk| {
         let query = asked(&desk.query);
@@ -46,7 +46,7 @@ pub(crate) fn notifications() -> AnyView {
     })
 }
 
-/// What a form leaves in the address: a field that was left empty asks for everything.
+/// The form's filters in the address: an empty field is no filter.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Asked {
@@ -65,7 +65,7 @@ fn asked(query: &str) -> NotificationQuery {
     }
 }
 
-/// The address of the page with these filters.
+/// Returns the address of the page with these filters.
 fn address(query: &NotificationQuery, cursor: Option<&str>) -> String {
     let mut parts = Vec::new();
     if query.unread == Some(true) {
@@ -84,7 +84,7 @@ fn address(query: &NotificationQuery, cursor: Option<&str>) -> String {
     }
 }
 
-/// The kind as it stands in addresses and forms.
+/// Returns the kind's word in addresses and forms.
 fn word(kind: NotificationKind) -> String {
     serde_json::to_value(kind).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
@@ -132,7 +132,7 @@ fn items(all: &[Notification], now: OffsetDateTime) -> AnyView {
     view! { <ul class="told">{rows.collect_view()}</ul> }.into_any()
 }
 
-/// Where there is more about it.
+/// Returns the address of the notification's subject.
 fn target(one: &Notification) -> Option<String> {
     let consortium = one.consortium?;
     match (one.kind, one.job, one.dataset, one.organization) {
@@ -150,7 +150,7 @@ fn target(one: &Notification) -> Option<String> {
     }
 }
 
-/// Of what the member is told.
+/// Renders the member's switches.
 fn chosen(switches: &NotificationSwitches) -> AnyView {
     let choice = NotificationKind::ALL.iter().filter(|kind| kind.can_be_switched_off());
     let boxes = choice.map(|kind| {

@@ -1,4 +1,4 @@
-//! One organization: its workers and members, and how to add to both.
+//! One organization: its workers and members, and the forms to add to both.
 
 pub(super) mod people;
 #[cfg(test)]
@@ -18,7 +18,7 @@ use crate::component::said::{Digest, When};
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, viewer, words};
 
-/// The page.
+/// Renders the page.
 pub(crate) fn organization() -> AnyView {
     screen(Place::Organizations, async |desk| {
         let (consortium, member) = (desk.consortium()?.id, desk.member()?);
@@ -96,7 +96,7 @@ fn standing(organization: &Organization, consortium: ConsortiumId) -> AnyView {
     view! { <section class="panel"><h2>"Standing in the consortium"</h2>{form}</section> }.into_any()
 }
 
-/// Returns the forms for a worker; `runs` says whether the viewer is an admin of its organization.
+/// Returns the forms for a worker; `runs` states whether the viewer is an admin of its organization.
 fn worker_forms(worker: &Worker, consortium: ConsortiumId, runs: bool) -> AnyView {
     const CONSEQUENCES: &[&str] = &[
         "Its calls fail at once, its leases end, and its key can no longer be rotated.",
@@ -128,7 +128,7 @@ fn worker_forms(worker: &Worker, consortium: ConsortiumId, runs: bool) -> AnyVie
     view! { {restore}{replace} }.into_any()
 }
 
-/// The changes of the sites' keys, the last first.
+/// Renders the changes of the sites' keys, the last first.
 fn changes(workers: &[Worker], now: OffsetDateTime) -> AnyView {
     let mut all: Vec<_> =
         workers.iter().flat_map(|worker| worker.key_changes.iter().map(move |change| (&worker.name, change))).collect();
@@ -160,7 +160,8 @@ fn changes(workers: &[Worker], now: OffsetDateTime) -> AnyView {
     .into_any()
 }
 
-/// Returns the workers; with forms where the viewer may retire them, and `runs` when they are an admin of the organization.
+/// Returns the workers. They have forms if the viewer may retire them (`runs` is `Some`); `runs` states whether the
+/// viewer is an admin of the organization.
 fn workers(workers: &[Worker], consortium: ConsortiumId, runs: Option<bool>, now: OffsetDateTime) -> AnyView {
     if workers.is_empty() {
         return nothing("No worker is enrolled. A worker runs beside the data and is the only one who reads them.", ());

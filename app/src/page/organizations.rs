@@ -1,4 +1,4 @@
-//! The organizations of a consortium, and the link by which another joins.
+//! The organizations of a consortium, and the link for another one to join.
 
 mod over;
 
@@ -11,7 +11,7 @@ use crate::component::retire::retired;
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, viewer, words};
 
-/// The list.
+/// Renders the list.
 pub(crate) fn organizations() -> AnyView {
     screen(Place::Organizations, async |desk| {
         let (consortium, member) = (desk.consortium()?.id, desk.member()?);

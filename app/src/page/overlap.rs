@@ -1,4 +1,4 @@
-//! The cross-organization rule: what it says, whose word it is, and the form in which an admin gives theirs.
+//! The cross-organization rule: its text, its author, and the form in which an admin declares one.
 
 use leptos::prelude::*;
 use time::OffsetDateTime;
@@ -10,7 +10,7 @@ use crate::component::form::post;
 use crate::component::said::When;
 use crate::words;
 
-/// The rule in one sentence.
+/// Describes the rule in one sentence.
 pub(super) fn sentence(overlap: Overlap) -> String {
     match overlap {
         Overlap::Disjoint => {
@@ -31,7 +31,7 @@ pub(super) fn sentence(overlap: Overlap) -> String {
     }
 }
 
-/// Whose word the rule is; the moment as seen from `now`, or in full for what is kept.
+/// Renders the author of the rule; the time relative to `now`, or in full for printed pages.
 pub(super) fn author(rule: &OverlapRule, now: Option<OffsetDateTime>) -> AnyView {
     match (&rule.attested_by, rule.attested_at) {
         (Some(by), Some(at)) => {
@@ -46,7 +46,7 @@ pub(super) fn author(rule: &OverlapRule, now: Option<OffsetDateTime>) -> AnyView
     }
 }
 
-/// The rule, what was declared before, and the form for who may declare.
+/// Renders the rule, earlier declarations, and the form for an admin.
 pub(super) fn section(
     consortium: ConsortiumId,
     rule: &OverlapRule,

@@ -1,4 +1,4 @@
-//! A consortium at a glance: what runs, what waits for you, every budget.
+//! Overview of a consortium: running jobs, the viewer's pending decisions, every budget.
 
 use leptos::prelude::*;
 use undertone_api::dataset::{Dataset, Visibility};
@@ -16,10 +16,10 @@ use crate::live::follow::Follow;
 use crate::screen::{Desk, Place, Sheet, screen};
 use crate::{path, standing, viewer, words};
 
-/// Most datasets whose budgets are drawn over time.
+/// The most datasets with drawings of their budgets over time.
 const MULTIPLES: usize = 12;
 
-/// The overview.
+/// Renders the overview.
 pub(crate) fn overview() -> AnyView {
     screen(Place::Overview, async |desk| {
         let (consortium, member) = (desk.consortium()?, desk.member()?);
@@ -119,7 +119,7 @@ pub(crate) fn overview() -> AnyView {
     })
 }
 
-/// The budgets of the datasets whose rows the viewer may read, over time, beside each other.
+/// Renders the budgets over time, side by side, for the datasets with rows that the viewer may read.
 async fn over_time(
     desk: &Desk,
     consortium: ConsortiumId,
@@ -147,7 +147,7 @@ async fn over_time(
         .into_any())
 }
 
-/// Every dataset with its gauges.
+/// Renders every dataset with its gauges.
 pub(super) fn budgets(datasets: &[Dataset], consortium: ConsortiumId) -> AnyView {
     let rows = datasets.iter().map(|dataset| {
         let gauges = if dataset.visibility == Visibility::Public {
@@ -176,7 +176,7 @@ pub(super) fn budgets(datasets: &[Dataset], consortium: ConsortiumId) -> AnyView
     view! { <ul class="budgets">{rows.collect_view()}</ul> }.into_any()
 }
 
-/// What a new consortium needs next.
+/// Renders the next steps of a new consortium.
 fn first_steps(consortium: ConsortiumId, organizations: usize, no_data: bool, admits: bool) -> AnyView {
     if organizations > 1 && !no_data {
         return ().into_any();

@@ -1,9 +1,10 @@
-//! A period of whole days, UTC's, as the filters of logs ask for it: both days are meant, the last one to its end.
+//! A period of whole days in UTC, for the filters of logs: both days are included.
 
 use time::macros::format_description;
 use time::{Date, Duration, OffsetDateTime, Time};
 
-/// From when on, and before when; none where a field is empty. `wrong` is told the field that is no day, and the remedy.
+/// Returns the start (inclusive) and the end (exclusive); `None` for an empty field. Calls `wrong` with the name of an
+/// invalid field and the remedy.
 pub(super) fn period(
     since: &str,
     until: &str,
@@ -16,11 +17,11 @@ pub(super) fn period(
         })
     };
     let (since, until) = (day("since", since), day("until", until));
-    // After the last day of the calendar nothing is left out.
+    // The last day of the calendar has no end, and excludes nothing.
     (since, until.and_then(|day| day.checked_add(Duration::DAY)))
 }
 
-/// A day's first moment; none for an empty text.
+/// Parses a day and returns its first moment; `None` for an empty text.
 fn day(text: &str) -> Result<Option<OffsetDateTime>, &'static str> {
     match text.trim() {
         "" => Ok(None),

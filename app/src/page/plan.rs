@@ -1,4 +1,4 @@
-//! Planning a job: the form of its kind, empty or with the values of a draft that is opened in it (`?draft=`).
+//! The planning page: the form of a job kind, empty or with the values of an opened draft (`?draft=`).
 
 use leptos::prelude::*;
 use undertone_api::dataset::{Content, Dataset, Visibility};
@@ -9,7 +9,7 @@ use crate::kind::{Ground, Opened, forms};
 use crate::path;
 use crate::screen::{Desk, Place, Sheet, screen};
 
-/// The planner.
+/// Renders the planner.
 pub(crate) fn plan() -> AnyView {
     screen(Place::Jobs, async |desk| {
         let consortium = desk.consortium()?.id;
@@ -54,7 +54,7 @@ pub(crate) fn plan() -> AnyView {
     })
 }
 
-/// The draft that the address names, and the version that its reader has seen.
+/// Returns the draft in the address, and the version that its reader has seen.
 async fn opened(desk: &Desk) -> Result<Option<Opened>, Problem> {
     #[derive(Default, serde::Deserialize)]
     struct Query {

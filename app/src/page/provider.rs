@@ -1,5 +1,5 @@
-//! The ways that lead to the providers of sign-ins, and what is said when they lead back without a session. To lead there from
-//! another page: a function beside the first three.
+//! Links to the identity providers, and the notice after a return without a session. To link from another page: a
+//! function beside the first three.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use crate::component::said::ProblemBox;
 use crate::path;
 use crate::screen::Desk;
 
-/// The buttons that sign in at a provider and go on to `to`, one for each provider.
+/// Renders the buttons that sign in at a provider and redirect to `to`, one for each provider.
 pub(super) fn sign_in(desk: &Desk, to: &str) -> Option<AnyView> {
     way(desk, "to", to, "Sign in with")
 }
 
-/// The buttons by which the bearer of a link comes in at a provider, while nobody is signed in.
+/// Renders the buttons with which the bearer of a link joins at a provider, if there is no sign-in.
 pub(super) fn accept(desk: &Desk, secret: &str) -> Option<AnyView> {
     if desk.member().is_ok() {
         return None;
@@ -38,7 +38,7 @@ fn way(desk: &Desk, name: &str, value: &str, says: &str) -> Option<AnyView> {
     Some(view! { <div class="provider"><p class="hint">"or"</p>{buttons.collect_view()}</div> }.into_any())
 }
 
-/// A link rather than a form: where a form ends may only be this site.
+/// Renders a link instead of a form: the content security policy restricts forms to this site.
 fn button(provider: &SignInProvider, name: &str, value: &str, says: String) -> AnyView {
     let mut query = BTreeMap::from([(name, value)]);
     if !provider.id.is_empty() {
@@ -49,7 +49,7 @@ fn button(provider: &SignInProvider, name: &str, value: &str, says: String) -> A
     view! { <p><a class="button" rel="external" href=href>{says}</a></p> }.into_any()
 }
 
-/// Why the provider led back without a session, by the word in the address.
+/// Renders the reason for a return without a session, by the word in the address.
 pub(super) fn said(desk: &Desk) -> Option<AnyView> {
     #[derive(serde::Deserialize)]
     struct Query {
@@ -60,7 +60,7 @@ pub(super) fn said(desk: &Desk) -> Option<AnyView> {
     Some(view! { <ProblemBox problem=Problem::new(code, detail)/> }.into_any())
 }
 
-/// What each word means, and what to do.
+/// Returns the meaning of each word, with the remedy.
 fn meaning(word: &str) -> Option<(Code, &'static str)> {
     Some(match word {
         "attempt" => (

@@ -1,4 +1,4 @@
-//! Questions: the jobs that ask people, and the page where their questions are answered.
+//! Questions: the jobs with questions, and the page for annotators.
 
 mod answer;
 mod give;
@@ -19,7 +19,7 @@ use crate::live::follow::Follow;
 use crate::screen::{Desk, Place, Sheet, screen};
 use crate::{path, viewer, words};
 
-/// The list.
+/// Renders the list.
 pub(crate) fn questions() -> AnyView {
     screen(Place::Questions, async |desk| {
         let (consortium, member) = (desk.consortium()?.id, desk.member()?);
@@ -79,7 +79,7 @@ fn table(desk: &Desk, member: &Member, consortium: ConsortiumId, asking: &[Askin
     .into_any()
 }
 
-/// Which round it is in, or what it waits for.
+/// Describes the present round, or the pending pools.
 fn round(asking: &Asking) -> String {
     if asking.pools < asking.pools_awaited {
         return format!("pools of {} of {} sites", asking.pools, asking.pools_awaited);

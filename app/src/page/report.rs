@@ -1,4 +1,4 @@
-//! A job's report, to be read, printed and kept: the same on the page and in a file that needs nothing else.
+//! A job's report for reading, printing and keeping: the same on the page and in a self-contained file.
 
 mod arms;
 mod costs;
@@ -19,7 +19,7 @@ use crate::component::said::StateMark;
 use crate::screen::{Place, Sheet, screen};
 use crate::{asset, kind, path, words};
 
-/// The page.
+/// Renders the page.
 pub(crate) fn report() -> AnyView {
     screen(Place::Jobs, async |desk| {
         let consortium = desk.consortium()?.id;
@@ -31,7 +31,7 @@ pub(crate) fn report() -> AnyView {
     })
 }
 
-/// The report as a file of its own: no script, no font, no picture from anywhere.
+/// Renders the report as a self-contained file: no script, no font, no external picture.
 pub fn document(report: &ReportFile) -> String {
     let owner = Owner::new();
     let body = owner.with(|| sheet(report, None).to_html());
@@ -45,7 +45,7 @@ pub fn document(report: &ReportFile) -> String {
     )
 }
 
-/// The style sheet without what it would load.
+/// Returns the style sheet without its external resources.
 fn style() -> String {
     let sheet = asset::assets().iter().find(|asset| asset.path == asset::STYLE).map_or(&[][..], |asset| asset.bytes);
     let text = String::from_utf8_lossy(sheet);
@@ -56,7 +56,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Where the page leads; the file leads nowhere.
+/// The links of the page; the file has none.
 struct Links {
     consortium: ConsortiumId,
     file: String,
@@ -140,7 +140,7 @@ fn actions(report: &ReportFile, links: &Links) -> AnyView {
     .into_any()
 }
 
-/// An arm, as the tables name it.
+/// Returns an arm's title in the tables.
 fn arm_title(arm: &str) -> String {
     match arm {
         "public" => "Public only".to_owned(),
@@ -150,13 +150,13 @@ fn arm_title(arm: &str) -> String {
     }
 }
 
-/// A difference in points of a percent, with its sign.
+/// Formats a difference in percentage points, with its sign.
 fn points(difference: f64) -> String {
     let text = format!("{:+.2}", difference * 100.0);
     text.replace('-', "−")
 }
 
-/// An interval of rates, in percent.
+/// Formats an interval of rates, in percent.
 fn between([low, high]: [f64; 2]) -> String {
     format!("{:.1} to {:.1} %", low * 100.0, high * 100.0)
 }

@@ -1,4 +1,4 @@
-//! What a job asks of a dataset: who learns what, what it costs, and the manifest byte for byte.
+//! The review of a job for a dataset: the disclosures, the cost, and the exact manifest.
 
 use leptos::prelude::*;
 use undertone_api::id::{DatasetId, JobId};
@@ -9,7 +9,7 @@ use crate::component::said::{Day, Digest};
 use crate::screen::{Place, Sheet, screen};
 use crate::{kind, path, words};
 
-/// The page.
+/// Renders the page.
 pub(crate) fn review() -> AnyView {
     screen(Place::Jobs, async |desk| {
         let consortium = desk.consortium()?.id;
@@ -46,7 +46,7 @@ fn times(review: &Review) -> AnyView {
     view! { <p>{answer}{end}</p> }.into_any()
 }
 
-/// Before and after, in the owner's own account.
+/// Renders the owner's account before and after.
 fn cost(review: &Review) -> AnyView {
     let Some(cost) = &review.cost else { return ().into_any() };
     let own = cost
@@ -75,7 +75,7 @@ fn cost(review: &Review) -> AnyView {
     .into_any()
 }
 
-/// Who learns what, a row for each observer and thing.
+/// Renders the disclosures, a row for each observer and item.
 fn learned(rows: &[Disclosure]) -> AnyView {
     let row = |row: &Disclosure| {
         let epsilon = match (row.form, row.epsilon) {

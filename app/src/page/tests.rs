@@ -1,4 +1,4 @@
-//! The pages as a browser without wasm sees them.
+//! The pages in a browser without wasm.
 
 use crate::fixture::{
     ASKED, ASKING, CONSORTIUM, FINISHED, HEARD, HEARD_PUBLIC, HEARING, OFFERED, OWN, PROPOSED, RUNNING, dataset,
@@ -6,7 +6,7 @@ use crate::fixture::{
 };
 use crate::path;
 
-/// Every page a member can open.
+/// Returns every page that a member can open.
 fn addresses() -> Vec<(&'static str, String)> {
     let c = CONSORTIUM;
     vec![
@@ -58,7 +58,7 @@ fn addresses() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// With `UNDERTONE_PAGES` set to a folder, the pages are also written there, to be looked at.
+/// Writes the pages to the folder `UNDERTONE_PAGES`, if it is set, for inspection.
 fn keep(name: &str, page: &str) {
     if let Ok(folder) = std::env::var("UNDERTONE_PAGES") {
         let folder = std::path::Path::new(&folder);
@@ -279,7 +279,7 @@ async fn a_refused_island_is_told_in_words_with_the_status() {
     assert!(told.contains("class=\"refusals\"") && told.contains("ward-a (speaker): ε 6.50 of 8.00"), "{told}");
 }
 
-/// The planner with another number in the place of one of the plan's.
+/// Renders the planner with one of the plan's numbers replaced.
 async fn planner_with(field: &str, value: &str) -> String {
     let page = render(&path::plan(CONSORTIUM), true, "").await.body;
     let query: Vec<String> = form_of(&page)
@@ -370,7 +370,7 @@ async fn a_frozen_dataset_says_why_and_its_steward_may_clear_it() {
     assert_eq!(short.location(), "/from?x=1", "a word without grounds goes back");
 }
 
-/// What a browser would post for the planner's form as it stands in the page: named, enabled fields, checked boxes.
+/// Returns the fields that a browser would post for the planner's form: named, enabled fields, checked boxes.
 pub(super) fn form_of(page: &str) -> String {
     let form = page
         .split("action=\"/ui/propose-dp-sgd\"")
@@ -411,7 +411,7 @@ pub(super) fn form_of(page: &str) -> String {
     pairs.into_iter().map(|(name, value)| format!("{}={}", encode(&name), encode(&value))).collect::<Vec<_>>().join("&")
 }
 
-/// Two compilers make the two halves of an island; its id must be the same in both.
+/// Two compilers build the two halves of an island; its id must be the same in both.
 #[tokio::test]
 async fn the_bundle_knows_every_island_of_the_pages() {
     let loader = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("dist/undertone.js");

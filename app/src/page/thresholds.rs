@@ -1,5 +1,5 @@
-//! Which sampling rates and thresholds keep which promise: the table from which a gate for private questions is chosen. It is
-//! arithmetic and knows of no consortium; it can be printed and kept.
+//! The table of sampling rates and thresholds by promise, from which a gate for private questions is chosen. It is
+//! arithmetic and independent of any consortium; it can be printed and kept.
 
 use leptos::prelude::*;
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use crate::path;
 use crate::screen::{Place, Sheet, screen};
 use crate::words;
 
-/// What the page's own form puts into its address.
+/// The fields of the page's own form in its address.
 #[derive(Debug, Default, Deserialize)]
 struct Query {
     #[serde(default)]
@@ -21,7 +21,7 @@ struct Query {
     rate: String,
 }
 
-/// The table.
+/// Renders the table.
 pub(crate) fn thresholds() -> AnyView {
     screen(Place::Jobs, async |desk| {
         desk.member()?;
@@ -86,7 +86,7 @@ fn row(line: &Line, rates: &[f64]) -> AnyView {
     view! { <tr><th scope="row">{words::delta(line.delta)}</th>{cells.collect_view()}</tr> }.into_any()
 }
 
-/// Other numbers: a plain form that puts them into the address.
+/// Renders the form for other numbers, which puts them into the address.
 fn form(query: &Query) -> AnyView {
     let field = |name: &'static str, label: &'static str, usual: &'static str, value: &str| {
         let value = value.to_owned();

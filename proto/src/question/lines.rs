@@ -11,9 +11,10 @@ use zstd::stream::write::Encoder;
 
 use super::{LEVEL, MAX_SIZE, MAX_UNPACKED, QuestionError};
 
-/// The largest window that is unpacked, 2²³ bytes: what packs here uses no larger one.
+/// The largest accepted window, 2²³ bytes: [`pack`] uses no larger one.
 const WINDOW_LOG: u32 = 23;
-/// Most bytes of a line: a longest text of which every character is escaped as two units of UTF-16, and what stands around it.
+/// The largest size of a line: a longest text with every character escaped as two units of UTF-16, and the surrounding
+/// JSON.
 const MAX_LINE: u64 = 12 * MOST_CHARACTERS as u64 + 256;
 
 fn packed(error: &io::Error) -> QuestionError {
@@ -35,7 +36,7 @@ pub(super) fn pack<T: Serialize>(values: &[T]) -> Result<Vec<u8>, QuestionError>
     Ok(bytes)
 }
 
-/// The lines of a frame. Ends after the first error.
+/// The lines of a frame. The iterator ends after the first error.
 pub(super) struct Lines<'a, T> {
     unpacked: Option<BufReader<Decoder<'a, &'a [u8]>>>,
     left: u64,
@@ -55,7 +56,7 @@ impl<'a, T: DeserializeOwned> Lines<'a, T> {
         Ok(Self { unpacked, left: MAX_UNPACKED, line: 0, buffer: Vec::new(), value: PhantomData })
     }
 
-    /// The next line; nothing at the end of the frame, which must be that of the bytes.
+    /// Returns the next line; `None` at the end of the frame, which must be the end of the bytes.
     fn line(&mut self) -> Result<Option<T>, QuestionError> {
         let Some(unpacked) = &mut self.unpacked else { return Ok(None) };
         self.buffer.clear();
@@ -70,7 +71,7 @@ impl<'a, T: DeserializeOwned> Lines<'a, T> {
         let detail = if self.buffer.pop() == Some(b'\n') {
             match serde_json::from_slice(&self.buffer) {
                 Ok(value) => return Ok(Some(value)),
-                // The message of the parser could repeat what stands there, and that is nobody's but the reader's.
+                // The parser's message could repeat the line's content, which is confidential.
                 Err(error) => format!("{:?} error at column {}", error.classify(), error.column()),
             }
         } else {

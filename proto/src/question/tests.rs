@@ -1,4 +1,4 @@
-//! Pools and answers survive the wire, and nothing else is taken for one.
+//! Pools and answers survive the wire, and other bytes are rejected.
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
 use undertone_api::id::{DatasetId, JobId};
@@ -79,7 +79,7 @@ fn bytes_that_are_no_whole_frame_are_refused() {
 
 #[test]
 fn a_line_without_an_end_is_refused_while_it_is_read() {
-    // Blanks without an end: a few kilobytes packed, 64 MiB unpacked.
+    // White space without an end: a few kilobytes packed, 64 MiB decompressed.
     let mut bomb = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
     for _ in 0..64 {
         std::io::Write::write_all(&mut bomb, &vec![b' '; 1 << 20]).unwrap();

@@ -1,4 +1,4 @@
-//! Numbers in fewer bits.
+//! Encoding of numbers in fewer bits.
 
 use undertone_api::job::dp_sgd::Precision;
 
@@ -13,9 +13,10 @@ pub fn encode(numbers: &[f32], precision: Precision, mut draw: impl FnMut() -> u
     }
 }
 
-// None of these is generic: they are compiled here, where every profile optimizes, and not where they are called.
+// None of these functions is generic: they are compiled in this crate, which every profile optimizes, and not in the
+// caller's.
 
-/// Appends numbers as they are in [`Precision::F32`]: 4 bytes each, little-endian.
+/// Appends numbers in the format of [`Precision::F32`]: 4 bytes each, little-endian.
 #[inline(never)]
 pub fn plain(numbers: &[f32], bytes: &mut Vec<u8>) {
     let begun = bytes.len();
@@ -45,28 +46,29 @@ fn blocks(numbers: &[f32], draw: &mut dyn FnMut() -> u32, bytes: &mut Vec<u8>) {
     }
 }
 
-/// The upper half of a finite number, rounded to nearest, ties to even; the largest instead of infinity.
+/// Returns the upper half of a finite number, rounded to nearest, ties to even; the largest finite value instead of
+/// infinity.
 fn nearest(number: f32) -> u16 {
     let bits = number.to_bits();
-    // Half a unit of what stays, less one where that unit is even.
+    // Half a unit of the remaining digits, less one where that unit is even.
     let rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
     let infinite = rounded & 0x7f80 == 0x7f80;
     (rounded - u32::from(infinite)) as u16
 }
 
-/// The number of a half, which may be none.
+/// Returns the number of a bf16, which may be NaN or infinite.
 pub(super) fn widened(half: u16) -> f32 {
     f32::from_bits(u32::from(half) << 16)
 }
 
-/// The least number of which 127 times is not below any of the block's.
+/// Returns the least number of which 127 times is not below any of the block's magnitudes.
 fn scale(block: &[f32]) -> f32 {
     let most = block.iter().fold(0.0_f32, |most, number| most.max(number.abs()));
     let scale = (f64::from(most) / 127.0) as f32;
     if f64::from(scale) * 127.0 < f64::from(most) { scale.next_up() } else { scale }
 }
 
-/// ⌊x / scale + u⌋ for u uniform in [0, 1): its expectation is x / scale, to 2⁻³². From −127 to 127.
+/// Returns ⌊x / scale + u⌋ for u uniform in [0, 1): its expectation is x / scale, to 2⁻³². From −127 to 127.
 fn by_chance(number: f32, scale: f32, random: u32) -> i8 {
     if scale == 0.0 {
         return 0;
@@ -75,7 +77,7 @@ fn by_chance(number: f32, scale: f32, random: u32) -> i8 {
     (f64::from(number) / f64::from(scale) + uniform).floor() as i8
 }
 
-/// The number of a byte.
+/// Returns the number of a byte.
 pub(super) fn scaled(byte: u8, scale: f32) -> f32 {
     let most = f64::from(f32::MAX);
     (f64::from(byte.cast_signed()) * f64::from(scale)).clamp(-most, most) as f32
@@ -85,7 +87,7 @@ pub(super) fn scaled(byte: u8, scale: f32) -> f32 {
 mod tests {
     use super::{by_chance, nearest, scale, scaled, widened};
 
-    /// SplitMix64.
+    /// Returns a generator (SplitMix64).
     fn random(seed: u64) -> impl FnMut() -> u32 {
         let mut state = seed;
         move || {
@@ -139,7 +141,8 @@ mod tests {
         assert!(scaled(127, scale(&[f32::MAX])).is_finite());
     }
 
-    /// A mean of n draws is off by four standard errors once in 16,000 tests; the draws here are always the same ones.
+    /// Compares means of n draws with the number. They deviate by more than four standard errors once in 16,000 tests;
+    /// the draws here are fixed.
     #[test]
     fn rounding_by_chance_has_no_bias() {
         let mut draw = random(3);

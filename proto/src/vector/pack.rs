@@ -1,8 +1,8 @@
-//! Encoded bytes made fewer by zstd, where they can be.
+//! Compression of encoded bytes by zstd.
 //!
-//! Noise has no repetitions, but its exponents are few: so the bytes of each slice of [`SLICE`] numbers are sorted by their
-//! place in the number (all first bytes, then all second ones, …) before zstd's entropy coder sees them. That makes Gaussian
-//! f32 about 15 % smaller and bf16 about 30 %.
+//! Noise has no repetitions, but few distinct exponents. So the bytes of each slice of [`SLICE`] numbers are sorted by
+//! their position in the number (all first bytes, then all second ones, …) before zstd's entropy coder. That makes
+//! Gaussian f32 about 15 % smaller and bf16 about 30 %.
 
 use std::io;
 
@@ -10,31 +10,31 @@ use zstd::stream::raw::{CParameter, DParameter, Decoder, Encoder, InBuffer, Oper
 
 use super::{Form, SLICE, VectorError};
 
-/// Fast; there is nothing to find for higher levels.
+/// Fast; higher levels find no further redundancy.
 const LEVEL: i32 = 1;
-/// The largest window that is unpacked, 2²² bytes: what packs here uses no larger one.
+/// The largest accepted window, 2²² bytes: [`Packer`] uses no larger one.
 const WINDOW_LOG: u32 = 22;
-/// Bytes that are unpacked at a time.
+/// The number of bytes decompressed at a time.
 const PIECE: usize = 64 << 10;
 
 fn packed(error: &io::Error) -> VectorError {
     VectorError::Packed(error.to_string())
 }
 
-/// Packs encoded bytes as they come.
+/// Packs encoded bytes incrementally.
 pub struct Packer {
     encoder: Encoder<'static>,
     width: usize,
-    /// A slice that has not all come.
+    /// An incomplete slice.
     slice: Vec<u8>,
-    /// The slice in hand, sorted.
+    /// The present slice, sorted.
     sorted: Vec<u8>,
-    /// Where zstd puts what it has packed.
+    /// The output buffer of zstd.
     piece: Vec<u8>,
 }
 
 impl Packer {
-    /// A packer of vectors of a form.
+    /// Makes a packer for vectors of a form.
     ///
     /// # Errors
     /// [`VectorError::Packed`] when there is no memory for it.
@@ -44,8 +44,8 @@ impl Packer {
         Ok(Self { encoder, width: form.width(), slice: Vec::new(), sorted: Vec::new(), piece: vec![0; PIECE] })
     }
 
-    /// Takes the next encoded bytes; what is packed of them is appended to `out`. What comes out does not depend on where they
-    /// are cut.
+    /// Takes the next encoded bytes and appends packed ones to `out`. The output does not depend on the boundaries
+    /// between calls.
     ///
     /// # Errors
     /// [`VectorError::Packed`] when zstd fails.
@@ -83,7 +83,7 @@ impl Packer {
         Ok(())
     }
 
-    /// Appends what is left.
+    /// Appends the remaining packed bytes.
     ///
     /// # Errors
     /// [`VectorError::Packed`] when zstd fails.
@@ -102,21 +102,21 @@ impl Packer {
     }
 }
 
-/// Unpacks bytes as they come, and never more than the form has.
+/// Decompresses bytes incrementally, and never more than the form has.
 pub(super) struct Unpacker {
     decoder: Decoder<'static>,
     width: usize,
-    /// Bytes that the whole has, and that have come out.
+    /// The total number of decompressed bytes, and the number so far.
     expected: u64,
     found: u64,
-    /// Bytes of the slices that were given away.
+    /// The number of bytes in slices already passed on.
     given: u64,
     slice: Vec<u8>,
-    /// The slice in hand, by number again.
+    /// The present slice, in the order of the numbers.
     unsorted: Vec<u8>,
-    /// Where zstd puts what it has unpacked.
+    /// The output buffer of zstd.
     piece: Vec<u8>,
-    /// Whether zstd says that its data have come to their end.
+    /// Whether zstd has reported the end of its data.
     complete: bool,
 }
 
@@ -137,7 +137,7 @@ impl Unpacker {
         })
     }
 
-    /// Takes the next packed bytes; gives every whole slice of encoded ones to `sink`.
+    /// Takes the next packed bytes; passes every whole slice of encoded ones to `sink`.
     pub(super) fn take(
         &mut self,
         bytes: &[u8],
@@ -160,7 +160,7 @@ impl Unpacker {
             let came = out.len();
             let mut rest = out;
             while !rest.is_empty() {
-                // The last slice is as long as what is left.
+                // The last slice has the remaining length.
                 let whole = longest.min(self.expected - self.given) as usize;
                 let (now, later) = rest.split_at(rest.len().min(whole - self.slice.len()));
                 self.slice.extend_from_slice(now);
@@ -186,7 +186,7 @@ impl Unpacker {
     }
 }
 
-/// Bytes by their place in the number.
+/// Sorts bytes by their position in the number.
 fn sort(slice: &[u8], width: usize, sorted: &mut Vec<u8>) {
     sorted.resize(slice.len(), 0);
     match width {
@@ -205,7 +205,7 @@ fn apart<const WIDTH: usize>(slice: &[u8], sorted: &mut [u8]) {
     }
 }
 
-/// Bytes by number again.
+/// Restores the order of the numbers.
 fn unsort(sorted: &[u8], width: usize, slice: &mut Vec<u8>) {
     slice.resize(sorted.len(), 0);
     match width {

@@ -1,21 +1,21 @@
-//! Reading a vector as its bytes come.
+//! Incremental reading of a vector.
 
 use super::code::{scaled, widened};
 use super::pack::Unpacker;
 use super::{BLOCK, Form, VectorError};
 use undertone_api::job::dp_sgd::Precision;
 
-/// Makes numbers of bytes, wherever the bytes are cut.
+/// Converts bytes to numbers, wherever the bytes are split.
 pub struct Reader {
     unpacker: Option<Unpacker>,
     numbers: Numbers,
 }
 
 impl Reader {
-    /// A reader of a vector that travels in `size` bytes.
+    /// Makes a reader of a vector with `size` bytes on the wire.
     ///
     /// # Errors
-    /// [`VectorError::TooLong`] when it would be smaller as it is.
+    /// [`VectorError::TooLong`] when it would be smaller without packing.
     pub fn new(form: Form, size: u64) -> Result<Self, VectorError> {
         let most = form.bytes();
         if size > most {
@@ -28,7 +28,7 @@ impl Reader {
     /// Takes the next bytes; appends the numbers that they complete.
     ///
     /// # Errors
-    /// [`VectorError`] as soon as it shows that this is no vector of the form.
+    /// [`VectorError`] as soon as the bytes cannot be a vector of the form.
     pub fn take(&mut self, bytes: &[u8], numbers: &mut Vec<f32>) -> Result<(), VectorError> {
         match &mut self.unpacker {
             None => self.numbers.take(bytes, numbers),
@@ -36,10 +36,10 @@ impl Reader {
         }
     }
 
-    /// That all has come.
+    /// Checks that the vector is complete.
     ///
     /// # Errors
-    /// [`VectorError::TooShort`] when it has not.
+    /// [`VectorError::TooShort`] when it is not.
     pub fn finish(self) -> Result<(), VectorError> {
         if let Some(unpacker) = self.unpacker {
             unpacker.finish()?;
@@ -52,14 +52,14 @@ impl Reader {
     }
 }
 
-/// Encoded bytes on their way to numbers.
+/// The conversion of encoded bytes to numbers.
 struct Numbers {
     form: Form,
-    /// Bytes of a number, or of a block, that was cut.
+    /// Bytes of an incomplete number or block.
     rest: Vec<u8>,
-    /// Numbers so far.
+    /// The number of values so far.
     found: u64,
-    /// Bytes so far.
+    /// The number of bytes so far.
     read: u64,
 }
 
@@ -77,7 +77,7 @@ impl Numbers {
             self.rest.extend_from_slice(now);
             left = later;
             let cut = std::mem::take(&mut self.rest);
-            // All of it, or nothing while it is still cut.
+            // The whole unit, or nothing while it is incomplete.
             let taken = self.whole(&cut, numbers)?;
             self.rest.extend_from_slice(&cut[taken..]);
         }
@@ -88,7 +88,7 @@ impl Numbers {
         Ok(())
     }
 
-    /// Bytes that belong together: a number, or a block with its scale; 0 when all have come.
+    /// Returns the size of the next unit, bytes: a number, or a block with its scale; 0 at the end.
     fn unit(&self) -> usize {
         let left = self.form.length() - self.found;
         match self.form.precision() {
@@ -99,7 +99,7 @@ impl Numbers {
         }
     }
 
-    /// Reads what is whole of these bytes, which begin where a unit does; gives how many of them that is.
+    /// Reads the complete units of these bytes, which begin at a unit; returns their number of bytes.
     fn whole(&mut self, bytes: &[u8], numbers: &mut Vec<f32>) -> Result<usize, VectorError> {
         match self.form.precision() {
             Precision::F32 => self.each(bytes.as_chunks::<4>().0, |unit| f32::from_le_bytes(*unit), numbers),
@@ -116,7 +116,7 @@ impl Numbers {
     ) -> Result<usize, VectorError> {
         let begun = numbers.len();
         numbers.extend(units.iter().map(number));
-        // All are looked at before it is asked which one it is: that is the quicker way by far.
+        // Check all numbers first, and search for the position only on failure, which is much faster.
         if !numbers[begun..].iter().fold(true, |all, number| all & number.is_finite()) {
             let at = numbers[begun..].iter().take_while(|number| number.is_finite()).count();
             numbers.truncate(begun + at);

@@ -1,25 +1,25 @@
-//! The sum of some vectors, each times its weight, of which a mean is made. It knows neither whose they are nor where they lie.
+//! The weighted sum of vectors, from which a mean is computed. It knows neither their owners nor their storage.
 
 use super::VectorError;
 
-/// Σ wᵢ xᵢ over a stretch of vectors, in f64 and in the order in which they are added: the same vectors in the same order give the
-/// same bits on every machine, wherever the stretches are cut.
+/// Σ wᵢ xᵢ over a range of vectors, in f64 and in the order of addition. The same vectors in the same order give the
+/// same bits on every machine, wherever the ranges are split.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sum {
     numbers: Vec<f64>,
 }
 
 impl Sum {
-    /// A sum of nothing yet, of `length` numbers.
+    /// Makes an empty sum of `length` numbers.
     pub fn new(length: usize) -> Self {
         Self { numbers: vec![0.0; length] }
     }
 
-    /// Adds as many numbers times their weight. They are plain: 4 bytes each, little-endian.
+    /// Adds as many numbers, times their weight. They are plain: 4 bytes each, little-endian.
     ///
     /// # Errors
-    /// [`VectorError::TooShort`] or [`VectorError::TooLong`] when there are not as many; then nothing is added.
-    // Compiled here, where every profile optimizes.
+    /// [`VectorError::TooShort`] or [`VectorError::TooLong`] when their number differs; nothing is added then.
+    // Compiled in this crate, which every profile optimizes.
     #[inline(never)]
     pub fn add(&mut self, weight: f64, plain: &[u8]) -> Result<(), VectorError> {
         let (found, expected) = (plain.len() as u64, 4 * self.numbers.len() as u64);
@@ -36,7 +36,7 @@ impl Sum {
         Ok(())
     }
 
-    /// The sum divided by the sum of all weights, each number rounded to f32 once.
+    /// Returns the sum divided by the sum of all weights, each number rounded to f32 once.
     #[inline(never)]
     pub fn mean(&self, weights: f64) -> Vec<f32> {
         self.numbers.iter().map(|sum| (sum / weights) as f32).collect()

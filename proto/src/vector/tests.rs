@@ -17,7 +17,7 @@ impl Chance {
         (mixed >> 32) as u32
     }
 
-    /// About normal, as what is released is.
+    /// Returns approximately normal numbers, like those of a release.
     fn noise(&mut self, length: usize) -> Vec<f32> {
         let uniform = |chance: &mut Self| f64::from(chance.draw()) / 4_294_967_296.0 - 0.5;
         (0..length).map(|_| ((0..12).map(|_| uniform(self)).sum::<f64>() * 0.003) as f32).collect()
@@ -87,7 +87,7 @@ fn bytes_may_be_cut_anywhere() {
     }
 }
 
-/// Said again in the plainest words: other versions read and write these bytes, too.
+/// States the format independently, because other versions read and write these bytes too.
 #[test]
 fn what_travels_is_what_the_format_says_wherever_it_was_cut() {
     let vector = Chance(6).noise(2 * SLICE + 777);
@@ -136,7 +136,7 @@ fn less_than_the_whole_and_more_than_it_is_refused() {
     }
 }
 
-/// Some KiB that unpack to 256 MiB: refused before more than the form's few bytes, and one piece, have come out.
+/// Sends some KiB that decompress to 256 MiB: rejected after at most the form's few bytes and one piece.
 #[test]
 fn a_bomb_is_refused_while_it_is_unpacked() {
     let mut bomb = Vec::new();

@@ -1,4 +1,4 @@
-//! Who is calling: a proven identity with everything that the policy asks, read anew for each request.
+//! The caller: a verified identity with all the facts that the policy needs, loaded again for each request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,26 +6,27 @@ use undertone_api::api_key::KeyScope;
 use undertone_api::id::{ApiKeyId, ConsortiumId, MemberId, OrganizationId, SessionId};
 use undertone_api::member::{Member, Role, Scope};
 
-/// By what a member was recognized.
+/// The means by which a member was authenticated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Means {
-    /// They signed in.
+    /// A signed-in session.
     Session(SessionId),
-    /// They signed in, on a server that asks everybody for a second factor, which they do not have yet: they may set it up.
+    /// A signed-in session of a member without a second factor, on a server that requires one. The member may only set
+    /// it up.
     Confined(SessionId),
-    /// A program bears a key of theirs: it may what the member may, as far as the key's scopes reach.
+    /// An API key of the member: it permits the member's operations within the key's scopes.
     Key(ApiKeyId, Vec<KeyScope>),
 }
 
-/// A signed-in member, or a program with a key of theirs. Only `service::session` and `service::api_key` make one, from a
-/// token that holds.
+/// A signed-in member, or a program with a member's key. Only `service::session` and `service::api_key` construct one,
+/// from a valid token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Actor {
-    /// Who.
+    /// The member.
     pub member: Member,
-    /// By what they were recognized.
+    /// The means of authentication.
     pub means: Means,
-    /// Every consortium in which the member stands, through a role in it or in one of its organizations, with its
+    /// Every consortium in which the member has a role, directly or through one of its organizations, with its
     /// organizations.
     pub consortia: BTreeMap<ConsortiumId, Vec<OrganizationId>>,
     /// Organizations that are retired from a consortium: a role in one of them gives no standing there.
@@ -34,28 +35,28 @@ pub struct Actor {
     pub is_fresh: bool,
 }
 
-/// The consortia in which roles let a member stand.
+/// The consortia in which a member has roles.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Memberships {
     /// Each consortium with its organizations.
     pub consortia: BTreeMap<ConsortiumId, Vec<OrganizationId>>,
-    /// Those of the organizations that are retired from the consortium.
+    /// The organizations that are retired from the consortium.
     pub retired: BTreeSet<(ConsortiumId, OrganizationId)>,
 }
 
 impl Actor {
-    /// Returns the caller; `is_fresh` says whether they proved their identity a moment ago.
+    /// Returns the caller; `is_fresh` states whether the member proved their identity recently.
     pub fn new(member: Member, means: Means, memberships: Memberships, is_fresh: bool) -> Self {
         let Memberships { consortia, retired } = memberships;
         Self { member, means, consortia, retired, is_fresh }
     }
 
-    /// The member's id.
+    /// Returns the member's id.
     pub const fn id(&self) -> MemberId {
         self.member.id
     }
 
-    /// The session in which the member signed in; `None` for a key.
+    /// Returns the session of a signed-in member; `None` for a key.
     pub const fn session(&self) -> Option<SessionId> {
         match &self.means {
             Means::Session(id) | Means::Confined(id) => Some(*id),
@@ -63,7 +64,7 @@ impl Actor {
         }
     }
 
-    /// The key that is used, if one is.
+    /// Returns the key, if the caller uses one.
     pub const fn key(&self) -> Option<ApiKeyId> {
         match &self.means {
             Means::Session(_) | Means::Confined(_) => None,
@@ -71,13 +72,13 @@ impl Actor {
         }
     }
 
-    /// Whether the member has yet to set up the second factor that this server asks for.
+    /// Returns whether the member must still set up the second factor that this server requires.
     pub const fn is_confined(&self) -> bool {
         matches!(self.means, Means::Confined(_))
     }
 
-    /// Whether what is used to ask reaches so far: a session reaches everything, a key its scopes, and nothing that is in
-    /// none of them. Every key may read.
+    /// Returns whether the means of authentication covers `scope`. A session covers everything. A key covers its
+    /// scopes, and never an operation without a scope. Every key may read.
     pub fn reaches(&self, scope: Option<KeyScope>) -> bool {
         match (&self.means, scope) {
             (Means::Session(_) | Means::Confined(_), _) | (Means::Key(..), Some(KeyScope::Read)) => true,
@@ -86,17 +87,18 @@ impl Actor {
         }
     }
 
-    /// The roles in one organization.
+    /// Returns the roles in one organization.
     pub fn roles_in(&self, organization: OrganizationId) -> impl Iterator<Item = Role> {
         self.roles_at(Scope::Organization(organization))
     }
 
-    /// The roles in a consortium itself, not those in its organizations.
+    /// Returns the roles in a consortium itself, without those in its organizations.
     pub fn roles_over(&self, consortium: ConsortiumId) -> impl Iterator<Item = Role> {
         self.roles_at(Scope::Consortium(consortium))
     }
 
-    /// Returns the roles in an organization as far as they give a standing in a consortium: none while it is retired there.
+    /// Returns the roles in an organization that give a standing in a consortium: none while the organization is
+    /// retired there.
     pub fn roles_within(&self, consortium: ConsortiumId, organization: OrganizationId) -> impl Iterator<Item = Role> {
         let is_retired = self.retired.contains(&(consortium, organization));
         self.roles_in(organization).filter(move |_| !is_retired)
@@ -106,7 +108,7 @@ impl Actor {
         self.member.grants.iter().filter(move |grant| grant.scope == scope).map(|grant| grant.role)
     }
 
-    /// The organizations in which the member has a role.
+    /// Returns the organizations in which the member has a role.
     pub fn organizations(&self) -> Vec<OrganizationId> {
         let mut own: Vec<OrganizationId> = self
             .member

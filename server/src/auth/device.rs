@@ -1,5 +1,6 @@
-//! Known devices: a browser in which a member signed in before holds a signed cookie that says so. It opens nothing. It lets the member
-//! try their password at a door of their own while guesses by others have closed the door of their e-mail address.
+//! Known devices: a browser in which a member signed in before holds a signed cookie. The cookie grants no access. It
+//! gives the member a separate limit of password attempts, which other callers' attempts on the same e-mail address do
+//! not use up.
 
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
@@ -9,7 +10,7 @@ use super::token::{decode, encode};
 use crate::error::Error;
 use crate::keys::TokenKeys;
 
-/// How long a device is known after the last sign-in.
+/// The time for which a device stays known after the last sign-in.
 pub const KNOWN: Duration = Duration::days(365);
 /// Distinguishes the document from access tokens, which the same key signs.
 const ISSUER: &str = "undertone-device";
@@ -21,16 +22,16 @@ struct DeviceClaims {
     exp: i64,
 }
 
-/// Signs that a browser is known to be used by a member (HMAC-SHA-256).
+/// Signs that a member is known to use a browser (HMAC-SHA-256).
 ///
 /// # Errors
-/// [`Error::Internal`] when it cannot be signed.
+/// [`Error::Internal`] if it cannot be signed.
 pub fn sign_device(member: MemberId, keys: &TokenKeys, now: OffsetDateTime) -> Result<String, Error> {
     let claims = DeviceClaims { iss: ISSUER.to_owned(), sub: member, exp: (now + KNOWN).unix_timestamp() };
     encode(&claims, keys, now).map_err(|error| Error::internal("signing a device's cookie", error))
 }
 
-/// Returns the member who is known to use the browser with this cookie; `None` when it is not ours or is over.
+/// Returns the member of a known device from its cookie; `None` if the cookie is invalid or expired.
 pub fn open_device(text: &str, keys: &TokenKeys, now: OffsetDateTime) -> Option<MemberId> {
     let claims: DeviceClaims = decode(text, ISSUER, keys, now, KNOWN)?;
     (claims.exp > now.unix_timestamp()).then_some(claims.sub)

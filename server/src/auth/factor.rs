@@ -1,5 +1,6 @@
-//! The mathematics of a second factor: one-time codes by time (RFC 6238 with SHA-1, 6 digits and 30 seconds, which every
-//! authenticator reads), and the seal under which its secret is stored. Whose it is and what was used is the service's.
+//! The cryptography of a second factor: time-based one-time codes (RFC 6238 with SHA-1, 6 digits and 30 seconds, which
+//! every authenticator supports), and the encryption of the stored secret. The service layer knows the owner of each
+//! secret and the used codes.
 
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
@@ -14,13 +15,14 @@ use crate::keys::ring::RingKey;
 pub const SECRET: usize = 20;
 /// Bytes of the seal's nonce: long enough to be drawn at random.
 pub const NONCE: usize = 24;
-/// Stands between the id of the key and what it sealed.
+/// Separates the key's id from the ciphertext.
 pub const MARK: char = '.';
 
-/// Seals a secret under the key in force: a text that only this server reads, and only for this member. The key's id stands before it.
+/// Encrypts a secret under the current key, so that only this server can read it, and only for this member. The result
+/// begins with the key's id.
 ///
 /// # Errors
-/// [`Error::Internal`] when it cannot be sealed.
+/// [`Error::Internal`] if encryption fails.
 pub fn seal(key: &RingKey, member: MemberId, secret: &[u8; SECRET], nonce: [u8; NONCE]) -> Result<String, Error> {
     let payload = Payload { msg: secret, aad: member.0.as_bytes() };
     let sealed = cipher(key)
@@ -29,10 +31,11 @@ pub fn seal(key: &RingKey, member: MemberId, secret: &[u8; SECRET], nonce: [u8; 
     Ok(format!("{}{MARK}{}", key.id(), hex::encode([nonce.as_slice(), &sealed].concat())))
 }
 
-/// Opens a sealed secret, whichever key of the ring sealed it. One without a key's id was sealed before keys had one: each key is tried.
+/// Decrypts a secret with the key of the ring that encrypted it. A secret without a key id predates key ids; each key
+/// is tried.
 ///
 /// # Errors
-/// [`Error::Internal`] when it was sealed by another key, for another member, or was changed.
+/// [`Error::Internal`] if another key encrypted it, if it belongs to another member, or if it was modified.
 pub fn unseal(keys: &FactorKeys, member: MemberId, sealed: &str) -> Result<[u8; SECRET], Error> {
     let broken = || Error::internal("opening a second factor", "it was sealed by another `factor.key`, or changed");
     let (id, text) = sealed.split_once(MARK).map_or((None, sealed), |(id, text)| (Some(id), text));
@@ -47,20 +50,20 @@ fn open(key: &RingKey, member: MemberId, sealed: &[u8]) -> Option<[u8; SECRET]> 
     cipher(key).decrypt(&XNonce::from(*nonce), payload).ok()?.try_into().ok()
 }
 
-/// The step of 30 seconds, the one of `now`, the one before or the one after, of which this is the code.
+/// Returns the time step of `code`: the 30-second step of `now`, the one before or the one after.
 ///
 /// # Errors
-/// [`Error::Internal`] when the secret is none.
+/// [`Error::Internal`] if the secret is invalid.
 pub fn step_of(secret: &[u8; SECRET], code: &str, now: i64) -> Result<Option<i64>, Error> {
     Ok(totp(secret)?.check(code, now.max(0) as u64).map(|step| step as i64))
 }
 
-/// Bytes as text for people to type: base 32 (RFC 4648) without padding.
+/// Encodes bytes as text that people can type: base 32 (RFC 4648) without padding.
 pub fn base32(bytes: &[u8]) -> String {
     Secret::new(bytes.into()).to_base32()
 }
 
-/// The address that authenticators read from a picture.
+/// Returns the URI that authenticators read from a QR code.
 pub fn uri(secret: &[u8; SECRET], email: &str, host: &str) -> String {
     let (issuer, account) = (encoded(&format!("Undertone {host}")), encoded(email));
     format!("otpauth://totp/{issuer}:{account}?secret={}&issuer={issuer}", base32(secret))
@@ -77,7 +80,7 @@ fn cipher(key: &RingKey) -> XChaCha20Poly1305 {
     XChaCha20Poly1305::new(&Key::from(*key.secret()))
 }
 
-/// Percent-encoded, but for what RFC 3986 leaves as it is.
+/// Percent-encodes all characters except those that RFC 3986 leaves unescaped.
 fn encoded(text: &str) -> String {
     let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~@".contains(&byte);
     text.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
@@ -94,7 +97,7 @@ mod tests {
 
     const SECRET: &[u8; 20] = b"12345678901234567890";
 
-    /// RFC 6238, appendix B, cut to six digits.
+    /// RFC 6238, appendix B, shortened to six digits.
     #[test]
     fn codes_are_those_of_the_standard() {
         for (at, code) in

@@ -1,11 +1,12 @@
-//! From where a request comes: the whole address for throttling, and what of it is kept with a session. Only a network and
-//! a family from closed lists are stored: enough to recognize one's own devices by, too little to follow anybody.
+//! The origin of a request: its full address for throttling, and the part that is stored with a session. Only a network
+//! and a family from closed lists are stored: enough for members to recognize their own devices, too little to track a
+//! person.
 
 use std::net::IpAddr;
 
 use undertone_api::id::MemberId;
 
-/// Browsers and programs by what gives them away, the more particular first: nearly all claim to be several.
+/// Browsers and programs by their marks in the user agent, the more specific first: nearly all name several browsers.
 const FAMILIES: [(&str, &str); 13] = [
     ("Edg", "Edge"),
     ("OPR/", "Opera"),
@@ -22,7 +23,7 @@ const FAMILIES: [(&str, &str); 13] = [
     ("node", "a Node program"),
 ];
 
-/// Systems by what gives them away.
+/// Operating systems by their marks in the user agent.
 const SYSTEMS: [(&str, &str); 7] = [
     ("Android", "Android"),
     ("iPhone", "iOS"),
@@ -33,19 +34,19 @@ const SYSTEMS: [(&str, &str); 7] = [
     ("Linux", "Linux"),
 ];
 
-/// From where a request comes.
+/// The origin of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
-    /// The address; counted against, never kept.
+    /// The address; used for throttling, never stored.
     pub address: IpAddr,
     family: &'static str,
     system: &'static str,
-    /// The member who is known to use the browser.
+    /// The member of a known device.
     device: Option<MemberId>,
 }
 
 impl Origin {
-    /// From the address and what the browser or program calls itself.
+    /// Makes an origin from the address and the user agent.
     pub fn new(address: IpAddr, user_agent: &str) -> Self {
         let known = |list: &[(&str, &'static str)]| {
             list.iter().find(|(mark, _)| user_agent.contains(mark)).map_or("", |(_, name)| name)
@@ -53,7 +54,7 @@ impl Origin {
         Self { address, family: known(&FAMILIES), system: known(&SYSTEMS), device: None }
     }
 
-    /// Returns the origin with the member who is known to use the browser.
+    /// Returns the origin with the member of a known device.
     #[must_use]
     pub const fn with_device(mut self, member: Option<MemberId>) -> Self {
         self.device = member;
@@ -65,7 +66,7 @@ impl Origin {
         self.device == Some(member)
     }
 
-    /// `Firefox on Linux`, as far as it is known.
+    /// Returns the family and the system as far as they are known, for example `Firefox on Linux`.
     pub fn agent(&self) -> String {
         match (self.family, self.system) {
             ("", "") => "another program".to_owned(),
@@ -75,7 +76,7 @@ impl Origin {
         }
     }
 
-    /// The network: `192.0.2.0/24`, `2001:db8:1::/48`.
+    /// Returns the network: `192.0.2.0/24`, `2001:db8:1::/48`.
     pub fn network(&self) -> String {
         match self.address.to_canonical() {
             IpAddr::V4(address) => {

@@ -1,7 +1,7 @@
-//! The seal of the text that a form leaves for the next page: API keys, recovery codes, enrolment tokens and links travel in it.
+//! Encrypts the text that a form passes to the next page: API keys, recovery codes, enrolment tokens and links.
 //!
-//! The browser holds the text and cannot read or make one, so a page shows what this server wrote, and at most
-//! [`LIFETIME`] later. A secret belongs to the session under which it was written; another session cannot open it.
+//! The browser stores the text and can neither read nor forge it, so a page shows only text that this server wrote at
+//! most [`LIFETIME`] ago. A secret belongs to the session in which it was written; another session cannot decrypt it.
 
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
@@ -13,14 +13,14 @@ use undertone_api::id::SessionId;
 use crate::keys::TokenKeys;
 use crate::keys::ring::RingKey;
 
-/// How long a sealed text can be opened; its cookie lives as long.
+/// The time for which an encrypted text can be opened; also the lifetime of its cookie.
 pub const LIFETIME: Duration = Duration::minutes(1);
 /// Bytes of the nonce.
 pub const NONCE: usize = 24;
-/// Bytes of the time at which the text was sealed, seconds since 1970, big endian.
+/// Bytes of the time of encryption, seconds since 1970, big endian.
 const TIME: usize = 8;
 
-/// Seals a text for one session, or for any browser (`None`).
+/// Encrypts a text for one session, or for any browser (`None`).
 pub fn seal_page_text(
     keys: &TokenKeys,
     session: Option<SessionId>,
@@ -34,7 +34,7 @@ pub fn seal_page_text(
     Some([nonce.as_slice(), &at, &sealed].concat())
 }
 
-/// Opens a text; `None` when it is too old, was changed, or was sealed by another key or for another session.
+/// Decrypts a text; `None` if it is too old, was modified, or belongs to another key or session.
 pub fn open_page_text(
     keys: &TokenKeys,
     session: Option<SessionId>,
@@ -56,7 +56,7 @@ fn associated_data(at: [u8; TIME], session: Option<SessionId>) -> Vec<u8> {
     [at.as_slice(), &session].concat()
 }
 
-/// Returns the cipher under a key that is derived from the key of the access tokens, for this purpose alone.
+/// Returns the cipher with a key for this purpose alone, derived from the key of the access tokens.
 fn cipher(key: &RingKey) -> Option<XChaCha20Poly1305> {
     let mut derived = <Hmac<Sha256> as hmac::KeyInit>::new_from_slice(key.secret()).ok()?;
     derived.update(b"undertone/page-text/1");

@@ -1,8 +1,8 @@
-//! Challenges of passkeys, and the place where passkeys are used.
+//! Challenges for passkeys, and the WebAuthn relying party.
 //!
-//! A challenge is a ticket that the server signs (HMAC-SHA-256) and does not store: asking for one takes no room. The passkey signs
-//! the ticket's digest, so an answer holds for its use, its member and its session, within [`LIFETIME`]. That each is used once is
-//! the service's part.
+//! A challenge is a ticket that the server signs (HMAC-SHA-256) and does not store, so requesting one uses no storage.
+//! The passkey signs the ticket's digest, so a response is valid only for its purpose, member and session, within
+//! [`LIFETIME`]. The service layer ensures that each ticket is used once.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -13,22 +13,22 @@ use super::token::{decode, encode};
 use crate::error::Error;
 use crate::keys::TokenKeys;
 
-/// How long a challenge waits for its answer.
+/// The time for which a challenge is valid.
 pub const LIFETIME: Duration = Duration::minutes(5);
 /// Distinguishes the ticket from other documents that the same key signs.
 const ISSUER: &str = "undertone-passkey";
 
-/// For which use a challenge holds.
+/// The purpose of a challenge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PasskeyPurpose {
-    /// Signing in by a passkey alone.
+    /// Signing in with a passkey alone.
     SignIn,
-    /// Finishing a sign-in whose password was right.
+    /// Finishing a sign-in after a correct password.
     SecondStep,
     /// Registering a new passkey.
     Register,
-    /// Proving one's identity once more.
+    /// Proving the member's identity again.
     Prove,
 }
 
@@ -37,18 +37,18 @@ pub enum PasskeyPurpose {
 pub struct PasskeyTicket {
     iss: String,
     exp: i64,
-    /// 128 random bits, hex: the name under which its use is noted.
+    /// 128 random bits, hex: the name under which the used ticket is recorded.
     pub nonce: String,
-    /// The use.
+    /// The purpose.
     pub purpose: PasskeyPurpose,
-    /// The member; none at a sign-in by a passkey alone.
+    /// The member; `None` when signing in with a passkey alone.
     pub member: Option<MemberId>,
     /// The session of a signed-in member.
     pub session: Option<SessionId>,
 }
 
 impl PasskeyTicket {
-    /// Makes a ticket that is over [`LIFETIME`] after `now`.
+    /// Makes a ticket that expires [`LIFETIME`] after `now`.
     pub fn new(
         purpose: PasskeyPurpose,
         member: Option<MemberId>,
@@ -60,7 +60,7 @@ impl PasskeyTicket {
         Self { iss: ISSUER.to_owned(), exp, nonce: hex::encode(nonce), purpose, member, session }
     }
 
-    /// Returns when it is over.
+    /// Returns the time at which the ticket expires.
     pub fn expires_at(&self) -> OffsetDateTime {
         OffsetDateTime::from_unix_timestamp(self.exp).unwrap_or(OffsetDateTime::UNIX_EPOCH)
     }
@@ -68,12 +68,12 @@ impl PasskeyTicket {
     /// Signs the ticket.
     ///
     /// # Errors
-    /// [`Error::Internal`] when it cannot be signed.
+    /// [`Error::Internal`] if it cannot be signed.
     pub fn sign(&self, keys: &TokenKeys, now: OffsetDateTime) -> Result<String, Error> {
         encode(self, keys, now).map_err(|error| Error::internal("signing a passkey's challenge", error))
     }
 
-    /// Opens a ticket; `None` when it is not ours or is over.
+    /// Verifies a ticket; `None` if it is invalid or expired.
     pub fn open(text: &str, keys: &TokenKeys, now: OffsetDateTime) -> Option<Self> {
         decode::<Self>(text, ISSUER, keys, now, LIFETIME).filter(|ticket| ticket.exp > now.unix_timestamp())
     }
@@ -84,13 +84,13 @@ pub fn challenge_of(ticket: &str) -> [u8; 32] {
     Sha256::digest([b"undertone/passkey-challenge/1\0", ticket.as_bytes()].concat()).into()
 }
 
-/// Returns the handle by which authenticators know a member's account: nothing else can be derived from it. It differs from the
-/// handle of approval keys, so that an authenticator does not replace one by the other.
+/// Returns the handle that identifies a member's account to authenticators and reveals nothing else. It differs from
+/// the handle of approval keys, so that an authenticator does not replace one credential with the other.
 pub fn user_handle(member: MemberId) -> String {
     hex::encode(Sha256::digest([b"undertone/passkey-user/1\0", &member.0.as_bytes()[..]].concat()))
 }
 
-/// Where passkeys are used: WebAuthn's relying party and origin.
+/// WebAuthn's relying party and origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PasskeyPlace {
     /// The host.
@@ -100,8 +100,8 @@ pub struct PasskeyPlace {
 }
 
 impl PasskeyPlace {
-    /// Returns the place of a server with this public address; `None` where browsers have no passkeys: without TLS, except on the
-    /// browser's own machine, where they take the name `localhost`.
+    /// Returns the relying party of a server with this public address. `None` where browsers do not support passkeys:
+    /// without TLS, except on the browser's own machine, where the host becomes `localhost`.
     pub fn of_address(address: &str) -> Option<Self> {
         let (scheme, rest) = address.split_once("://")?;
         let authority = rest.split('/').next()?;

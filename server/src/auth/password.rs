@@ -1,5 +1,5 @@
 //! Passwords: Argon2id with 19 MiB, 2 passes, 1 lane (the first choice of OWASP's password storage cheat sheet, 2024).
-//! Hashing runs on threads that may block, few at a time, so that a flood of sign-ins takes neither runtime nor memory.
+//! Few hashes run at a time, on blocking threads, so that a flood of sign-ins exhausts neither the runtime nor memory.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,24 +11,24 @@ use undertone_api::problem::{Code, Problem};
 
 use crate::error::Error;
 
-/// KiB of memory for one hash.
+/// Memory of one hash, KiB.
 pub(crate) const MEMORY_KIB: u32 = 19 * 1024;
-/// Passes over it.
+/// Passes over the memory.
 const PASSES: u32 = 2;
-/// Hashes computed at a time.
+/// The number of concurrent hashes.
 pub(crate) const AT_A_TIME: usize = 4;
-/// Hashes that wait for their turn; further ones are refused.
+/// The highest number of hashes that wait; further ones are refused.
 pub(crate) const MOST_WAITING: usize = 64;
-/// Seconds after which a refused caller tries again.
+/// Seconds after which a refused caller may retry.
 const LATER: u32 = 5;
 
 /// Hashes and checks passwords.
 #[derive(Clone)]
 pub struct Passwords {
     permits: Arc<Semaphore>,
-    /// Places of those that are computed or wait.
+    /// One permit for each running or waiting hash.
     places: Arc<Semaphore>,
-    /// What an unknown e-mail's password is compared with, so that it takes as long as a known one's.
+    /// A hash to compare the password of an unknown e-mail with, so that it takes as long as for a known one.
     decoy: Arc<OnceLock<String>>,
 }
 
@@ -43,20 +43,20 @@ impl Default for Passwords {
 }
 
 impl Passwords {
-    /// The hash of a password under a random salt, in PHC form.
+    /// Returns the hash of a password with the given salt, in PHC form.
     ///
     /// # Errors
-    /// [`Error::Internal`] when the hash cannot be computed.
+    /// [`Error::Internal`] if the hash cannot be computed.
     pub async fn hash(&self, password: &str, salt: [u8; 16]) -> Result<String, Error> {
         let password = password.to_owned();
         self.run(move || hash(&password, salt)).await?
     }
 
-    /// Whether the password is the one that was hashed. Without a hash (nobody has that e-mail) the answer is no, after the
+    /// Returns whether the password matches the hash. Without a hash (an unknown e-mail) it returns false, after the
     /// same work.
     ///
     /// # Errors
-    /// [`Error::Internal`] when the stored hash is not one.
+    /// [`Error::Internal`] if the stored hash is malformed.
     pub async fn verify(&self, password: &str, stored: Option<&str>) -> Result<bool, Error> {
         let (password, stored, decoy) = (password.to_owned(), stored.map(str::to_owned), Arc::clone(&self.decoy));
         self.run(move || {
@@ -72,17 +72,17 @@ impl Passwords {
         .await?
     }
 
-    /// Hashes nothing until it is dropped: whoever proves a password waits.
+    /// Blocks all hashing until the returned permit is dropped.
     #[cfg(test)]
     pub(crate) async fn busy(&self) -> tokio::sync::OwnedSemaphorePermit {
         let all = Arc::clone(&self.permits).acquire_many_owned(AT_A_TIME as u32).await;
         all.expect("nobody closes the semaphore")
     }
 
-    /// Refuses what would have to wait too long.
+    /// Refuses a caller whose password would have to wait too long.
     ///
     /// # Errors
-    /// `unavailable`, with the seconds after which to try again.
+    /// `unavailable`, with the seconds after which the caller may retry.
     pub fn expect_room(&self) -> Result<(), Error> {
         if self.places.available_permits() == 0 { Err(crowded()) } else { Ok(()) }
     }
@@ -102,8 +102,8 @@ impl Passwords {
     }
 }
 
-/// Whether the password is among those that are guessed early: common ones, words and dates in a row, keys beside each
-/// other, or made of what is known of its owner. Fewer than 10^8 guesses (zxcvbn's score below 3) are too few behind a slow hash.
+/// Returns whether a password is easily guessed: common passwords, words, dates, neighbouring keys, or terms known
+/// about its owner. Fewer than 10^8 guesses (zxcvbn's score below 3) are too few even with a slow hash.
 pub fn guessed_early(password: &str, known: &[&str]) -> bool {
     zxcvbn::zxcvbn(password, known).score() < zxcvbn::Score::Three
 }
@@ -142,7 +142,7 @@ mod tests {
 
     use super::{AT_A_TIME, LATER, MOST_WAITING, Passwords, guessed_early};
 
-    /// Each of them begins, tells so, and goes on when it is let.
+    /// Each task reports its start and then waits for permission to continue.
     #[tokio::test]
     async fn four_are_hashed_at_a_time_and_a_fifth_waits() {
         let passwords = Passwords::default();

@@ -1,10 +1,10 @@
-//! The one policy table: what may be done, where, and by whom. Every operation of the service layer has a row; the first
-//! line of the operation asks [`check`].
+//! The single policy table: operations, places, and the standings that permit them. Every operation of the service
+//! layer has a row; the operation begins by calling [`check`].
 //!
-//! To add an operation: a row below, then `policy::check(actor, Operation::X, place)?` in the service. A test fails when a
-//! row is used nowhere, and a snapshot shows every change of the table for what it is. `Name in scope: ...` lets a program
-//! do it too, by a key with that scope; a row without a scope is for people who have signed in. Which address, method,
-//! server function or page reaches which operation is told, and tried out, in `crate::matrix`.
+//! To add an operation: add a row below, then call `policy::check(actor, Operation::X, place)?` in the service. A test
+//! fails if a row is unused, and a snapshot shows every change of the table. `Name in scope: ...` also permits the
+//! operation to programs, by a key with that scope; a row without a scope requires a signed-in member. `crate::matrix`
+//! lists and tests the address, method, server function or page of each operation.
 
 #[cfg(test)]
 pub(crate) mod asked;
@@ -21,14 +21,14 @@ pub use standing::Standing;
 use super::actor::Actor;
 use crate::error::Error;
 
-/// Where an operation is done.
+/// The place of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// On the server as such.
+    /// The server itself.
     Server,
-    /// In a consortium.
+    /// A consortium.
     Consortium(ConsortiumId),
-    /// In an organization.
+    /// An organization.
     Organization(OrganizationId),
 }
 
@@ -36,7 +36,7 @@ macro_rules! operations {
     (@scope) => { None };
     (@scope $scope:ident) => { Some(KeyScope::$scope) };
     ($($(#[$doc:meta])* $name:ident $(in $scope:ident)?: $($who:ident)|+;)*) => {
-        /// What may be done.
+        /// The operations that the policy knows.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Operation {
             $($(#[$doc])* $name,)*
@@ -46,12 +46,12 @@ macro_rules! operations {
             /// Every operation, in the order of the table.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// Who may do it: one of these standings is enough.
+            /// Returns the standings that permit the operation; one of them is enough.
             pub const fn allowed(self) -> &'static [Standing] {
                 match self { $(Self::$name => &[$(Standing::$who,)+],)* }
             }
 
-            /// The scope of a key that reaches it; `None` when no key does.
+            /// Returns the key scope that permits the operation; `None` if no key does.
             pub const fn scope(self) -> Option<KeyScope> {
                 match self { $(Self::$name => operations!(@scope $($scope)?),)* }
             }
@@ -62,17 +62,17 @@ macro_rules! operations {
 operations! {
     /// See one's own account.
     ReadSelf in Read: SignedIn;
-    /// See what one was told, and of what one is told.
+    /// See one's notifications and the choice of their subjects.
     ReadNotifications in Read: SignedIn;
-    /// Mark what one was told as read, and choose of what one is told.
+    /// Mark notifications as read, and choose their subjects.
     MarkNotifications: SignedIn;
-    /// Make, list and revoke keys by which programs ask for oneself.
+    /// Create, list and revoke the keys of programs that act for oneself.
     ManageKeys: SignedIn;
-    /// List, add and remove the keys with which one approves jobs as a steward.
+    /// List, add and remove the keys with which a steward approves jobs.
     ManageApprovalKeys: SignedIn;
-    /// See one's identities at a provider of sign-ins, and take them away.
+    /// See and remove one's identities at identity providers.
     ManageIdentities: SignedIn;
-    /// Prove one's identity once more.
+    /// Prove one's identity again.
     ProveIdentity: SignedIn;
     /// End one's sessions.
     EndSession: SignedIn;
@@ -80,43 +80,43 @@ operations! {
     ManageFactor: SignedIn;
     /// Change one's password.
     ChangePassword: SignedIn;
-    /// Accept a one-time link with the account one has.
+    /// Accept a one-time link with an existing account.
     JoinByLink: SignedIn;
-    /// Make a link by which a member sets a new password.
+    /// Create a link by which a member sets a new password.
     ResetPassword: Operator;
-    /// List the consortia one stands in.
+    /// List the consortia in which one has a standing.
     ListConsortia in Read: SignedIn;
-    /// List the organizations one may see.
+    /// List the visible organizations.
     ListOrganizations in Read: SignedIn;
     /// Found a consortium.
     FoundConsortium in Consortia: Operator;
-    /// See a consortium and who is in it.
+    /// See a consortium and its members.
     ReadConsortium in Read: Operator | ConsortiumAdmin | OrganizationAdmin | DataSteward | Researcher | Auditor;
     /// Change the name or the description of a consortium.
     EditConsortium in Consortia: ConsortiumAdmin;
-    /// Declare in how many organizations one person may be.
+    /// Declare the highest number of organizations to which one person may belong.
     AttestOverlap in Consortia: ConsortiumAdmin;
     /// Invite an organization into a consortium, list and withdraw such invitations.
     InviteOrganization: ConsortiumAdmin;
     /// See an organization and its workers.
     ReadOrganization in Read: Operator | ConsortiumAdmin | OrganizationAdmin | DataSteward | Researcher | Auditor | Peer;
-    /// See who works at an organization; e-mail addresses are for its admins only.
+    /// See the members of an organization; only its admins see e-mail addresses.
     ListMembers in Read: OrganizationAdmin | DataSteward | Researcher | Auditor;
     /// Invite members to an organization, list and withdraw such invitations.
     InviteMember: OrganizationAdmin;
-    /// Give and take the roles of an organization's members.
+    /// Grant and revoke the roles of an organization's members.
     AssignRole: OrganizationAdmin;
     /// Confirm that a member's e-mail address is theirs.
     ConfirmAddress: Operator | OrganizationAdmin;
     /// Remove a member from an organization.
     RemoveMember: OrganizationAdmin;
-    /// List who has a role over a consortium itself, give and take such roles.
+    /// List, grant and revoke the roles over a consortium itself.
     AssignConsortiumRole: ConsortiumAdmin;
-    /// Make a token by which a worker enrols, or replaces a retired one.
+    /// Create a token by which a worker enrols or replaces a retired one.
     EnrolWorker: OrganizationAdmin;
     /// Retire and restore a worker.
     RetireWorker: Operator | ConsortiumAdmin | OrganizationAdmin;
-    /// Retire and restore a member of an organization, and list those who are retired.
+    /// Retire and restore a member of an organization, and list retired members.
     RetireMember: OrganizationAdmin;
     /// Retire an organization from a consortium, and restore it.
     RetireOrganization: Operator | ConsortiumAdmin;
@@ -124,63 +124,63 @@ operations! {
     ManageAccounts: Operator;
     /// Invite another operator, list and withdraw such invitations.
     InviteOperator: Operator;
-    /// See a dataset's coarse facts and accounts.
+    /// See a dataset's coarse statistics and accounts.
     ReadDataset in Read: ConsortiumAdmin | OrganizationAdmin | DataSteward | Researcher | Auditor | Peer;
     /// Set or raise a dataset's budget.
     SetBudget in Datasets: DataSteward;
-    /// Clear a dataset that an audit has frozen.
+    /// Unfreeze a dataset that an audit has frozen.
     ClearFreeze in Datasets: DataSteward;
     /// Read a dataset's ledger, row by row.
     ReadLedger in Ledger: ConsortiumAdmin | DataSteward | Auditor;
-    /// Read the signed heads of the server's log: one number and one hash over everybody's entries.
+    /// Read the signed heads of the server's log: one number and one hash over the entries of all ledgers.
     ReadLog in Ledger: SignedIn;
-    /// Take the ledgers of a consortium away in a file, as far as one may read them, with the proof that they are whole.
+    /// Export the readable ledgers of a consortium to a file, with the proof of their completeness.
     ExportLedger in Ledger: ConsortiumAdmin | DataSteward | Auditor;
-    /// Read what was done on the server as such: signing in, accounts, operation.
+    /// Read the audit log of the server itself: sign-ins, accounts, operation.
     ReadServerLog in Ledger: Operator;
-    /// Read what was done in a consortium, and take it away.
+    /// Read and export the audit log of a consortium.
     ReadConsortiumLog in Ledger: ConsortiumAdmin | Auditor;
-    /// Read what was done in an organization, and take it away.
+    /// Read and export the audit log of an organization.
     ReadOrganizationLog in Ledger: OrganizationAdmin | Auditor;
-    /// Ask what a job would cost and whether the budgets admit it.
+    /// Compute the cost of a job, and check it against the budgets.
     PlanJob in Jobs: ConsortiumAdmin | DataSteward | Researcher;
     /// Propose a job to the owners of its datasets.
     ProposeJob in Jobs: Researcher;
-    /// See jobs, how far they are and what they found.
+    /// See jobs, their progress and their results.
     ReadJob in Read: ConsortiumAdmin | OrganizationAdmin | DataSteward | Researcher | Auditor;
     /// Approve or refuse a job, for a dataset of the organization.
     DecideJob in Approvals: DataSteward;
-    /// End a job; for the consortium's admins, and for its proposer where they still are a researcher.
+    /// End a job: permitted to the consortium's admins, and to its proposer while they are a researcher.
     CancelJob in Jobs: ConsortiumAdmin | Researcher;
-    /// Pause a job and let it go on; for the consortium's admins, and for its proposer where they still are a researcher.
+    /// Pause and resume a job: permitted to the consortium's admins, and to its proposer while they are a researcher.
     PauseJob in Jobs: ConsortiumAdmin | Researcher;
     /// Write drafts of jobs with the other researchers of one's organization.
     WriteDraft in Jobs: Researcher;
-    /// Hold a job for a dataset of the organization, and let it go on.
+    /// Hold a job for a dataset of the organization, and release it.
     HoldJob in Approvals: DataSteward;
-    /// Set and withdraw limits within which jobs pass without being asked about.
+    /// Set and withdraw limits within which jobs are approved automatically.
     SetApprovalLimit in Approvals: DataSteward;
     /// See such limits of a dataset of the organization.
     ReadApprovalLimit in Read: OrganizationAdmin | DataSteward | Auditor;
-    /// Invite people who answer questions only, list and withdraw such invitations.
+    /// Invite annotators, list and withdraw such invitations.
     InviteAnnotator: ConsortiumAdmin;
-    /// See which jobs ask questions of people, and how far they are.
+    /// See the jobs that have questions for annotators, and their progress.
     FollowQuestions in Questions: ConsortiumAdmin | DataSteward | Researcher | Auditor | Annotator;
-    /// Answer the questions of jobs, without seeing what others answered.
+    /// Answer the questions of jobs, without access to the answers of others.
     Annotate in Questions: ConsortiumAdmin | DataSteward | Researcher | Annotator;
-    /// See the questions of jobs, and take them away with their answers.
+    /// See the questions of jobs, and export them with their answers.
     ReadQuestions in Questions: ConsortiumAdmin | DataSteward | Researcher | Auditor;
-    /// Bring in answers that were given elsewhere.
+    /// Import answers that were given in another program.
     ImportAnswers in Questions: ConsortiumAdmin | Researcher;
-    /// Take a job's files away: the model above all.
+    /// Download a job's files, in particular the model.
     TakeModel in Models: ConsortiumAdmin | Researcher;
 }
 
-/// Whether the actor may.
+/// Checks that the actor may perform the operation at the place.
 ///
 /// # Errors
-/// 404 when the actor may not even know the place, 403 when they may see it but not do this, or when the key that is used
-/// does not reach so far.
+/// 404 if the actor may not know the place; 403 if they may see it but not perform this operation, or if their key's
+/// scopes do not include it.
 pub fn check(actor: &Actor, operation: Operation, place: Place) -> Result<(), Error> {
     let answer = answer(actor, operation, place);
     #[cfg(test)]
@@ -188,11 +188,11 @@ pub fn check(actor: &Actor, operation: Operation, place: Place) -> Result<(), Er
     answer
 }
 
-/// Refuses a caller whose last proof of identity is older than [`FRESH`](crate::auth::FRESH). Operations that make credentials or
-/// take access away ask this after [`check`].
+/// Refuses a caller whose last proof of identity is older than [`FRESH`](crate::auth::FRESH). Operations that create
+/// credentials or revoke access call this after [`check`].
 ///
 /// # Errors
-/// `proof_stale`, with the way to prove it again.
+/// `proof_stale`, with the way to prove the identity again.
 pub fn check_fresh(actor: &Actor) -> Result<(), Error> {
     if actor.is_fresh {
         return Ok(());
@@ -202,7 +202,7 @@ pub fn check_fresh(actor: &Actor) -> Result<(), Error> {
     Err(Error::problem(Code::ProofStale, remedy))
 }
 
-/// What somebody may who has yet to set up the second factor that the server asks everybody for.
+/// The operations of a member without the second factor that the server requires.
 const CONFINED: [Operation; 5] = [
     Operation::ReadSelf,
     Operation::ProveIdentity,
@@ -230,14 +230,14 @@ fn answer(actor: &Actor, operation: Operation, place: Place) -> Result<(), Error
     }))
 }
 
-/// Whether the actor may: for lists and pages that show only what can be done.
+/// Returns whether the actor may perform the operation; used by lists and pages that show only permitted operations.
 pub fn allows(actor: &Actor, operation: Operation, place: Place) -> bool {
     let standings = Standing::of(actor, place);
     let open = !actor.is_confined() || CONFINED.contains(&operation);
     open && operation.allowed().iter().any(|who| standings.contains(who)) && actor.reaches(operation.scope())
 }
 
-/// Why a key is refused what its owner may.
+/// Explains why a key may not perform an operation that its owner may perform.
 fn beyond(operation: Operation) -> String {
     match operation.scope() {
         Some(scope) => format!("this key does not reach so far: use one with the scope `{}`", scope.word()),

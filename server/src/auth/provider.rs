@@ -1,8 +1,8 @@
-//! Signing in at a provider by OpenID Connect: the authorization code flow with PKCE, state and nonce. Here is what is said
-//! to the provider and what is believed of its answers; who the person is to us is decided in `service::oidc`.
+//! Sign-in at an identity provider by OpenID Connect: the authorization code flow with PKCE, state and nonce. This
+//! module talks to the provider and verifies its responses; `service::oidc` maps the identity to a member.
 //!
-//! An [`Attempt`] holds what must come back the same. It travels sealed in a cookie of the browser that began (see
-//! `rest::oidc`), so that it holds at every replica and nobody can finish what somebody else began.
+//! An [`Attempt`] holds the values that must come back unchanged. It is stored encrypted in a cookie of the browser
+//! that began (see `rest::oidc`), so it works at every replica, and no other browser can finish the attempt.
 
 mod http;
 #[cfg(test)]
@@ -28,15 +28,15 @@ use tokio::sync::{Mutex, RwLock};
 use crate::config::{Config, OidcConfig};
 use crate::ctx::Ctx;
 
-/// How long what the provider says about itself, its keys above all, is believed.
+/// The time for which the provider's metadata and keys are cached.
 const BELIEVED: Duration = Duration::hours(1);
-/// How soon it may be asked again when a signature is by a key that is not known.
+/// The time after which the metadata is requested again when a signature is by an unknown key.
 const AGAIN: Duration = Duration::minutes(1);
-/// How soon it may be asked again when it did not answer: until then whoever comes is told so at once.
+/// The time for which callers receive the last error at once, after the provider failed to answer.
 const FAILED: Duration = Duration::seconds(5);
-/// How long somebody waits for the answer to what somebody else has asked it.
+/// The longest time that a caller waits for a metadata request that another caller began.
 const TURN: std::time::Duration = std::time::Duration::from_secs(1);
-/// What tokens may be signed with: nothing that needs a shared secret, and never nothing.
+/// The accepted signature algorithms: asymmetric ones only, and never `none`.
 const ALGORITHMS: [Alg; 9] = [
     Alg::RsaSsaPkcs1V15Sha256,
     Alg::RsaSsaPkcs1V15Sha384,
@@ -49,32 +49,32 @@ const ALGORITHMS: [Alg; 9] = [
     Alg::EdDsa,
 ];
 
-/// A provider of sign-ins.
+/// An identity provider.
 pub struct Provider {
-    /// Its id in addresses; empty for the one of `oidc.*`.
+    /// Its id in URLs; empty for the provider of `oidc.*`.
     id: String,
     config: OidcConfig,
     issuer: IssuerUrl,
     http: reqwest::Client,
     known: RwLock<Option<Known>>,
-    /// Held by whoever asks it, one at a time; how it failed last.
+    /// Locked during a request, so that one runs at a time; contains the last failure.
     asking: Mutex<Option<Failure>>,
 }
 
-/// That the provider did not say what it is asked, and when.
+/// A failed request for the provider's metadata, and its time.
 struct Failure {
     said: String,
     at: OffsetDateTime,
 }
 
-/// What the provider says about itself, and when it did.
+/// The provider's metadata, and the time of its retrieval.
 #[derive(Clone)]
 struct Known {
     metadata: Arc<CoreProviderMetadata>,
     at: OffsetDateTime,
 }
 
-/// What must come back the same.
+/// The values that must come back unchanged.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Attempt {
     state: String,
@@ -82,44 +82,44 @@ pub struct Attempt {
     verifier: String,
 }
 
-/// Who somebody is to the provider.
+/// A person's identity at the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// The provider.
     pub issuer: String,
-    /// The person's lasting name there.
+    /// The person's permanent identifier there.
     pub subject: String,
-    /// Their e-mail, when the provider has made sure that it is theirs.
+    /// The person's e-mail address, if the provider has verified it.
     pub email: Option<String>,
-    /// What they are called.
+    /// The person's name.
     pub name: Option<String>,
 }
 
-/// Why nobody was recognized.
+/// A reason why a sign-in failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProviderError {
-    /// The provider cannot be used as it is configured.
+    /// The provider cannot be used with its configuration.
     #[error("the provider cannot be used: {0}")]
     Configuration(String),
-    /// The provider does not answer, or not as it should.
+    /// The provider does not answer, or not correctly.
     #[error("the provider does not answer as it should: {0}")]
     Unreachable(String),
-    /// What came back is not what was begun.
+    /// The response belongs to another attempt.
     #[error("the answer belongs to another attempt")]
     Attempt,
-    /// The provider does not take the code: it was used, is over, or is not ours.
+    /// The provider rejects the code: it was used, has expired, or is not its own.
     #[error("the provider does not take the code: {0}")]
     Code(String),
-    /// What the provider says about the person does not hold.
+    /// The provider's claims about the person are invalid.
     #[error("the identity does not hold: {0}")]
     Identity(String),
 }
 
 impl Provider {
-    /// The provider that is configured, if one is. Nothing is asked of it yet.
+    /// Makes the provider of `oidc.*`, if it is configured. This sends no request.
     ///
     /// # Errors
-    /// [`ProviderError::Configuration`] when its address is none, or there can be no client.
+    /// [`ProviderError::Configuration`] if its address is invalid, or no HTTP client can be made.
     pub fn of(config: &OidcConfig) -> Result<Option<Self>, ProviderError> {
         let Some(issuer) = &config.issuer else { return Ok(None) };
         let issuer = IssuerUrl::new(issuer.clone())
@@ -130,10 +130,10 @@ impl Provider {
         Ok(Some(Self { id: String::new(), config: config.clone(), issuer, http, known, asking }))
     }
 
-    /// Returns every provider that is configured: the one of `oidc.*` first.
+    /// Makes every configured provider: the one of `oidc.*` first.
     ///
     /// # Errors
-    /// As [`Self::of`], and when the file of a secret cannot be read.
+    /// As [`Self::of`], and if the file of a secret cannot be read.
     pub fn all(config: &Config) -> Result<Vec<Self>, ProviderError> {
         let mut all: Vec<Self> = Self::of(&config.oidc)?.into_iter().collect();
         for further in &config.providers {
@@ -145,35 +145,35 @@ impl Provider {
         Ok(all)
     }
 
-    /// Returns its id in addresses; empty for the one of `oidc.*`.
+    /// Returns its id in URLs; empty for the provider of `oidc.*`.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Returns its address, as it calls itself.
+    /// Returns the provider's issuer URL.
     pub fn issuer(&self) -> &str {
         self.issuer.as_str()
     }
 
-    /// Returns the domains of e-mail addresses for which it is believed; empty for all.
+    /// Returns the domains of e-mail addresses for which the provider is accepted; empty for all.
     pub fn domains(&self) -> &str {
         &self.config.domains
     }
 
-    /// What people call it.
+    /// Returns the display name.
     pub fn name(&self) -> &str {
         &self.config.name
     }
 
-    /// Whether somebody whom nobody invited may become a member, without any role.
+    /// Returns whether a person without an invitation may become a member, without any role.
     pub const fn allows_signup(&self) -> bool {
         self.config.allow_signup
     }
 
-    /// Begins: where the browser is to go, and what must come back the same.
+    /// Begins a sign-in: returns the URL for the browser, and the values that must come back unchanged.
     ///
     /// # Errors
-    /// [`ProviderError::Unreachable`] when the provider does not say where that is.
+    /// [`ProviderError::Unreachable`] if the provider does not return its metadata.
     pub async fn begin(&self, ctx: &Ctx) -> Result<(String, Attempt), ProviderError> {
         let attempt = Attempt { state: ctx.random.secret(), nonce: ctx.random.secret(), verifier: ctx.random.secret() };
         let metadata = self.known(ctx, BELIEVED).await?;
@@ -184,14 +184,14 @@ impl Provider {
         let mut request = client
             .authorize_url(CoreAuthenticationFlow::AuthorizationCode, move || state, move || nonce)
             .set_pkce_challenge(PkceCodeChallenge::from_code_verifier_sha256(&verifier));
-        // `openid` is asked for by itself.
+        // The library adds `openid` itself.
         for scope in self.config.scopes.split_whitespace().filter(|scope| *scope != "openid") {
             request = request.add_scope(Scope::new(scope.to_owned()));
         }
         Ok((request.url().0.to_string(), attempt))
     }
 
-    /// Ends: who the person is, by the code and the state that their browser brought back.
+    /// Finishes a sign-in: returns the person's identity for the code and the state that the browser brought back.
     ///
     /// # Errors
     /// [`ProviderError`].
@@ -224,7 +224,7 @@ impl Provider {
         let id_token = tokens.id_token().ok_or_else(|| ProviderError::Identity("there is no ID token".to_owned()))?;
         let claims = self.believed(ctx, id_token, attempt, tokens.access_token()).await?;
         let about = match client.user_info(tokens.access_token().clone(), Some(claims.subject().clone())) {
-            // Where it has such an address, a provider may tell name and e-mail there only.
+            // A provider with a userinfo endpoint may return name and e-mail there only.
             Ok(request) if claims.email().is_none() => {
                 let about: Result<CoreUserInfoClaims, _> = request.request_async(&ask).await;
                 Some(about.map_err(|error| ProviderError::Identity(error.to_string()))?)
@@ -234,7 +234,7 @@ impl Provider {
         Ok(self.identity(&claims, about.as_ref()))
     }
 
-    /// What an ID token says, when all of it holds: signature, issuer, audience, time, nonce, and the access token it is for.
+    /// Verifies an ID token (signature, issuer, audience, time, nonce, and its access token) and returns its claims.
     async fn believed(
         &self,
         ctx: &Ctx,
@@ -245,7 +245,7 @@ impl Provider {
         let metadata = self.known(ctx, BELIEVED).await?;
         let first = self.checked(ctx, &metadata, token, attempt, access);
         match first {
-            // The provider may sign with a key it has made since.
+            // The provider may sign with a newer key.
             Err(ProviderError::Identity(_)) => {
                 let metadata = self.known(ctx, AGAIN).await?;
                 self.checked(ctx, &metadata, token, attempt, access)
@@ -298,8 +298,8 @@ impl Provider {
         }
     }
 
-    /// What the provider says about itself, not older than `believed`. One asks at a time, and nobody stands in line behind a provider
-    /// that does not answer.
+    /// Returns the provider's metadata, not older than `believed`. One request runs at a time, and callers do not queue
+    /// behind a provider that does not answer.
     async fn known(&self, ctx: &Ctx, believed: Duration) -> Result<Arc<CoreProviderMetadata>, ProviderError> {
         let now = ctx.now();
         if let Some(metadata) = self.fresh(now, believed).await {
@@ -308,7 +308,7 @@ impl Provider {
         let Ok(mut failure) = tokio::time::timeout(TURN, self.asking.lock()).await else {
             return Err(ProviderError::Unreachable("it was asked, and has not answered yet".to_owned()));
         };
-        // Somebody else may have asked meanwhile.
+        // Another caller may have requested it meanwhile.
         if let Some(metadata) = self.fresh(now, believed).await {
             return Ok(metadata);
         }
@@ -329,10 +329,10 @@ impl Provider {
         }
     }
 
-    /// Asks the provider for its description and keys once, and keeps neither.
+    /// Requests the provider's metadata and keys once, without caching them.
     ///
     /// # Errors
-    /// [`ProviderError::Unreachable`] when it does not answer, or describes another issuer.
+    /// [`ProviderError::Unreachable`] if it does not answer, or describes another issuer.
     pub async fn discover(&self) -> Result<(), ProviderError> {
         self.ask_metadata().await.map(drop).map_err(ProviderError::Unreachable)
     }
@@ -342,13 +342,13 @@ impl Provider {
         CoreProviderMetadata::discover_async(self.issuer.clone(), &ask).await.map_err(|error| chain(&error))
     }
 
-    /// What it has said, if that is not older than `believed`.
+    /// Returns the cached metadata, unless it is older than `believed`.
     async fn fresh(&self, now: OffsetDateTime, believed: Duration) -> Option<Arc<CoreProviderMetadata>> {
         let known = self.known.read().await;
         known.as_ref().filter(|known| now - known.at < believed).map(|known| Arc::clone(&known.metadata))
     }
 
-    /// Returns where it sends browsers back to: an address of its own, so that the answer of one provider is not taken for another's.
+    /// Returns the provider's own redirect URL, so that the response of one provider is not mistaken for another's.
     fn redirect(&self, ctx: &Ctx) -> Result<RedirectUrl, ProviderError> {
         let address = if self.id.is_empty() { callback(ctx) } else { format!("{}/{}", callback(ctx), self.id) };
         RedirectUrl::new(address)
@@ -364,12 +364,12 @@ impl Provider {
     }
 }
 
-/// Where the provider sends browsers back to: `/oidc/callback` of the public address.
+/// Returns the redirect URL of the first provider: `/oidc/callback` of the public address.
 pub(crate) fn callback(ctx: &Ctx) -> String {
     format!("{}/oidc/callback", ctx.addresses.http)
 }
 
-/// A moment as the library has it.
+/// Converts a time to the library's type.
 fn moment(at: OffsetDateTime) -> DateTime<Utc> {
     DateTime::from_timestamp(at.unix_timestamp(), at.nanosecond()).unwrap_or_default()
 }

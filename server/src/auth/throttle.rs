@@ -1,7 +1,7 @@
-//! Guessing is slow: what is counted, against whom, and how often it may be wrong. A door that was tried too often stays
-//! closed, whatever is brought to it, until its window is over: 15 minutes, and a day for all codes of a member. An attempt counts when it begins, so
-//! guessing in parallel gains nothing; a right one takes itself back. The counts stand in the database
-//! (`service::attempt`), so that replicas share them and a restart forgives nothing.
+//! Limits guessing: the counters of attempts, and the highest number of wrong ones. After too many attempts, every
+//! further attempt is refused until the window ends, even a correct one: 15 minutes, and a day for all codes of a
+//! member. An attempt counts when it begins, so parallel guesses gain nothing; a correct attempt is subtracted again.
+//! The counts are in the database (`service::attempt`), so that replicas share them and a restart does not reset them.
 
 use std::net::IpAddr;
 
@@ -16,29 +16,31 @@ pub(crate) const WINDOW: Duration = Duration::minutes(15);
 /// Length of the window of [`Door::DailyCodes`].
 pub const DAY: Duration = Duration::days(1);
 
-/// What is tried.
+/// A counter of attempts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Door {
-    /// An account's password, by its e-mail (lower case), whether there is such an account or not.
+    /// An account's password, by its e-mail (lower case), including e-mails without an account.
     Email(String),
-    /// Anything from an address.
+    /// Any attempt from an address.
     Address(IpAddr),
-    /// Anything from the /48 of an IPv6 address, which a provider gives to one site: 65,536 addresses as they are counted here.
+    /// Any attempt from the /48 of an IPv6 address, which a provider assigns to one site: 65,536 addresses as they are
+    /// counted here.
     Prefix(IpAddr),
-    /// An account's password, from a browser in which its member signed in before: guesses from elsewhere do not close this door.
+    /// An account's password, from a known device of its member: guesses from elsewhere do not count here.
     Device(MemberId),
-    /// The password of a member who is signed in.
+    /// The password of a signed-in member.
     Own(MemberId),
     /// A member's second factor.
     Code(MemberId),
-    /// The same within a day. With 3 codes right at any time, 20 guesses find one of a million with a chance of 6 in 100,000.
+    /// The same within a day. With 3 valid codes at any time, 20 guesses find one of a million with a probability of 6
+    /// in 100,000.
     DailyCodes(MemberId),
-    /// Failures of a member, or of accounts that do not exist: counted for the audit log, and never closed.
+    /// Failures of a member, or of accounts that do not exist: counted for the audit log, never refused.
     Failures(Option<MemberId>),
 }
 
 impl Door {
-    /// Returns the doors of an address, the nearest first.
+    /// Returns the counters of an address, the most specific first.
     pub fn of_address(address: IpAddr) -> Vec<Self> {
         let mut doors = vec![Self::Address(address)];
         if matches!(address.to_canonical(), IpAddr::V6(_)) {
@@ -47,7 +49,7 @@ impl Door {
         doors
     }
 
-    /// Returns the doors of a member's second factor.
+    /// Returns the counters of a member's second factor.
     pub const fn of_codes(member: MemberId) -> [Self; 2] {
         [Self::Code(member), Self::DailyCodes(member)]
     }
@@ -60,13 +62,13 @@ impl Door {
         }
     }
 
-    /// Returns whether a right attempt takes back itself alone: others may have made the attempts before it.
+    /// Returns whether a correct attempt subtracts only itself, because others may have made the earlier attempts.
     pub const fn is_shared(&self) -> bool {
         matches!(self, Self::Address(_) | Self::Prefix(_) | Self::DailyCodes(_))
     }
 
-    /// Attempts in a window: 10 passwords for an e-mail, for a known device or by a signed-in member, 5 codes of a member
-    /// and 20 in a day, 50 of anything from an address, 500 from a /48.
+    /// Returns the highest number of attempts in a window: 10 passwords for an e-mail, for a known device or by a
+    /// signed-in member, 5 codes of a member and 20 in a day, 50 of any kind from an address, 500 from a /48.
     pub const fn most(&self) -> i32 {
         match self {
             Self::Email(_) | Self::Device(_) | Self::Own(_) => 10,
@@ -78,7 +80,7 @@ impl Door {
         }
     }
 
-    /// Under which the attempts are counted: no e-mail and no address is stored.
+    /// Returns the key under which attempts are counted: a hash, so that no e-mail and no address is stored.
     pub fn key(&self) -> String {
         fingerprint(&match self {
             Self::Email(email) => format!("email {email}"),

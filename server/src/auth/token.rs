@@ -1,5 +1,5 @@
-//! Access tokens: short JWTs (HS256) that name a member and a session. What the member may do is not in them; it is read
-//! anew for each request, so a role or a session that was taken away is gone at once.
+//! Access tokens: short JWTs (HS256) that name a member and a session. They contain no permissions. Permissions are
+//! loaded for each request, so that a revoked role or session is effective at once.
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::de::DeserializeOwned;
@@ -11,21 +11,21 @@ use crate::error::Error;
 use crate::keys::TokenKeys;
 
 const ISSUER: &str = "undertone";
-/// The longest time for which an access token holds: the greatest `access_minutes`.
+/// The longest lifetime of an access token: the maximum of `access_minutes`.
 pub(crate) const LONGEST: Duration = Duration::HOUR;
 
-/// What an access token says.
+/// The content of an access token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    /// Who.
+    /// The member.
     pub member: MemberId,
-    /// In which session.
+    /// The session.
     pub session: SessionId,
-    /// Until when.
+    /// The time of expiry.
     pub expires_at: OffsetDateTime,
 }
 
-/// The token does not hold: not ours, changed, or over.
+/// An invalid access token: foreign, modified, or expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the access token does not hold: sign in, or use the refresh token")]
 pub struct AccessError;
@@ -40,10 +40,10 @@ struct Claims {
 }
 
 impl Access {
-    /// Signs the token with the key in force, whose id (`kid`) stands in its header.
+    /// Signs the token with the current key, whose id (`kid`) is in the header.
     ///
     /// # Errors
-    /// [`Error::Internal`] when it cannot be signed.
+    /// [`Error::Internal`] if it cannot be signed.
     pub fn sign(&self, keys: &TokenKeys, now: OffsetDateTime) -> Result<String, Error> {
         let claims = Claims {
             iss: ISSUER.to_owned(),
@@ -55,7 +55,7 @@ impl Access {
         encode(&claims, keys, now).map_err(|error| Error::internal("signing an access token", error))
     }
 
-    /// Reads a token that one of `keys` signed while it was in force and that is not over at `now`.
+    /// Verifies a token that one of `keys` signed while it was current and that has not expired at `now`.
     ///
     /// # Errors
     /// [`AccessError`].
@@ -69,10 +69,10 @@ impl Access {
     }
 }
 
-/// Signs claims with the key in force (HMAC-SHA-256).
+/// Signs claims with the current key (HMAC-SHA-256).
 ///
 /// # Errors
-/// When they have no JSON form.
+/// If the claims have no JSON form.
 pub(super) fn encode<C: Serialize>(
     claims: &C,
     keys: &TokenKeys,
@@ -83,8 +83,8 @@ pub(super) fn encode<C: Serialize>(
     jsonwebtoken::encode(&header, claims, &EncodingKey::from_secret(key.secret()))
 }
 
-/// Returns the claims of a document of `issuer` that lives for at most `longest`, when the key that its header names has signed it.
-/// Their end is for the caller to compare, with the server's clock.
+/// Returns the claims of a document of `issuer` with a lifetime of at most `longest`, if the key named in its header
+/// signed it. The caller compares their expiry with the server's clock.
 pub(super) fn decode<C: DeserializeOwned + Clone>(
     text: &str,
     issuer: &str,

@@ -44,7 +44,7 @@ pub struct Restoring {
 }
 
 impl Options {
-    /// A backup at `file`, sealed with the first line of another file.
+    /// Makes the options of a backup at `file`, encrypted with the first line of another file.
     #[cfg(test)]
     pub(super) const fn new(file: PathBuf, passphrase_file: PathBuf) -> Self {
         Self { file, passphrase_file: Some(passphrase_file), passphrase: None }
@@ -68,10 +68,10 @@ impl Options {
     }
 }
 
-/// Writes a backup of the configured server, which may run meanwhile, and says what is in it.
+/// Writes a backup of the configured server, which may be running, and returns a summary.
 ///
 /// # Errors
-/// [`BackupError`]; then there is no file.
+/// [`BackupError`]; in that case there is no file.
 pub async fn backup(config: &Config, options: &Options) -> Result<String, BackupError> {
     let passphrase = options.passphrase()?;
     let (contents, end) = write::write(config, &options.file, passphrase).await?;
@@ -95,7 +95,8 @@ pub async fn backup(config: &Config, options: &Options) -> Result<String, Backup
     Ok(said)
 }
 
-/// Notes a backup in the audit log. It is made also where the database takes no more writes: then it is needed most.
+/// Records a backup in the audit log. A backup is also made if the database accepts no more writes, when it is needed
+/// most.
 async fn note(config: &Config, contents: &Contents, end: End) -> Result<(), crate::error::Error> {
     let db = Db::connect(&config.database()).await?;
     let detail = json!({ "objects": end.objects, "bytes": end.bytes, "program": contents.program });
@@ -104,11 +105,11 @@ async fn note(config: &Config, contents: &Contents, end: End) -> Result<(), crat
     noted
 }
 
-/// Restores a backup into the configured, empty, places, and examines its ledger. When that does not hold, the keys are not put in
-/// place, and no server starts with it.
+/// Restores a backup into the configured, empty places, and verifies its ledger. If the verification fails, the keys
+/// are not put in place, so no server starts with it.
 ///
 /// # Errors
-/// [`BackupError`] when it cannot be restored. What does not hold is in the report.
+/// [`BackupError`] if it cannot be restored. The report contains the failed checks.
 pub async fn restore(config: &Config, options: &Restoring) -> Result<Report, BackupError> {
     let passphrase = options.backup.passphrase()?;
     read::read(config, &options.backup.file, passphrase, &options.head, &options.reason).await

@@ -1,4 +1,4 @@
-//! The tables as one file, by the database's own means: SQLite copies itself, PostgreSQL comes with programs that do.
+//! Copies the tables into one file with the database's own tools: SQLite copies itself, PostgreSQL provides programs.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::{BackupError, at};
 use crate::config::Config;
 use crate::db::Db;
 
-/// A database of the configuration.
+/// The database of the configuration.
 pub(super) enum Kind {
     /// A SQLite file.
     Sqlite(PathBuf),
@@ -18,7 +18,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Which one it is.
+    /// Returns the configured database.
     pub(super) fn of(config: &Config) -> Self {
         let url = config.database();
         match url.strip_prefix("sqlite:") {
@@ -30,7 +30,7 @@ impl Kind {
         }
     }
 
-    /// Its name in a backup.
+    /// Returns its name in a backup.
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Sqlite(_) => "sqlite",
@@ -38,9 +38,10 @@ impl Kind {
         }
     }
 
-    /// Copies all tables as they are now into a new file. They lie in it as they are, so only its owner reads it.
+    /// Copies all tables in their current state into a new file. The copy is not encrypted, so only its owner can read
+    /// it.
     pub(super) async fn copy(&self, to: &Path) -> Result<(), BackupError> {
-        // It is made before the database's own means fill it, which would give it the mode of any file.
+        // The file is created first, with its mode; the database's tools would create it with the default mode.
         drop(private(to).map_err(at(to))?);
         match self {
             Self::Sqlite(path) => {
@@ -57,7 +58,7 @@ impl Kind {
         }
     }
 
-    /// Whether there is nothing in it.
+    /// Returns whether the database is empty.
     pub(super) async fn is_empty(&self) -> Result<bool, BackupError> {
         match self {
             Self::Sqlite(path) => Ok(!path.exists()),
@@ -70,7 +71,8 @@ impl Kind {
         }
     }
 
-    /// Puts a copy where it can be examined, and gives its address: SQLite's beside where it will be, PostgreSQL's where it is to be.
+    /// Restores a copy for verification, and returns its address: SQLite's copy stays at its place, PostgreSQL's goes
+    /// into the configured database.
     pub(super) async fn stage(&self, copy: &Path) -> Result<String, BackupError> {
         match self {
             Self::Sqlite(_) => Ok(format!("sqlite://{}?mode=rw", copy.display())),
@@ -83,14 +85,14 @@ impl Kind {
         }
     }
 
-    /// Puts an examined copy in place.
+    /// Puts a verified copy in place.
     pub(super) fn place(&self, copy: &Path) -> Result<(), BackupError> {
         match self {
             Self::Sqlite(path) => {
                 if let Some(folder) = path.parent() {
                     std::fs::create_dir_all(folder).map_err(at(folder))?;
                 }
-                // What was not written back when the copy was closed; usually nothing is left of it.
+                // The part that was not written back when the copy was closed; usually there is none.
                 let beside = |path: &Path| PathBuf::from(format!("{}-wal", path.display()));
                 if beside(copy).exists() {
                     std::fs::rename(beside(copy), beside(path)).map_err(at(path))?;
@@ -102,7 +104,7 @@ impl Kind {
     }
 }
 
-/// A new file that only its owner reads; none that is there already.
+/// Creates a new file that only its owner can read; fails if the file exists.
 fn private(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -111,7 +113,8 @@ fn private(path: &Path) -> std::io::Result<File> {
     options.open(path)
 }
 
-/// A program of PostgreSQL's for the database at an address, whose password is no argument: everybody on the machine could read it.
+/// Makes the command of a PostgreSQL program for the database at an address. The password is not an argument, because
+/// every user of the machine could read it.
 fn program(name: &'static str, url: &str) -> Result<Command, BackupError> {
     let wrong = |why: String| BackupError::Program { program: name, why };
     let mut address = url::Url::parse(url).map_err(|error| wrong(format!("database_url cannot be read: {error}")))?;
@@ -125,7 +128,7 @@ fn program(name: &'static str, url: &str) -> Result<Command, BackupError> {
     Ok(command)
 }
 
-/// A part of an address without its escapes.
+/// Decodes the percent escapes of a part of a URL.
 fn decoded(text: &str) -> String {
     let bytes = text.as_bytes();
     let (mut plain, mut at) = (Vec::new(), 0);
@@ -142,7 +145,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&plain).into_owned()
 }
 
-/// The newest of Debian's, which are beside the server's rather than on the path; or the one on the path.
+/// Returns the path of the newest version in Debian's folders, which are not in `PATH`; otherwise the bare name.
 fn found(name: &str) -> PathBuf {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut all: Vec<(u32, PathBuf)> = versions

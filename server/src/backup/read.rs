@@ -1,5 +1,5 @@
-//! Restoring a backup: everything is taken out beside its place, the ledger is examined, and only then are the keys put where a
-//! server finds them.
+//! Restores a backup. It is first extracted to a separate folder, then the ledger is verified, and only then are the
+//! keys put where a server finds them.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -27,13 +27,14 @@ use crate::verify::{Pins, Report, command};
 
 /// Bytes of an object that are read at a time.
 const PIECE: usize = 1 << 20;
-/// The hardest passphrase that is tried: 32 times what [`write`](super::write) takes (4 GiB), for backups of later versions.
+/// The highest accepted scrypt work factor: 32 times that of [`write`](super::write) (4 GiB), for backups of later
+/// versions.
 const MOST_WORK: u8 = 22;
 
 /// Restores a backup into the configured places, which must be empty.
 ///
 /// # Errors
-/// [`BackupError`]; then nothing is left of it but, on PostgreSQL, the tables.
+/// [`BackupError`]. In that case no part of the backup remains, except the tables on PostgreSQL.
 pub async fn read(
     config: &Config,
     from: &Path,
@@ -49,7 +50,7 @@ pub async fn read(
         return Err(BackupError::Occupied { place: "the object store".to_owned() });
     }
     let staged = config.data_dir.join("restoring.part");
-    // What an attempt that broke off left.
+    // The remains of an interrupted attempt.
     let _ = std::fs::remove_dir_all(&staged);
     std::fs::create_dir(&staged).map_err(at(&staged))?;
     let restored = restored(config, &kind, from, passphrase, &Stated { heads: &heads, reason }, &staged, &store).await;
@@ -60,9 +61,9 @@ pub async fn read(
     restored
 }
 
-/// What the operator states of the backup.
+/// The operator's statements about the backup.
 struct Stated<'a> {
-    /// Heads that sites kept, which the restored log must continue.
+    /// Heads that sites have stored; the restored log must continue them.
     heads: &'a [Pins],
     /// The reason of the restoration.
     reason: &'a str,
@@ -106,7 +107,7 @@ async fn restored(
     Ok(report)
 }
 
-/// The folder of the objects has to be there to be opened.
+/// Creates the folder of objects, which must exist to be opened.
 fn with_folder(config: &Config) -> Result<Config, BackupError> {
     if config.store.url.is_none() {
         let objects = config.data_dir.join("objects");
@@ -115,7 +116,7 @@ fn with_folder(config: &Config) -> Result<Config, BackupError> {
     Ok(config.clone())
 }
 
-/// Refuses to touch a server that is there.
+/// Refuses to overwrite an existing server.
 async fn vacant(config: &Config, kind: &Kind) -> Result<(), BackupError> {
     let key = config.data_dir.join("signing.key");
     if key.exists() {
@@ -127,7 +128,7 @@ async fn vacant(config: &Config, kind: &Kind) -> Result<(), BackupError> {
     Err(BackupError::Occupied { place: "the database".to_owned() })
 }
 
-/// Opens the file and takes everything out: files into `to`, objects into the store.
+/// Decrypts the file and extracts its members: files into `to`, objects into the store.
 fn take_out(
     from: &Path,
     passphrase: SecretString,
@@ -175,7 +176,7 @@ fn take_out(
     Err(wrong("members are missing"))
 }
 
-/// Why a backup cannot be restored here.
+/// Checks that a backup can be restored here.
 fn check(contents: &Contents, database: &str) -> Result<(), String> {
     if contents.format != FORMAT || contents.version != VERSION {
         return Err(format!("its format is {} {}, not {FORMAT} {VERSION}", contents.format, contents.version));
@@ -219,20 +220,20 @@ fn put(from: &mut impl Read, name: &str, store: &Store, handle: &Handle, file: &
     Ok(size)
 }
 
-/// The key by which the ledger is judged: the backup's own.
+/// Returns the key that verifies the ledger: the backup's own.
 fn own_key(folder: &Path, from: &Path) -> Result<VerifyingKey, BackupError> {
     let key = keys::verifying_key(folder).map_err(at(folder))?;
     key.ok_or_else(|| BackupError::Contents { path: from.to_owned(), why: "it has no signing.key".to_owned() })
 }
 
-/// The key that signs the statement of the restoration: the backup's own.
+/// Returns the key that signs the statement of the restoration: the backup's own.
 fn own_signer(folder: &Path, from: &Path, now: OffsetDateTime) -> Result<ServerSigner, BackupError> {
     let key = ServerSigner::load_existing(folder, now).map_err(at(folder))?;
     key.ok_or_else(|| BackupError::Contents { path: from.to_owned(), why: "it has no signing.key".to_owned() })
 }
 
-/// The other secrets: each can be read, and that of second factors opens every one that is stored. With another one, everybody who
-/// has a second factor would be locked out.
+/// Checks the other secrets: each is readable, and the key of second factors decrypts every stored one. With another
+/// key, every member with a second factor would be locked out.
 async fn own_secrets(db: &Db, folder: &Path, from: &Path) -> Result<(), BackupError> {
     let wrong = |why: String| BackupError::Contents { path: from.to_owned(), why };
     let unreadable = |error: std::io::Error| wrong(error.to_string());
@@ -249,7 +250,7 @@ async fn own_secrets(db: &Db, folder: &Path, from: &Path) -> Result<(), BackupEr
     )))
 }
 
-/// Puts the files of the data folder in place; the signing key last, without which there is no server.
+/// Moves the files of the data folder into place. The signing key is last, because no server exists without it.
 fn place_keys(from: &Path, to: &Path) -> Result<(), BackupError> {
     let mut names: Vec<_> = std::fs::read_dir(from)
         .map_err(at(from))?

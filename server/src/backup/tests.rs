@@ -1,4 +1,4 @@
-//! What a backup's secrets are worth, found out before a server starts with them.
+//! Tests that the restore checks a backup's secrets before a server starts with them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::{BackupError, read, write};
 use crate::config::Config;
 use crate::testing::{Person, TestApp};
 
-/// A server whose operator has a second factor, and a folder for backups.
+/// Makes a server whose operator has a second factor, and a folder for backups.
 async fn server() -> (TestApp, Person, TempDir) {
     let app = TestApp::sqlite().await;
     let operator = app.operator().await;
@@ -23,14 +23,14 @@ fn passphrase() -> SecretString {
     SecretString::from("a passphrase of a test".to_owned())
 }
 
-/// Makes a backup of the server as its data folder stands now.
+/// Makes a backup of the server in its current state.
 async fn backup(app: &TestApp, folder: &Path, name: &str) -> PathBuf {
     let file = folder.join(name);
     write::write(&app.ctx.config, &file, passphrase()).await.expect("it is written");
     file
 }
 
-/// Restores a backup into an empty place of its own, and gives that with what came of it.
+/// Restores a backup into an empty folder, and returns the folder with the result.
 async fn restore(app: &TestApp, file: &Path) -> (TempDir, Result<(), BackupError>) {
     let place = tempfile::tempdir().expect("a temporary folder");
     let config = Config { data_dir: place.path().to_owned(), ..app.ctx.config.clone() };
@@ -94,7 +94,8 @@ async fn a_backup_needs_the_keys_of_tokens_and_signatures_and_that_of_second_fac
     app.close().await;
 }
 
-/// Between the database and the seal everything lies in the clear beside the backup, and an operator's shell makes files that all may read.
+/// The copy of the tables lies unencrypted next to the backup until it is archived, and an operator's umask may make
+/// new files readable by all.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tables_that_wait_for_their_seal_are_for_nobody_else_to_read_and_take_no_files_place() {

@@ -1,15 +1,15 @@
-//! The files of the data folder that are kept: keys, certificates and whatever else the server made for itself, but for the
-//! database, the objects, and what is only half written.
+//! Lists the files of the data folder that belong to a backup: keys, certificates and other files that the server
+//! generated, but not the database, the objects or incomplete files.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::{BackupError, at};
 
-/// Ends of names that are not kept: another member holds the database, locks and halves are worth nothing.
+/// File extensions that are excluded: the database is another member; locks and incomplete files are worthless.
 const NOT: [&str; 7] = ["sqlite", "sqlite-wal", "sqlite-shm", "lock", "part", "pid", "log"];
 
-/// The files that are kept, in the order of their names.
+/// Returns the files that belong to a backup, by name.
 pub(super) fn files(data_dir: &Path, database: Option<&Path>) -> Result<Vec<PathBuf>, BackupError> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(data_dir).map_err(at(data_dir))? {

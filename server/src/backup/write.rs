@@ -1,4 +1,4 @@
-//! Writing a backup. The stream goes through tar, zstd and age into the file, and no more of it is in memory than a piece.
+//! Writes a backup. The stream passes through tar, zstd and age into the file; memory holds one chunk of it at a time.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -18,12 +18,12 @@ use crate::db::Db;
 use crate::exchange::object::{self, Store};
 use crate::service::log;
 
-/// How well the stream is packed: as zstd does by itself.
+/// The compression level: zstd's default.
 const LEVEL: i32 = 3;
-/// How long a passphrase takes to try: 2^17 of scrypt's steps and 128 MiB, what interactive logins are told to take and more.
+/// The scrypt work factor: 2^17 steps and 128 MiB, above the recommendation for interactive logins.
 const WORK: u8 = 17;
 
-/// Writes a backup of the configured server to a file, whole or not at all.
+/// Writes a complete backup of the configured server to a file, or none.
 ///
 /// # Errors
 /// [`BackupError`].
@@ -31,7 +31,7 @@ pub async fn write(config: &Config, to: &Path, passphrase: SecretString) -> Resu
     let kind = Kind::of(config);
     let db = Db::inspect(&config.database()).await?;
     let staged = beside(to);
-    // Asked before the tables are copied, so that the copy holds this head at least.
+    // The head is read before the tables are copied, so that the copy contains at least this head.
     let contents = contents(&kind, &db).await;
     db.close().await?;
     let contents = contents?;
@@ -91,7 +91,7 @@ fn seal(
     Ok(end)
 }
 
-/// What is in a backup that is made now.
+/// Returns the description of a backup that is made now.
 async fn contents(kind: &Kind, db: &Db) -> Result<Contents, BackupError> {
     Ok(Contents {
         format: FORMAT.to_owned(),
@@ -174,7 +174,7 @@ impl<R: Read> Read for Counted<'_, R> {
     }
 }
 
-/// The pieces of an object, one after the other.
+/// The chunks of an object as one reader.
 struct Pieces<S> {
     stream: S,
     piece: Vec<u8>,
@@ -204,7 +204,7 @@ where
     }
 }
 
-/// A new file that only its owner reads.
+/// Creates a file that only its owner can read.
 fn private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
@@ -213,7 +213,7 @@ fn private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Where the copy of the tables lies until it is sealed: beside the backup, where there is room for it.
+/// Returns the path of the temporary copy of the tables: next to the backup, where there is enough space.
 fn beside(to: &Path) -> PathBuf {
     to.with_extension(format!("{}.database", std::process::id()))
 }

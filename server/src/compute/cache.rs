@@ -1,4 +1,4 @@
-//! Results by everything that they follow from.
+//! A cache of results, keyed by all their inputs.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,21 +11,21 @@ use tokio::sync::OnceCell;
 use super::MOST_KEPT;
 use crate::error::Error;
 
-/// The SHA-256 of a key's JSON: keys may be long, and all are as large here.
+/// The SHA-256 of a key's JSON, which has a fixed size.
 type KeyDigest = [u8; 32];
 
-/// Results by their keys, a bounded number of them.
+/// A bounded number of results by key.
 #[derive(Debug)]
 pub(crate) struct ComputeCache<T>(Mutex<LruCache<KeyDigest, Arc<OnceCell<T>>>>);
 
 impl<T: Clone> ComputeCache<T> {
-    /// Makes a cache without results.
+    /// Makes an empty cache.
     pub(super) fn new() -> Self {
         Self(Mutex::new(LruCache::new(NonZeroUsize::new(MOST_KEPT).unwrap_or(NonZeroUsize::MIN))))
     }
 
-    /// Returns the result of a key. One caller computes it; others that ask meanwhile wait for the same. A failure is not kept, and
-    /// when the caller that computes leaves, the next one does.
+    /// Returns the result of a key. One caller computes it, and concurrent callers wait for the same result. Failures
+    /// are not cached. If the computing caller is cancelled, the next caller computes.
     ///
     /// # Errors
     /// Those of `compute`.
@@ -41,7 +41,7 @@ impl<T: Clone> ComputeCache<T> {
         cell.get_or_try_init(|| compute).await.cloned()
     }
 
-    /// Returns how many results are kept or under way.
+    /// Returns the number of results that are cached or in progress.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()

@@ -14,7 +14,7 @@ const HONEST: WorkOwner = WorkOwner::Organization(OrganizationId(Uuid::from_u128
 
 type Step = tokio::task::JoinHandle<Result<(), Error>>;
 
-/// A pool all of whose turns are taken until it is let go.
+/// A pool whose turns are all taken until the test releases them.
 struct BusyPool {
     pool: Arc<ComputePool>,
     timings: QueueTimings,
@@ -32,7 +32,7 @@ impl BusyPool {
             let (begin, begun) = tokio::sync::oneshot::channel();
             let step = busy.run(GREEDY, move || {
                 begin.send(()).expect("the test listens");
-                // Ends with the test, too.
+                // Also ends with the test.
                 let _ = wait.recv();
             });
             busy.running.push(step);

@@ -1,6 +1,7 @@
-//! Which value of a source cannot be read, and what its key takes.
+//! Finds the value of a source that cannot be read, and the values that its key accepts.
 //!
-//! The reader of all sources names neither the file nor the words that a key takes; so when it fails each value is tried by itself.
+//! The reader of all sources names neither the file nor the values that a key accepts. After a failure, this module
+//! therefore reads each value separately.
 
 use config::{Map, Value, ValueKind};
 use serde_json::Value as Json;
@@ -8,14 +9,14 @@ use serde_json::Value as Json;
 use super::keys::{flat, variable};
 use super::{Config, ConfigError};
 
-/// Returns the failure with the place and key of the value that is to blame, or as it was when no single value is.
+/// Returns the error with the place and key of the wrong value, or unchanged if no single value is wrong.
 pub(super) fn explain(
     error: config::ConfigError,
     built_in: &Config,
     file: Option<(&str, &Map<String, Value>)>,
     environment: &Map<String, Value>,
 ) -> ConfigError {
-    // A value of the environment stands before that of the file: the file's may never have been read.
+    // The environment overrides the file, so the file's value may never have been read.
     let from_environment = first_wrong(built_in, environment).map(|(key, reason)| ConfigError::Wrong {
         place: "the environment".to_owned(),
         key: variable(&key),
@@ -29,13 +30,13 @@ pub(super) fn explain(
     from_environment.or_else(from_file).unwrap_or(ConfigError::Read(error))
 }
 
-/// Returns the place of a key's value in force.
+/// Returns the source of a key's effective value.
 pub(super) fn place_of(
     key: &str,
     file: Option<(&str, &Map<String, Value>)>,
     environment: &Map<String, Value>,
 ) -> Option<String> {
-    // Some failures are of two keys together.
+    // Some errors concern two keys together.
     let is_set = |values: &Map<String, Value>| {
         let names = flat(values);
         key.split(", ").any(|key| names.contains_key(key))
@@ -46,7 +47,7 @@ pub(super) fn place_of(
     file.filter(|(_, values)| is_set(values)).map(|(place, _)| place.to_owned())
 }
 
-/// Returns the first key whose value alone makes the configuration unreadable, and what the key takes.
+/// Returns the first key whose value alone makes the configuration unreadable, and the values that the key accepts.
 fn first_wrong(built_in: &Config, values: &Map<String, Value>) -> Option<(String, String)> {
     flat(values).into_iter().find_map(|(key, value)| {
         let alone = config::Config::builder()
@@ -57,7 +58,7 @@ fn first_wrong(built_in: &Config, values: &Map<String, Value>) -> Option<(String
         let original = alone.err()?;
         let mut all = serde_json::to_value(built_in).ok()?;
         set(&mut all, &key, json(value));
-        // This reader names the words that an enumeration takes.
+        // This reader names the values of an enumeration.
         let reason =
             serde_json::from_value::<Config>(all).err().map_or_else(|| original.to_string(), |error| error.to_string());
         Some((key, reason))

@@ -1,5 +1,5 @@
-//! Hostile configuration files: whatever stands there, the server does not start with it, or starts within its limits; what is
-//! wrong is named.
+//! Hostile configuration files: for any content, the server refuses to start with an error that names the wrong part,
+//! or starts within its limits.
 
 use undertone_fuzz::Target;
 

@@ -1,5 +1,5 @@
-//! The keys of the configuration by name: which there are, what they mean, where the value in force comes from. All of it
-//! follows from [`Config`] and its comments; a name that is none of ours is refused with the one that was meant.
+//! The keys of the configuration by name, with their meanings and the sources of their values. All of it is derived
+//! from [`Config`] and its comments. An unknown name is refused with the most similar key.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -12,29 +12,29 @@ use utoipa::{PartialSchema as _, ToSchema as _};
 
 use super::{Config, ConfigError};
 
-/// Last parts of the names of keys whose values are never shown.
+/// Words in the last part of a key's name that mark its value as secret.
 pub const SECRET: [&str; 2] = ["secret", "password"];
-/// What stands in the place of such a value.
+/// The replacement of a secret value.
 const MASK: &str = "********";
-/// Wrong letters in a variable's name that still make it one of ours, misspelt.
+/// The highest number of wrong letters in a variable's name that still counts as a misspelt key.
 const SLIPS: usize = 2;
 
-/// A key and its value in force.
+/// A key and its effective value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Setting {
     /// The key: `tls.mode`.
     pub key: String,
-    /// The value as TOML would have it; empty when there is none.
+    /// The value as TOML; empty if there is none.
     pub value: String,
-    /// Where it comes from.
+    /// The source of the value.
     pub source: Source,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// It is built in.
+    /// The built-in value.
     BuiltIn,
     /// The configuration file.
     File,
@@ -52,7 +52,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// Every key with what is built in for it and what its comment says, as a table of Markdown.
+/// Returns every key with its built-in value and its comment, as a Markdown table.
 pub fn table() -> String {
     let mut schemas = Vec::new();
     Config::schemas(&mut schemas);
@@ -69,12 +69,12 @@ pub fn table() -> String {
     table
 }
 
-/// The variable that sets a key.
+/// Returns the environment variable of a key.
 pub fn variable(key: &str) -> String {
     format!("UNDERTONE_{}", key.replace('.', "__").to_uppercase())
 }
 
-/// The comment of a key.
+/// Returns the comment of a key.
 fn meaning(top: &Json, schemas: &BTreeMap<String, Json>, key: &str) -> Option<String> {
     let (mut within, mut found) = (top, None);
     for part in key.split('.') {
@@ -85,7 +85,7 @@ fn meaning(top: &Json, schemas: &BTreeMap<String, Json>, key: &str) -> Option<St
     Some(found?.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|"))
 }
 
-/// The name behind the first `$ref` in a schema.
+/// Returns the name in the first `$ref` of a schema.
 fn reference(schema: &Json) -> Option<&str> {
     match schema {
         Json::Object(map) => match map.get("$ref").and_then(Json::as_str) {
@@ -97,7 +97,7 @@ fn reference(schema: &Json) -> Option<&str> {
     }
 }
 
-/// Every key with its value, as TOML would have it.
+/// Returns every key with its value as TOML.
 fn leaves(config: &Config) -> BTreeMap<String, String> {
     fn walk(prefix: &str, value: &Json, into: &mut BTreeMap<String, String>) {
         match value {
@@ -116,7 +116,7 @@ fn leaves(config: &Config) -> BTreeMap<String, String> {
     all
 }
 
-/// The first name in a source that is no key, with the nearest that is one.
+/// Returns the first unknown name in a source, with the most similar key.
 pub(super) fn unknown(source: &Map<String, Value>) -> Option<String> {
     let known = leaves(&Config::default());
     let name = flat(source).into_keys().find(|name| !is_known(&known, name))?;
@@ -126,8 +126,9 @@ pub(super) fn unknown(source: &Map<String, Value>) -> Option<String> {
     })
 }
 
-/// The part of the environment that names keys of ours: other programs of the project have `UNDERTONE_*` variables too. One
-/// that is a letter or two from a key, or below a table of ours, is a key that was misspelt.
+/// Returns the variables of the environment that name known keys: other programs of the project also have `UNDERTONE_*`
+/// variables. A name within two letters of a key, or below a table of the configuration, is an error, because it is a
+/// misspelt key.
 pub(super) fn known(environment: &Environment) -> Result<Known, ConfigError> {
     let known = leaves(&Config::default());
     let mut kept = Map::new();
@@ -148,7 +149,7 @@ pub(super) fn known(environment: &Environment) -> Result<Known, ConfigError> {
     Ok(Known(kept))
 }
 
-/// Every key with its value in force and its source.
+/// Returns every key with its effective value and its source.
 pub(super) fn settings(
     config: &Config,
     file: Option<&Path>,
@@ -159,7 +160,7 @@ pub(super) fn settings(
         Some(path) => flat(&config::File::from(path).format(config::FileFormat::Toml).collect()?),
         None => BTreeMap::new(),
     };
-    // A key whose value is a table as a whole is known by what stands below it, and the other way round.
+    // A key whose value is a whole table is matched by the keys below it, and conversely.
     let names = |name: &str, key: &str| {
         name == key || name.starts_with(&format!("{key}.")) || key.starts_with(&format!("{name}."))
     };
@@ -178,7 +179,7 @@ pub(super) fn settings(
         .collect())
 }
 
-/// What of a value may be shown.
+/// Returns the value, without its secret parts.
 fn masked(key: &str, value: String) -> String {
     let last = key.rsplit('.').next().unwrap_or(key);
     if value.is_empty() {
@@ -192,14 +193,14 @@ fn masked(key: &str, value: String) -> String {
     }
 }
 
-/// An address without the password in it, where it stands before the host or among the parameters. Of one that cannot be read nobody
-/// knows where that is: nothing of it is shown.
+/// Returns a URL without its password, which may be before the host or among the parameters. A URL that cannot be
+/// parsed is masked completely, because the position of its password is unknown.
 fn without_password(value: &str) -> String {
     let Ok(mut url) = url::Url::parse(value.trim_matches('"')) else { return MASK.to_owned() };
     let secret = |name: &str| SECRET.iter().any(|word| name.to_lowercase().contains(word));
     let parameters: Vec<(String, String)> = url.query_pairs().into_owned().collect();
     let (before, among) = (url.password().is_some(), parameters.iter().any(|(name, _)| secret(name)));
-    // Digits before a letter that had to be escaped pass for a port: what follows is the rest of a password, and the host.
+    // Digits before a letter that needed escaping look like a port; the rest of the password and the host follow them.
     let behind = [Some(url.path()), url.query(), url.fragment()];
     if url.port().is_some() && behind.into_iter().flatten().any(|part| part.contains('@')) {
         return MASK.to_owned();
@@ -218,11 +219,11 @@ fn without_password(value: &str) -> String {
 }
 
 fn is_known(known: &BTreeMap<String, String>, name: &str) -> bool {
-    // A table that is absent unless somebody sets it is one key without a value; what is below it, its own type knows.
+    // An optional table that is absent by default is one key without a value; its own type checks the keys below it.
     known.iter().any(|(key, value)| key == name || (value.is_empty() && name.starts_with(&format!("{key}."))))
 }
 
-/// The key that a name is likest to, and how many letters it is from being one.
+/// Returns the most similar key, and the least edit distance to any key.
 fn nearest(known: &BTreeMap<String, String>, name: &str) -> Option<(String, usize)> {
     let alike = |key: &String| strsim::jaro_winkler(key, name);
     let near = known.keys().max_by(|one, other| alike(one).total_cmp(&alike(other)))?;
@@ -247,7 +248,7 @@ fn collect(environment: &Environment) -> Result<Map<String, Value>, ReadError> {
     environment.clone().prefix_separator("_").separator("__").try_parsing(true).collect()
 }
 
-/// What of the environment is ours.
+/// The known variables of the environment.
 #[derive(Debug, Clone)]
 pub(super) struct Known(Map<String, Value>);
 

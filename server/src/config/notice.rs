@@ -1,4 +1,4 @@
-//! Where security notices go besides the dashboard: to members by e-mail, and to a webhook.
+//! Destinations of security notices besides the dashboard: e-mail to members, and a webhook.
 
 use lettre::message::Mailbox;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::{ConfigError, is_loopback};
 use crate::address::is_public_host;
 
-/// Fewest bytes of the webhook's secret.
+/// The minimum length of the webhook's secret, bytes.
 const SHORTEST_SECRET: usize = 32;
 
 /// E-mail of security notices.
@@ -53,7 +53,7 @@ impl Default for MailConfig {
 }
 
 impl MailConfig {
-    /// Returns host and port of the mail server, where one is configured.
+    /// Returns host and port of the mail server, if one is configured.
     pub fn host_and_port(&self) -> Option<(&str, u16)> {
         let (host, port) = self.server.as_deref()?.rsplit_once(':')?;
         let port = port.parse().ok().filter(|port| *port != 0)?;

@@ -1,4 +1,4 @@
-//! Signing in at providers by OpenID Connect.
+//! Sign-in at identity providers by OpenID Connect.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::{ConfigError, is_loopback};
 
-/// Most further providers.
+/// The highest number of further providers.
 const MOST_PROVIDERS: usize = 16;
 
 /// Signing in at a provider by OpenID Connect. It is to send browsers back to `/oidc/callback` of `public_url`.
@@ -105,10 +105,10 @@ pub struct ProviderConfig {
 }
 
 impl ProviderConfig {
-    /// Returns the same as the settings of one provider, with the secret read from its file.
+    /// Converts the entry to the settings of one provider, with the secret read from its file.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn read(&self) -> std::io::Result<OidcConfig> {
         let secret = self.client_secret_file.as_ref().map(std::fs::read_to_string).transpose()?;
         Ok(OidcConfig {
@@ -143,7 +143,7 @@ impl ProviderConfig {
     }
 }
 
-/// Checks the further providers: each by itself, and that no two have an id or an issuer in common.
+/// Checks each further provider, and that no two share an id or an issuer.
 pub(super) fn check_providers(first: &OidcConfig, providers: &[ProviderConfig]) -> Result<(), ConfigError> {
     let wrong = |remedy| Err(ConfigError::Value { key: "providers", remedy });
     if providers.len() > MOST_PROVIDERS {

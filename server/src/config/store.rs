@@ -1,11 +1,11 @@
-//! Where vectors and files are kept, and how many bytes of them.
+//! The store of vectors and files, and its limits in bytes.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{ConfigError, is_loopback};
 
-/// Most GiB that a limit may be set to: a PiB.
+/// The highest value of a limit, GiB: one PiB.
 const MOST_GIB: u64 = 1 << 20;
 
 /// Where vectors and files are kept.

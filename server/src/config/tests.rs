@@ -92,7 +92,7 @@ fn no_password_of_an_address_is_shown_wherever_it_stands_and_however_it_is_misty
     for (url, shown) in [
         ("postgres://u@db/x?user=v&password=hidden", "\"postgres://u@db/x?user=v&password=********\""),
         ("postgres://u:hidden@db/x?sslpassword=hidden", "\"postgres://u:********@db/x?sslpassword=********\""),
-        // A letter that had to be escaped: nobody can tell where the password ends.
+        // A letter that needed escaping: the end of the password is unknown.
         ("postgres://u:hid#den@db/x", "********"),
         ("postgres://u:hid/den@db/x", "********"),
         ("postgres://u:123/hidden@db/x", "********"),

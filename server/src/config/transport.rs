@@ -1,11 +1,11 @@
-//! Connections that leave the machine: the database's password and every row cross the network, so the other side has to prove
-//! its name.
+//! Connections to other machines. The database's password and every row cross the network, so the remote host must
+//! prove its name.
 
 use super::{Config, ConfigError, is_loopback};
 use crate::db::{PeerProof, peer_proof};
 
 impl Config {
-    /// Checks that the connection to the database proves the other side's name, or stays on this machine.
+    /// Checks that the connection to the database verifies the host's name, or stays on this machine.
     pub(super) fn check_database(&self) -> Result<(), ConfigError> {
         let wrong = |remedy| Err(ConfigError::Value { key: "database_url", remedy });
         let Some(url) = &self.database_url else { return Ok(()) };
@@ -25,7 +25,7 @@ impl Config {
         }
     }
 
-    /// Returns a sentence for each connection that the configuration allows although the other side does not prove its name.
+    /// Returns a warning for each permitted connection that does not verify the remote host's name.
     pub fn warnings(&self) -> Vec<&'static str> {
         let mut warnings = Vec::new();
         let database = self.database_url.as_deref().filter(|url| is_postgres(url)).and_then(peer_proof);

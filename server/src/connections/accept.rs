@@ -1,4 +1,4 @@
-//! The accept loop: one task for each admitted connection, and a pause where the process has no file left.
+//! The accept loop: one task for each admitted connection, and a pause when the process is out of file descriptors.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,12 +15,12 @@ use super::open_files;
 use super::registry::ConnectionRegistry;
 use crate::metrics::Limit;
 
-/// Pause after an error that the next attempt would meet as well.
+/// The pause after an error that the next attempt would meet again.
 pub(super) const BACK_OFF: Duration = Duration::from_millis(100);
-/// Least time between two lines of the log about such errors.
+/// The least time between two log lines about such errors.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 
-/// Gives connections; tests give errors as well.
+/// A source of connections; the sources of tests also return errors.
 pub(super) trait ConnectionSource: Sync {
     /// Waits for the next connection.
     fn next(&self) -> impl Future<Output = io::Result<(TcpStream, SocketAddr)>> + Send;
@@ -32,8 +32,8 @@ impl ConnectionSource for TcpListener {
     }
 }
 
-/// Serves connections until the driver's shutdown is cancelled. Then requests under way get `grace` to end, and what is left is cut
-/// off.
+/// Serves connections until the driver's shutdown is cancelled. Open requests then get `grace` to finish; the rest are
+/// aborted.
 pub(super) async fn accept_until(
     source: &impl ConnectionSource,
     registry: &Arc<ConnectionRegistry>,
@@ -69,7 +69,7 @@ pub(super) async fn accept_until(
     }
 }
 
-/// Waits out an error of the listener. One that concerns a single connection, which is gone, needs no wait.
+/// Pauses after an error of the listener. An error of a single, already closed connection needs no pause.
 async fn recover(error: &io::Error, registry: &Arc<ConnectionRegistry>, driver: &Driver, logged: &mut Option<Instant>) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) {

@@ -1,7 +1,8 @@
-//! The answers of HTTP/2, of which a connection carries many: one that its client does not read is reset, and the others go on.
+//! The responses of HTTP/2, of which a connection carries many: an unread one is reset, and the others continue.
 //!
-//! A client that opens no window is not visible at the socket: hyper then does not ask the body for its next frame. So each stream
-//! notes when it handed something out and when it is asked again; its executor drops it where that takes too long.
+//! The socket does not show that a client keeps its window closed: hyper then stops polling the body for its next
+//! frame. So each stream records the time when it returned a frame until it is polled again. Its executor drops the
+//! stream if that takes too long.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,11 +18,11 @@ use super::state::RequestGuard;
 use crate::metrics::{Limit, Metrics};
 
 tokio::task_local! {
-    /// The progress of the stream whose task this is.
+    /// The progress of the current task's stream.
     static PROGRESS: Arc<StreamProgress>;
 }
 
-/// Since when a client has not taken what it was handed.
+/// The time since which the client has not taken a returned frame.
 #[derive(Debug, Default)]
 struct StreamProgress(Mutex<Option<Instant>>);
 
@@ -70,7 +71,7 @@ where
     }
 }
 
-/// A stream that ends where its client leaves it unread. Dropping it resets it.
+/// A stream that ends if its client leaves it unread. Dropping it resets it.
 struct BoundedStream<F> {
     stream: Pin<Box<F>>,
     progress: Arc<StreamProgress>,
@@ -99,7 +100,7 @@ impl<F: Future<Output = ()>> Future for BoundedStream<F> {
     }
 }
 
-/// The body of an answer: keeps the request counted until it ends, and notes its progress.
+/// The body of a response: keeps the request counted until it ends, and records its progress.
 pub(super) struct AnswerBody {
     inner: Body,
     progress: Option<Arc<StreamProgress>>,
@@ -107,9 +108,9 @@ pub(super) struct AnswerBody {
 }
 
 impl AnswerBody {
-    /// Wraps the body of an answer that is about to be sent.
+    /// Wraps the body of a response before it is sent.
     pub(super) fn new(inner: Body, guard: Arc<RequestGuard>) -> Self {
-        // HTTP/1 has no task for a stream: there the socket shows whether the client reads.
+        // HTTP/1 has no task per stream: there the socket shows whether the client reads.
         let progress = PROGRESS.try_with(Arc::clone).ok();
         if let Some(progress) = &progress {
             progress.hand_out();

@@ -1,10 +1,10 @@
-//! How many bytes that callers have sent are held in memory: in total, and by caller.
+//! Limits the bytes of callers that are held in memory: in total, and by caller.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A number of bytes that may be under way: in total, and for each key.
+/// A limit of bytes in memory: in total, and for each key.
 #[derive(Debug)]
 pub(crate) struct ByteBudget<K> {
     total: usize,
@@ -19,12 +19,12 @@ struct BytesUsed<K> {
 }
 
 impl<K: Hash + Eq + Clone> ByteBudget<K> {
-    /// Makes a budget of which nothing is used.
+    /// Makes an unused budget.
     pub(crate) fn new(total: usize, by_key: usize) -> Arc<Self> {
         Arc::new(Self { total, by_key, used: Mutex::new(BytesUsed { total: 0, by_key: HashMap::new() }) })
     }
 
-    /// Begins a charge of no bytes for `key`.
+    /// Begins an empty charge for `key`.
     pub(crate) fn begin(self: &Arc<Self>, key: K) -> ByteCharge<K> {
         ByteCharge { budget: Arc::clone(self), key, bytes: 0 }
     }
@@ -43,7 +43,7 @@ pub(crate) struct ByteCharge<K: Hash + Eq + Clone> {
 }
 
 impl<K: Hash + Eq + Clone> ByteCharge<K> {
-    /// Charges further bytes. Returns false, and charges nothing, where the budget does not have them.
+    /// Charges further bytes. Returns false, and charges nothing, if the budget is exceeded.
     #[must_use]
     pub(crate) fn add(&mut self, bytes: usize) -> bool {
         let mut used = self.budget.lock();
@@ -59,7 +59,7 @@ impl<K: Hash + Eq + Clone> ByteCharge<K> {
         true
     }
 
-    /// Gives back what is charged.
+    /// Returns the charged bytes to the budget.
     pub(crate) fn release(&mut self) {
         if self.bytes == 0 {
             return;

@@ -1,4 +1,4 @@
-//! One connection from its handshake to its end.
+//! Drives one connection from its handshake to its end.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ use super::{ConnectionLimits, KEEPALIVE, LARGEST_BUFFER, LARGEST_HEAD, MOST_STRE
 use crate::metrics::{Limit, Metrics};
 use crate::rest::problem::Rejection;
 
-/// What serves connections of one listener.
+/// Serves the connections of one listener.
 #[derive(Clone)]
 pub(super) struct Driver {
     /// The name in the log.
@@ -40,15 +40,15 @@ pub(super) struct Driver {
     router: Router,
     received: ReceivedBytes,
     pub(super) metrics: Metrics,
-    /// Cancelled when the server stops.
+    /// Cancelled at shutdown.
     pub(super) shutdown: CancellationToken,
 }
 
-/// What becomes of a connection at a moment.
+/// The decision about a connection.
 enum Verdict {
-    /// It goes on; look again then.
+    /// The connection continues until it is checked again at the given time.
     Keep(Instant),
-    /// No further request is taken, and what is under way ends.
+    /// No further request is accepted, and open requests finish.
     CloseGently,
     /// It is closed at once.
     Close,
@@ -75,7 +75,7 @@ impl Driver {
         state: &Arc<ConnectionState>,
         cut_off: &CancellationToken,
     ) {
-        // Messages are small and answers are waited for.
+        // Messages are small and clients wait for the responses.
         let _ = stream.set_nodelay(true);
         let stream = DeadlineStream::new(stream, self.limits.unread, self.metrics.clone());
         tokio::select! {
@@ -124,7 +124,7 @@ impl Driver {
                 () = self.shutdown.cancelled(), if !is_closing => {
                     is_closing = true;
                     connection.as_mut().graceful_shutdown();
-                    // The accept loop cuts off what takes too long.
+                    // The accept loop aborts a connection that takes too long.
                     look_at = Instant::now() + self.limits.closing * 2;
                 }
                 () = sleep_until(look_at) => match self.judge(state, is_closing) {
@@ -157,7 +157,7 @@ impl Driver {
         builder
     }
 
-    /// Decides what becomes of a connection now.
+    /// Decides whether a connection continues.
     fn judge(&self, state: &ConnectionState, is_closing: bool) -> Verdict {
         if is_closing {
             return Verdict::Close;
@@ -189,7 +189,7 @@ impl Driver {
         Verdict::Keep(next)
     }
 
-    /// Answers a request by the router.
+    /// Passes a request to the router.
     async fn answer(
         &self,
         request: Request<Incoming>,
@@ -211,7 +211,7 @@ impl Driver {
     }
 }
 
-/// Serves `router` over a stream without TLS, by the limits of a listener, until it ends: for tests that have no socket.
+/// Serves `router` over a stream without TLS, with the limits of a listener, until it ends: for tests without a socket.
 #[cfg(test)]
 pub(crate) async fn serve_stream<I>(router: Router, limits: ConnectionLimits, stream: I)
 where

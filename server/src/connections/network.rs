@@ -1,10 +1,10 @@
-//! The network to which an address belongs: the unit by which callers are counted before they are recognized.
+//! The network of an address: the unit by which unrecognized callers are counted.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Returns an IPv4 address as it is, and of an IPv6 address the /64 that a provider gives to one customer as a whole.
+/// Returns an IPv4 address unchanged, and the /64 of an IPv6 address, which a provider assigns to one customer.
 pub(crate) fn network_of(address: IpAddr) -> IpAddr {
-    // On a socket of version 6, addresses of version 4 come as `::ffff:a.b.c.d`: their first 64 bits are all the same.
+    // On an IPv6 socket, IPv4 addresses appear as `::ffff:a.b.c.d`: their first 64 bits are all the same.
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),

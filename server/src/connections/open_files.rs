@@ -1,21 +1,20 @@
-//! How many files and sockets the process may have open. Systems give a service a small number and let it ask for more: the server
-//! asks at its start.
+//! The limit of open files and sockets of the process. Systems set a low limit for a service and permit it to raise the
+//! limit; the server does so at its start.
 
 use std::io;
 
 #[cfg(unix)]
 use rlimit::Resource;
 
-/// Files that are kept for the database, the object store and the log, whatever connections there are.
+/// Files that are reserved for the database, the object store and the log.
 pub(crate) const RESERVED_FILES: usize = 256;
-/// Listeners that share what is left.
+/// The number of listeners that share the remaining files.
 const LISTENERS: usize = 2;
 
-/// Raises the number of files that the process may open to the most that the system allows it, and returns that number; `None` where
-/// the system has no such number.
+/// Raises the limit of open files to the system's maximum and returns it; `None` if the system has no such limit.
 ///
 /// # Errors
-/// When the system refuses.
+/// If the system refuses.
 #[cfg(unix)]
 pub(crate) fn raise_limit() -> io::Result<Option<u64>> {
     let (soft, hard) = Resource::NOFILE.get()?;
@@ -34,7 +33,7 @@ pub(crate) fn raise_limit() -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-/// Returns how many files the process may have open now.
+/// Returns the current limit of open files.
 fn current_limit() -> Option<u64> {
     #[cfg(unix)]
     return Resource::NOFILE.get_soft().ok();
@@ -42,7 +41,7 @@ fn current_limit() -> Option<u64> {
     return None;
 }
 
-/// Returns how many files the system lets the process open once it asks for them.
+/// Returns the highest limit of open files that the system permits.
 pub(crate) fn allowed_limit() -> Option<u64> {
     #[cfg(unix)]
     return Resource::NOFILE.get_hard().ok();
@@ -50,7 +49,8 @@ pub(crate) fn allowed_limit() -> Option<u64> {
     return None;
 }
 
-/// Returns the most connections of one listener: what is configured, or less where the process may not open so many files.
+/// Returns the highest number of connections of one listener: the configured one, or less if the limit of open files is
+/// too low.
 pub(crate) fn bounded_total(configured: usize) -> usize {
     bound(configured, current_limit())
 }

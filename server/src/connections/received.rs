@@ -1,4 +1,4 @@
-//! The body of a request as it arrives: counts its bytes against a budget, and notes when it is whole.
+//! The body of a request while it arrives: counts its bytes against a budget, and records its completion.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -14,12 +14,12 @@ use super::budget::{ByteBudget, ByteCharge};
 use super::state::RequestGuard;
 use crate::metrics::{Limit, Metrics};
 
-/// The bytes of request bodies that are under way at one listener.
+/// The bytes of request bodies in memory at one listener.
 #[derive(Debug, Clone)]
 pub(super) struct ReceivedBytes {
     strangers: Arc<ByteBudget<IpAddr>>,
     recognized: Arc<ByteBudget<IpAddr>>,
-    /// Streams of gRPC are longer than any budget: there messages are counted, one at a time.
+    /// False for gRPC, whose streams exceed any budget; there single messages are counted.
     is_counted: bool,
     metrics: Metrics,
 }
@@ -48,13 +48,13 @@ impl ReceivedBytes {
     }
 }
 
-/// Why a body was cut off.
+/// A reason why a body was aborted.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReceiveError {
     /// The connection failed.
     #[error(transparent)]
     Connection(#[from] hyper::Error),
-    /// Too many bytes are under way.
+    /// Too many bytes are in memory.
     #[error("too many bytes of requests are under way: try again in a moment")]
     TooMany,
 }
@@ -70,7 +70,7 @@ pub(super) struct ReceivedBody {
 }
 
 impl ReceivedBody {
-    /// Charges bytes to the budget of those to whom the caller belongs by now.
+    /// Charges bytes to the budget of strangers or of recognized callers, by the caller's current state.
     fn charge(&mut self, bytes: usize) -> Result<(), ReceiveError> {
         let is_recognized = self.guard.connection().is_recognized();
         let charge = if is_recognized { &mut self.as_recognized } else { &mut self.as_stranger };

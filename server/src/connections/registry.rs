@@ -1,5 +1,5 @@
-//! Which connections are open. Admits another one while there is room, or makes room by closing one that waits for nothing from this
-//! server: first strangers, the longest quiet first.
+//! The open connections. Admits a connection while the listener is not full; otherwise it first closes one without a
+//! pending response: strangers first, then the longest inactive.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use super::network::network_of;
 use super::state::ConnectionState;
 use crate::metrics::{Limit, Metrics};
 
-/// Least time between two lines of the log about the same limit.
+/// The least time between two log lines about the same limit.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 
 /// The open connections of one listener.
@@ -44,8 +44,8 @@ impl OpenConnections {
         }
     }
 
-    /// Closes the connection that has been quiet longest among those that `may_close` admits, strangers first. Returns whether there
-    /// was one.
+    /// Closes the connection that has been quiet longest among those for which `may_close` returns true, strangers
+    /// first. Returns whether there was one.
     fn evict(&mut self, may_close: impl Fn(&ConnectionState) -> bool) -> bool {
         let quiet = self.by_id.iter().filter(|(_, state)| state.activity().busy == 0 && may_close(state));
         let first = quiet.min_by_key(|(_, state)| (state.is_recognized(), state.activity().quiet_since));
@@ -61,14 +61,14 @@ impl ConnectionRegistry {
         Self { listener, limits, metrics, open: Mutex::default() }
     }
 
-    /// Admits a connection from `peer`, or returns `None` when there is no room and none can be made.
+    /// Admits a connection from `peer`, or returns `None` if the listener is full and no connection can be closed.
     pub(super) fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Admission> {
         let network = network_of(peer);
         let mut open = self.lock();
         let from_here = open.by_network.get(&network).copied().unwrap_or_default();
         if self.limits.by_address.is_some_and(|most| from_here >= most) {
             self.report(&mut open, Limit::ConnectionsOfAddress);
-            // Somebody else behind the same address may be well known: a stranger never closes their connection.
+            // Another user behind the same address may be recognized: a stranger never closes their connection.
             if !open.evict(|state| state.network == network && !state.is_recognized()) {
                 return None;
             }
@@ -88,7 +88,7 @@ impl ConnectionRegistry {
         Some(Admission { registry: Arc::clone(self), id, state })
     }
 
-    /// Closes one quiet connection, because the process has no file left for another.
+    /// Closes one quiet connection, because the process has no file descriptor left for another.
     pub(super) fn make_room(&self) {
         self.lock().evict(|_| true);
     }
@@ -111,7 +111,7 @@ impl ConnectionRegistry {
     }
 }
 
-/// The place of a connection among those that are open; free again when it is dropped.
+/// The entry of a connection in the registry, which is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Admission {
     registry: Arc<ConnectionRegistry>,

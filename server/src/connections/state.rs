@@ -12,26 +12,26 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct ConnectionState {
     /// The network of the other end.
     pub(super) network: IpAddr,
-    /// When it was accepted.
+    /// The time of its acceptance.
     pub(super) opened: Instant,
-    /// Cancelled when another connection takes its place.
+    /// Cancelled when the registry evicts the connection.
     pub(super) evicted: CancellationToken,
     is_recognized: AtomicBool,
     activity: Mutex<Activity>,
 }
 
-/// How busy a connection is.
+/// The activity of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Activity {
     /// Requests whose head has arrived, since the connection began.
     pub(super) begun: u64,
-    /// Of these, requests whose answer has not ended.
+    /// Of these, requests whose response has not ended.
     pub(super) open: usize,
-    /// Of these, requests that have arrived whole: the client waits for this server.
+    /// Of these, requests that have arrived completely: the client waits for this server.
     pub(super) busy: usize,
-    /// Since when the server waits for the client: no request is busy.
+    /// The time since which no request is busy, so the server waits for the client.
     pub(super) quiet_since: Instant,
-    /// Since when no request is open.
+    /// The time since which no request is open.
     pub(super) idle_since: Instant,
 }
 
@@ -53,7 +53,7 @@ impl ConnectionState {
         self.is_recognized.load(Ordering::Relaxed)
     }
 
-    /// Returns how busy the connection is now.
+    /// Returns the current activity.
     pub(super) fn activity(&self) -> Activity {
         *self.lock()
     }
@@ -76,7 +76,7 @@ impl ConnectionState {
     }
 }
 
-/// A request that is counted until its answer has ended.
+/// A request that is counted until its response has ended.
 #[derive(Debug)]
 pub(super) struct RequestGuard {
     state: Arc<ConnectionState>,
@@ -90,19 +90,19 @@ impl RequestGuard {
         &self.state
     }
 
-    /// Notes that the request has arrived whole: from now on the client waits.
+    /// Records that the request has arrived completely: from now on the client waits.
     pub(super) fn complete(&self) {
         if !self.is_whole.swap(true, Ordering::Relaxed) {
             self.state.lock().busy += 1;
         }
     }
 
-    /// Notes that the body was cut off, because too many bytes are under way.
+    /// Records that the body was aborted because too many bytes are in memory.
     pub(super) fn refuse_bytes(&self) {
         self.is_over_budget.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether the body was cut off.
+    /// Returns whether the body was aborted.
     pub(super) fn is_over_budget(&self) -> bool {
         self.is_over_budget.load(Ordering::Relaxed)
     }
@@ -125,17 +125,17 @@ impl Drop for RequestGuard {
     }
 }
 
-/// What a request knows of its connection; an extension of the request.
+/// The connection of a request; an extension of the request.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionHandle(pub(super) Arc<ConnectionState>);
 
 impl ConnectionHandle {
-    /// Notes that a request of this connection proved a session or a key.
+    /// Records that a request of this connection proved a session or a key.
     pub(crate) fn recognize(&self) {
         self.0.is_recognized.store(true, Ordering::Relaxed);
     }
 
-    /// Notes the same, where the request came over a connection of ours: requests of tests may come without one.
+    /// Records the same, if the request came over a connection of this module; requests of tests may lack one.
     pub(crate) fn recognize_in(extensions: &http::Extensions) {
         if let Some(handle) = extensions.get::<Self>() {
             handle.recognize();

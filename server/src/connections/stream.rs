@@ -1,4 +1,4 @@
-//! A socket whose other end has to read: a write that makes too little progress within its time fails.
+//! A socket with a deadline for the reader: a write that makes too little progress within its time fails.
 
 use std::io;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::metrics::{Limit, Metrics};
 
-/// Bytes that the other end has to take within the time. Fewer would let a client hold an answer byte by byte.
+/// Bytes that the peer must take within the time. Fewer would let a client hold a response byte by byte.
 const LEAST_PROGRESS: usize = 16 << 10;
 
 /// A stream with a deadline for writes.
@@ -19,9 +19,9 @@ pub(super) struct DeadlineStream<I> {
     patience: Duration,
     metrics: Metrics,
     deadline: Pin<Box<Sleep>>,
-    /// Whether a write waits for the other end.
+    /// Whether a write waits for the peer.
     is_waiting: bool,
-    /// Bytes that went out since the deadline was set.
+    /// Bytes that were sent since the deadline was set.
     progress: usize,
 }
 
@@ -31,7 +31,7 @@ impl<I> DeadlineStream<I> {
         Self { inner, patience, metrics, deadline, is_waiting: false, progress: 0 }
     }
 
-    /// Notes the outcome of a write of `offered` bytes, and fails it where the other end took too little for too long.
+    /// Records the outcome of a write of `offered` bytes, and fails it if the peer has taken too little for too long.
     fn note(
         &mut self,
         context: &mut Context<'_>,
@@ -141,7 +141,7 @@ mod tests {
         let mut stream = stream(here);
         let mut piece = vec![0; 2 << 10];
         for _ in 0..3 {
-            // Twice as much as there is room for: the write waits, and then goes on.
+            // Twice the size of the buffer: the write waits and then continues.
             let (written, read) = tokio::join!(stream.write_all(&[0; 2 << 10]), async {
                 tokio::time::sleep(PATIENCE / 2).await;
                 there.read_exact(&mut piece).await

@@ -30,7 +30,7 @@ const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(30);
 const GET: &[u8] = b"GET /fast HTTP/1.1\r\nhost: test\r\n\r\n";
 
-/// Returns limits that no test reaches by accident; a test lowers those that it is about.
+/// Returns limits that no test reaches by accident; each test lowers the limits under test.
 pub(super) fn small_limits() -> ConnectionLimits {
     ConnectionLimits {
         total: 100,
@@ -91,7 +91,7 @@ fn router() -> Router {
         .route("/length", post(length))
 }
 
-/// Returns what comes next; nothing once the connection was closed.
+/// Returns the next bytes; an empty text after the connection was closed.
 async fn receive(stream: &mut TcpStream) -> String {
     let mut bytes = vec![0; 4 << 10];
     let read = timeout(LONG, stream.read(&mut bytes)).await.expect("an answer, or an end");
@@ -201,7 +201,7 @@ async fn bytes_over_the_budget_are_refused_and_then_free_again() {
     let mut first = server.connect().await;
     first.write_all(head(900).as_bytes()).await.unwrap();
     first.write_all(&[b'x'; 800]).await.unwrap();
-    // The first has 800 once the second is refused; before, the second may come through.
+    // The first has 800 bytes once the second is refused; before that, the second may still be accepted.
     let answer = async || {
         let mut stream = server.connect().await;
         stream.write_all(head(300).as_bytes()).await.unwrap();
@@ -288,7 +288,7 @@ async fn shutdown_lets_a_request_end_and_cuts_off_the_rest() {
     timeout(LONG, server.served).await.expect("it ends all the same").unwrap();
 }
 
-/// A listener that is out of files at first.
+/// A listener that is out of file descriptors at first.
 struct ExhaustedListener(TcpListener, AtomicBool);
 
 impl ConnectionSource for ExhaustedListener {

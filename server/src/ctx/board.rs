@@ -1,6 +1,5 @@
-//! What waits for each worker, looked at once for all who wait: two hundred workers that wake at one moment ask the database once
-//! and not two hundred times. It may show too much, as whoever finds something on it looks again for themselves, and must
-//! never show too little.
+//! A cache of pending offers for all workers: two hundred workers that wake at the same time share one database query.
+//! It may contain too much, because each reader verifies an offer with its own query. It must never contain too little.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,30 +8,30 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// The newest look, and when it began.
+/// The newest query's result, and the time at which the query began.
 #[derive(Default)]
 pub struct Board(Mutex<Option<(Instant, Arc<Posted>)>>);
 
-/// What a look saw.
+/// The result of a query.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Posted {
     /// The public key of each worker that is not retired.
     pub keys: HashMap<Uuid, String>,
-    /// What may be on offer, by worker.
+    /// Possible offers, by worker.
     pub due: HashMap<Uuid, Vec<Due>>,
 }
 
-/// Something that may be on offer to a worker.
+/// A possible offer to a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Due {
-    /// To decide about the job whose manifest has this digest.
+    /// A decision about the job whose manifest has this digest.
     Proposal(String),
-    /// To work, with the token of the lease that somebody has for it.
+    /// Work, with the token of its current lease, if any.
     Work(Option<String>),
 }
 
 impl Board {
-    /// What a look saw that began at `since` or later; `look` is taken when there was none.
+    /// Returns the result of a query that began at `since` or later; runs `look` if there is none.
     ///
     /// # Errors
     /// Those of `look`.
@@ -69,7 +68,7 @@ mod tests {
         let (board, looks) = (Board::default(), AtomicU32::new(0));
         let look = async || {
             looks.fetch_add(1, Ordering::Relaxed);
-            // Everybody else comes to the board meanwhile.
+            // The other callers arrive meanwhile.
             tokio::task::yield_now().await;
             Ok::<_, Infallible>(Posted::default())
         };

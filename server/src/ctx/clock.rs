@@ -1,11 +1,11 @@
-//! The time, as a parameter. The system's clock is read in this file only.
+//! The time, as a parameter. Only this file reads the system's clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use time::{Duration, OffsetDateTime};
 
-/// Tells the time, UTC, cut to the microsecond: the finest time that both databases store.
+/// A clock that returns UTC, truncated to the microsecond: the finest resolution that both databases store.
 #[derive(Clone)]
 pub struct Clock(Source);
 
@@ -15,17 +15,17 @@ enum Source {
     Manual(ManualClock),
 }
 
-/// A clock that stands until it is told to move.
+/// A clock that moves only by [`ManualClock::advance`].
 #[derive(Clone)]
 pub struct ManualClock(Arc<AtomicI64>);
 
 impl Clock {
-    /// The system's clock.
+    /// Returns the system's clock.
     pub const fn system() -> Self {
         Self(Source::System)
     }
 
-    /// The present time.
+    /// Returns the current time.
     pub fn now(&self) -> OffsetDateTime {
         match &self.0 {
             Source::System => {
@@ -39,22 +39,22 @@ impl Clock {
 }
 
 impl ManualClock {
-    /// A clock that shows `start`.
+    /// Makes a clock that shows `start`.
     pub fn starting_at(start: OffsetDateTime) -> Self {
         Self(Arc::new(AtomicI64::new((start.unix_timestamp_nanos() / 1000) as i64)))
     }
 
-    /// The time it shows.
+    /// Returns the clock's time.
     pub fn now(&self) -> OffsetDateTime {
         OffsetDateTime::UNIX_EPOCH + Duration::microseconds(self.0.load(Ordering::SeqCst))
     }
 
-    /// Moves it on; backward when `by` is negative.
+    /// Advances the clock; backward if `by` is negative.
     pub fn advance(&self, by: Duration) {
         self.0.fetch_add(by.whole_microseconds() as i64, Ordering::SeqCst);
     }
 
-    /// As a [`Clock`]; both show the same time.
+    /// Converts to a [`Clock`]; both show the same time.
     pub fn clock(&self) -> Clock {
         Clock(Source::Manual(self.clone()))
     }

@@ -1,12 +1,12 @@
-//! Randomness for secrets and ids, as a parameter. The operating system's generator is asked in this file only. Noise is no
-//! business of the server: it is added at the sites.
+//! Randomness for secrets and ids, as a parameter. Only this file uses the operating system's generator. The server
+//! draws no noise: the sites add it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sha2::{Digest as _, Sha256};
 
-/// Gives random bytes.
+/// A source of random bytes.
 #[derive(Clone)]
 pub struct Random(Source);
 
@@ -17,20 +17,20 @@ enum Source {
 }
 
 impl Random {
-    /// The operating system's generator.
+    /// Returns the operating system's generator.
     pub const fn system() -> Self {
         Self(Source::System)
     }
 
-    /// The same bytes for the same seed: for tests.
+    /// Returns a generator of the same bytes for the same seed: for tests.
     pub fn seeded(seed: u64) -> Self {
         Self(Source::Seeded { seed, drawn: Arc::new(AtomicU64::new(0)) })
     }
 
-    /// `N` random bytes.
+    /// Returns `N` random bytes.
     ///
     /// # Panics
-    /// When the operating system has no randomness: nothing secret can be made then.
+    /// If the operating system has no randomness: then no secret can be made.
     pub fn bytes<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         match &self.0 {
@@ -49,13 +49,13 @@ impl Random {
         bytes
     }
 
-    /// A secret for a link or token: 32 random bytes as 64 hex digits.
+    /// Returns a secret for a link or token: 32 random bytes as 64 hex digits.
     pub fn secret(&self) -> String {
         hex::encode(self.bytes::<32>())
     }
 }
 
-/// What the server keeps of a secret: its SHA-256, hex. The secrets have 256 random bits, so no slow hash is needed.
+/// Returns the stored form of a secret: its SHA-256, hex. The secrets have 256 random bits, so no slow hash is needed.
 pub fn fingerprint(secret: &str) -> String {
     hex::encode(Sha256::digest(secret.as_bytes()))
 }

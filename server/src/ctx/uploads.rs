@@ -1,4 +1,4 @@
-//! Bytes of uploads under way at this server, by what bounds them: a job, an organization.
+//! Bytes of running uploads at this server, by job and by organization, which limit them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::exchange::upload::UNPACKING;
 use crate::fairness::{FairQueue, QueueTimings};
 
-/// Bytes of uploads under way, and turns at unpacking.
+/// Bytes of running uploads, and the queue for unpacking.
 #[derive(Debug)]
 pub struct UploadBytes {
     bytes: Mutex<HashMap<Uuid, u64>>,
@@ -16,17 +16,18 @@ pub struct UploadBytes {
 }
 
 impl UploadBytes {
-    /// Makes one with nothing under way.
+    /// Makes an empty counter.
     pub(crate) fn new(timings: QueueTimings) -> Self {
         Self { bytes: Mutex::default(), turns: FairQueue::new(UNPACKING, timings) }
     }
 
-    /// Returns the turns at unpacking vectors.
+    /// Returns the queue for unpacking vectors.
     pub(crate) const fn turns(&self) -> &FairQueue {
         &self.turns
     }
 
-    /// Adds an upload of `size` bytes to each owner. Returns what is under way for each, this upload included.
+    /// Adds an upload of `size` bytes to each owner. Returns the bytes of each owner's running uploads, including this
+    /// one.
     pub(crate) fn add(&self, owners: [Uuid; 2], size: u64) -> [u64; 2] {
         let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         owners.map(|owner| {
@@ -36,7 +37,7 @@ impl UploadBytes {
         })
     }
 
-    /// Takes an upload away that has ended.
+    /// Removes a finished upload.
     pub(crate) fn subtract(&self, owners: [Uuid; 2], size: u64) {
         let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         for owner in owners {

@@ -1,9 +1,10 @@
-//! Wakes those who wait for something to change, in this process. Another replica's changes are found by looking again
-//! after a while, so nothing depends on it but speed.
+//! Notifies waiting tasks of changes, within this process. Tasks poll for the changes of other replicas, so
+//! notifications affect latency only.
 //!
-//! Whoever is woken looks into the database, so whom a bell wakes is what it costs: with hundreds of workers that wait for an
-//! offer, what goes on within a job must not wake them all. To add a bell: whoever only looks at some changes listens to a part
-//! of them; who rings says with the method how far it is heard, and [`Wake::ring`] is right when in doubt.
+//! Each notified task queries the database, so notify only the tasks that the change concerns: with hundreds of workers
+//! waiting for an offer, a change within a job must not wake them all. To add a channel: add a `listen_*` method for
+//! the tasks that need these changes, and send to it from each `ring*` method whose changes concern them. In case of
+//! doubt, [`Wake::ring`] is correct.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,31 +12,31 @@ use std::time::Duration;
 use tokio::sync::watch;
 use undertone_api::id::JobId;
 
-/// Bells for jobs. Two jobs may share one; then some look once in vain.
+/// The number of channels for jobs. Two jobs may share one; then some tasks query once without need.
 const JOBS: usize = 64;
 
-/// The bells that those who wait hear.
+/// The channels of notifications.
 #[derive(Clone)]
 pub struct Wake(Arc<Bells>);
 
 struct Bells {
-    /// Heard by who watches a consortium.
+    /// Notifies streams that show a consortium.
     watched: watch::Sender<()>,
-    /// Heard by who watches a job.
+    /// Notifies streams that show a job.
     watched_jobs: [watch::Sender<()>; JOBS],
-    /// Heard by who waits for an offer.
+    /// Notifies workers that wait for an offer.
     offers: watch::Sender<()>,
-    /// Heard by who waits for a round, a file or answers of a job.
+    /// Notifies tasks that wait for a round, a file or answers of a job.
     jobs: [watch::Sender<()>; JOBS],
-    /// Heard by streams whose caller may have lost access.
+    /// Notifies streams whose caller may have lost access.
     standings: watch::Sender<()>,
 }
 
-/// Somebody who waits; hears every bell since it was made.
+/// A subscriber, which receives every notification after its creation.
 pub struct Waiter(watch::Receiver<()>);
 
 impl Wake {
-    /// Bells that nobody hears yet.
+    /// Makes channels without subscribers.
     pub fn new() -> Self {
         let bell = || watch::Sender::new(());
         Self(Arc::new(Bells {
@@ -47,7 +48,7 @@ impl Wake {
         }))
     }
 
-    /// Something has changed that may concern anybody: what is on offer, or how a job stands.
+    /// Announces a change that may concern any task: a new offer, or the state of a job.
     pub fn ring(&self) {
         self.0.offers.send_replace(());
         for bell in &self.0.jobs {
@@ -56,13 +57,15 @@ impl Wake {
         self.ring_watched();
     }
 
-    /// Something has changed within a job: a vector, a round, a file, a question. Whoever waits for an offer hears nothing.
+    /// Announces a change within a job: a vector, a round, a file, a question. Workers that wait for an offer are not
+    /// notified.
     pub fn ring_in(&self, job: JobId) {
         self.0.jobs[place_of(job)].send_replace(());
         self.ring_watched_in(job);
     }
 
-    /// Something has changed that is only shown, and may be shown with any job. Who waits for work or for a round hears nothing.
+    /// Announces a change that is only displayed, possibly with any job. Tasks that wait for work or for a round are
+    /// not notified.
     pub fn ring_watched(&self) {
         self.0.watched.send_replace(());
         for bell in &self.0.watched_jobs {
@@ -70,28 +73,28 @@ impl Wake {
         }
     }
 
-    /// As [`Self::ring_watched`], of one job: a line of its log, a figure. Who watches another hears nothing.
+    /// Announces a displayed change of one job: a line of its log, a figure. Streams of other jobs are not notified.
     pub fn ring_watched_in(&self, job: JobId) {
         self.0.watched.send_replace(());
         self.0.watched_jobs[place_of(job)].send_replace(());
     }
 
-    /// Begins to listen to every change. Make it before looking, so that no change falls in between.
+    /// Subscribes to every change. Subscribe before querying, so that no change is missed.
     pub fn listen(&self) -> Waiter {
         Waiter(self.0.watched.subscribe())
     }
 
-    /// As [`Self::listen`], to what concerns the work within a job.
+    /// Subscribes to changes of the work within a job.
     pub fn listen_in(&self, job: JobId) -> Waiter {
         Waiter(self.0.jobs[place_of(job)].subscribe())
     }
 
-    /// As [`Self::listen`], to what is shown of a job.
+    /// Subscribes to displayed changes of a job.
     pub fn listen_to_shown(&self, job: JobId) -> Waiter {
         Waiter(self.0.watched_jobs[place_of(job)].subscribe())
     }
 
-    /// As [`Self::listen`], to what may put something on offer.
+    /// Subscribes to changes that may create an offer.
     pub fn listen_for_offers(&self) -> Waiter {
         Waiter(self.0.offers.subscribe())
     }
@@ -102,13 +105,13 @@ impl Wake {
         self.ring_watched();
     }
 
-    /// Begins to listen to changes of sessions, keys and roles.
+    /// Subscribes to changes of sessions, keys and roles.
     pub fn listen_for_standings(&self) -> Waiter {
         Waiter(self.0.standings.subscribe())
     }
 }
 
-/// Returns which of the bells is a job's. The low bits of an id are random.
+/// Returns the index of a job's channel. The low bits of an id are random.
 const fn place_of(job: JobId) -> usize {
     (job.0.as_u128() % JOBS as u128) as usize
 }
@@ -120,23 +123,23 @@ impl Default for Wake {
 }
 
 impl Waiter {
-    /// Returns whether something has changed since it began to listen.
+    /// Returns whether a change was announced since the subscription.
     #[cfg(test)]
     pub(crate) fn has_changed(&self) -> bool {
         self.0.has_changed().unwrap_or_default()
     }
 
-    /// Returns at the next change.
+    /// Waits for the next change.
     pub async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
-            // The notifier is gone: nothing changes any more.
+            // The notifier is gone, so no further change is announced.
             std::future::pending::<()>().await;
         }
     }
 
-    /// Returns at the next change, or after `at_most`.
+    /// Waits for the next change, but for at most `at_most`.
     pub async fn wait(&mut self, at_most: Duration) {
-        // A bell that is gone never rings again: then the time passes.
+        // A closed channel sends no more notifications; wait for the full time.
         if let Ok(Err(_)) = tokio::time::timeout(at_most, self.0.changed()).await {
             tokio::time::sleep(at_most).await;
         }

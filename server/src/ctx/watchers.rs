@@ -1,6 +1,8 @@
-//! What is being watched in this process, and by how many: each subject is looked at once, however many pages show it.
+//! The subjects of the event streams in this process, and the number of streams: each subject is queried once for all
+//! its streams.
 //!
-//! It holds no rules: `service::event` decides who may watch what, and looks. A replica counts its own streams.
+//! This module has no rules: `service::event` decides about access, and runs the queries. Each replica counts its own
+//! streams.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -15,19 +17,19 @@ use undertone_api::problem::{Code, Problem};
 use crate::connections::network_of;
 use crate::fairness::{FairQueue, QueueLimits, QueueTimings};
 
-/// Most streams that one member has open at a replica: tabs, machines and programs together.
+/// The highest number of streams of one member at a replica: tabs, machines and programs together.
 pub const MOST_STREAMS: u32 = 16;
-/// Most streams of the members of one organization.
+/// The highest number of streams of the members of one organization.
 pub const MOST_STREAMS_OF_ORGANIZATION: u32 = 1024;
-/// Most streams from one address, whose members may be many.
+/// The highest number of streams from one address, which many members may share.
 pub const MOST_STREAMS_OF_ADDRESS: u32 = 512;
-/// Most streams at a replica.
+/// The highest number of streams at a replica.
 pub const MOST_STREAMS_IN_ALL: u32 = 4096;
-/// Seconds after which a refused caller tries again.
+/// Seconds after which a refused caller may retry.
 const LATER: u32 = 10;
-/// Subjects that are looked at at a time.
+/// The number of subjects that are queried concurrently.
 pub(crate) const LOOKS_AT_A_TIME: usize = 4;
-/// Turns at looking; there are no more subjects than streams.
+/// The queue of queries; there are no more subjects than streams.
 const LOOKS: QueueLimits = QueueLimits {
     name: "looks",
     turns: "watched jobs and consortia",
@@ -37,7 +39,7 @@ const LOOKS: QueueLimits = QueueLimits {
     patience: Duration::from_mins(1),
 };
 
-/// What can be watched.
+/// The subject of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// A job.
@@ -46,21 +48,21 @@ pub enum Subject {
     Consortium(ConsortiumId),
 }
 
-/// How a subject stands.
+/// The state of a subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// Another one whenever anything of it is another.
+    /// A version that differs whenever the state differs.
     pub version: String,
     /// The state as JSON.
     pub json: String,
 }
 
-/// Where the newest state of a subject comes in; nothing before the first look.
+/// Receives the newest state of a subject; `None` before the first query.
 pub type News = watch::Receiver<Option<Arc<Seen>>>;
-/// Where who looks puts it.
+/// Sends the newest state of a subject.
 pub type Desk = watch::Sender<Option<Arc<Seen>>>;
 
-/// What is being watched in this process.
+/// The subjects of the event streams in this process.
 #[derive(Debug)]
 pub struct Watchers {
     subjects: Mutex<HashMap<Subject, Desk>>,
@@ -68,29 +70,29 @@ pub struct Watchers {
     looks: FairQueue,
 }
 
-/// Who opens a stream.
+/// The caller that opens a stream.
 #[derive(Debug, Clone, Copy)]
 pub struct StreamCaller {
     /// The member.
     pub member: MemberId,
-    /// The member's organization, if there is one.
+    /// The member's organization, if any.
     pub organization: Option<OrganizationId>,
-    /// From where.
+    /// The caller's address.
     pub address: IpAddr,
 }
 
 impl Watchers {
-    /// Makes one with nothing watched.
+    /// Makes an empty registry.
     pub(crate) fn new(timings: QueueTimings) -> Self {
         Self { subjects: Mutex::default(), seats: Mutex::default(), looks: FairQueue::new(LOOKS, timings) }
     }
 
-    /// Returns the turns at looking at what is watched.
+    /// Returns the queue of queries.
     pub(crate) const fn looks(&self) -> &FairQueue {
         &self.looks
     }
 
-    /// Joins those who watch a subject; whoever is first also gets the desk, and looks for all.
+    /// Subscribes to a subject. The first subscriber also gets the sender and must query for all.
     pub fn join(&self, subject: Subject) -> (News, Option<Desk>) {
         let mut subjects = lock(&self.subjects);
         if let Some(desk) = subjects.get(&subject) {
@@ -101,7 +103,7 @@ impl Watchers {
         (news, Some(desk))
     }
 
-    /// Whether nobody watches a subject any more; then it is forgotten, and who looked for it stops.
+    /// Returns whether a subject has no subscribers. In that case it is removed, and its querying task stops.
     pub fn is_left(&self, subject: Subject) -> bool {
         let mut subjects = lock(&self.subjects);
         let left = subjects.get(&subject).is_none_or(|desk| desk.receiver_count() == 0);
@@ -111,10 +113,10 @@ impl Watchers {
         left
     }
 
-    /// Counts a stream of a member until the seat is dropped.
+    /// Counts a stream of a member until the permit is dropped.
     ///
     /// # Errors
-    /// [`StreamRefusal`] names the limit that is reached.
+    /// [`StreamRefusal`] names the exceeded limit.
     pub fn sit(self: &Arc<Self>, caller: StreamCaller) -> Result<Seat, StreamRefusal> {
         let StreamCaller { member, organization, address } = caller;
         let network = network_of(address);
@@ -145,7 +147,7 @@ impl Watchers {
     }
 }
 
-/// Streams that are open.
+/// The open streams.
 #[derive(Debug, Default)]
 struct TakenSeats {
     total: u32,
@@ -154,7 +156,7 @@ struct TakenSeats {
     by_network: HashMap<IpAddr, u32>,
 }
 
-/// Which limit of streams is reached.
+/// The exceeded limit of streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamRefusal {
     /// [`MOST_STREAMS`].
@@ -193,7 +195,7 @@ impl From<StreamRefusal> for Problem {
     }
 }
 
-/// A stream that is counted.
+/// The permit of a counted stream.
 #[derive(Debug)]
 pub struct Seat {
     watchers: Arc<Watchers>,
@@ -263,7 +265,7 @@ mod tests {
         Watchers::new(QueueTimings::default())
     }
 
-    /// A member without an organization.
+    /// Returns a member without an organization.
     fn caller(number: u32, last: u32) -> StreamCaller {
         StreamCaller { member: member(number), organization: None, address: address(last) }
     }

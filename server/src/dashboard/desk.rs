@@ -1,4 +1,4 @@
-//! What pages may ask, answered by the service in process. It translates and delegates; it decides nothing.
+//! The backend of pages, which calls the service in process. It translates and delegates, and makes no decisions.
 
 mod account;
 
@@ -43,7 +43,8 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    /// For a request of `actor`, which comes `from` somewhere; `half` a sign-in may wait for its code.
+    /// Makes the backend of a request by `actor` with origin `from`; `half` is the token of a sign-in that waits for
+    /// its code.
     pub(super) const fn new(ctx: Ctx, actor: Option<Actor>, from: Origin, half: Option<String>) -> Self {
         Self { ctx, actor, from, half }
     }

@@ -1,5 +1,6 @@
-//! `/ui/events`: tells a page that what it shows has changed. It tells versions only; what has changed the page then asks for
-//! as it is shown to the member who looks (`/ui/watch`, or the page itself), so no part of a page has two ways to a browser.
+//! `/ui/events`: notifies a page that its content has changed. It sends versions only. The page then requests the
+//! content as rendered for its member (`/ui/watch`, or the page itself), so each part of a page reaches the browser by
+//! one path only.
 
 use std::net::IpAddr;
 
@@ -21,7 +22,7 @@ use crate::rest::extract::{From, Query};
 use crate::rest::problem::Rejection;
 use crate::service::event;
 
-/// What a page shows.
+/// The subjects of a page.
 #[derive(Debug, Deserialize)]
 pub(super) struct Shown {
     /// A job.
@@ -32,7 +33,7 @@ pub(super) struct Shown {
     questions: Option<ConsortiumId>,
 }
 
-/// Streams the versions of what a page shows.
+/// Streams the versions of a page's subjects.
 pub(super) async fn events(
     State(ctx): State<Ctx>,
     Query(shown): Query<Shown>,
@@ -68,7 +69,7 @@ async fn begin(
     let events = event::watch(ctx, actor, from, subject, operation, known).await?;
     Ok(stream(events, |seen| {
         let changed = Changed { version: seen.version.clone() };
-        // Two short fields: they have a JSON form.
+        // Two short fields always have a JSON form.
         Event::default().data(serde_json::to_string(&changed).unwrap_or_default())
     }))
 }

@@ -1,5 +1,5 @@
-//! Files: those compiled into the dashboard and those of its bundle, read once at the start. Names do not change with
-//! content, so browsers ask each time, with the digest they have.
+//! Files: those compiled into the dashboard and those of its bundle, read once at start. Their names do not change with
+//! the content, so browsers revalidate each time, with the digest that they have.
 
 use std::collections::HashMap;
 use std::io;
@@ -37,10 +37,10 @@ impl File {
 }
 
 impl Files {
-    /// Reads the bundle and what is compiled in.
+    /// Reads the bundle and the compiled files.
     ///
     /// # Errors
-    /// When a file of the bundle cannot be read.
+    /// If a file of the bundle cannot be read.
     pub(super) fn read(dist: Option<&Path>) -> io::Result<Self> {
         let mut files = HashMap::new();
         for asset in undertone_app::assets() {
@@ -65,7 +65,7 @@ impl Files {
     }
 }
 
-/// Answers with a file, packed as the browser takes it, or with nothing when the browser has it.
+/// Responds with a file, in an encoding that the browser accepts, or with 304 if the browser has it.
 pub(super) async fn serve(State(files): State<Arc<Files>>, uri: Uri, headers: HeaderMap) -> Response {
     let Some(file) = files.0.get(uri.path()) else {
         return Rejection::new(Code::NotFound, "there is no such file").into_response();

@@ -1,4 +1,4 @@
-//! What pages may ask of a whole consortium at once, answered by the service in process.
+//! The backend of pages about a whole consortium.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! What pages ask to look into what was done and spent, answered by the service in process.
+//! The backend of pages about the audit log and the ledger.
 
 use async_trait::async_trait;
 use undertone_api::audit_log::{AuditCheck, AuditEntry, AuditQuery, Where};

@@ -1,4 +1,4 @@
-//! What pages ask about the life of jobs, answered by the service in process.
+//! The backend of pages about the states of jobs.
 
 use async_trait::async_trait;
 use undertone_api::id::{ConsortiumId, DatasetId, DraftId, JobId};

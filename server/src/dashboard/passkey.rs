@@ -1,4 +1,4 @@
-//! What pages may ask about passkeys.
+//! The backend of pages about passkeys.
 
 use async_trait::async_trait;
 use undertone_api::account::SecondFactors;

@@ -1,4 +1,4 @@
-//! What pages may ask about retirement and about operators' accounts.
+//! The backend of pages about retirement and about operators' accounts.
 
 use async_trait::async_trait;
 use undertone_api::account::IdentityProof;

@@ -31,7 +31,7 @@ on_both! {
         let page = app.server.get(&address).add_header(header::COOKIE, jar.join("; ")).await;
         page.assert_status_ok();
         assert!(page.text().contains("North") && page.text().contains("South"));
-        // A stranger gets nothing of it.
+        // A stranger sees none of it.
         let stranger = app.server.get(&address).await;
         assert!(!stranger.text().contains("South"));
     }

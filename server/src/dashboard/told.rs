@@ -1,4 +1,4 @@
-//! What pages may ask about what members are told and about the logs of jobs, answered by the service in process.
+//! The backend of pages about notifications and the logs of jobs.
 
 use async_trait::async_trait;
 use undertone_api::id::{JobId, NotificationId};

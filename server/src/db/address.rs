@@ -1,4 +1,4 @@
-//! What the address of a database says of it, as the library reads it.
+//! Facts from the URL of a database, as the library parses it.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -6,26 +6,26 @@ use std::path::PathBuf;
 use sea_orm::sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sea_orm::sqlx::sqlite::SqliteConnectOptions;
 
-/// How a connection to PostgreSQL knows whom it is connected to.
+/// The way a connection to PostgreSQL verifies its peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PeerProof {
-    /// It stays on this machine: a socket in the file system, or loopback.
+    /// The connection stays on this machine: a socket in the file system, or loopback.
     Local,
-    /// By a certificate of the host's name.
+    /// A certificate of the host's name.
     Verified,
-    /// Not at all, but nobody else can listen (`require`, `verify-ca`).
+    /// No verification, but the connection is encrypted (`require`, `verify-ca`).
     Encrypted,
-    /// Not at all, and it may be in the clear (`prefer` falls back to that).
+    /// No verification, and possibly no encryption (`prefer` falls back to that).
     Absent,
 }
 
-/// Returns the file of a SQLite address.
+/// Returns the file of a SQLite URL.
 pub(crate) fn sqlite_file(url: &str) -> Option<PathBuf> {
     let options: SqliteConnectOptions = url.starts_with("sqlite:").then(|| url.parse().ok())??;
     Some(options.get_filename().to_owned())
 }
 
-/// Returns how a connection to a PostgreSQL address knows its peer; `None` when the address cannot be read.
+/// Returns the way a connection to a PostgreSQL URL verifies its peer; `None` if the URL is invalid.
 pub(crate) fn peer_proof(url: &str) -> Option<PeerProof> {
     let options: PgConnectOptions = url.parse().ok()?;
     let host = options.get_host().trim_start_matches('[').trim_end_matches(']');

@@ -1,4 +1,5 @@
-//! What is written beside the one writer, on PostgreSQL: it waits for nobody, at most so many at once, and one job's log at a time.
+//! Writes concurrent with the single writer, on PostgreSQL: they wait for no writer, their number is limited, and each
+//! job's log has one writer at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +15,7 @@ use crate::testing::on_both;
 
 const MAKE: &str = "CREATE TABLE counter (n INTEGER NOT NULL)";
 
-/// The sum of what is in the table.
+/// Returns the sum of the table's numbers.
 async fn sum(connection: &impl sea_orm::ConnectionTrait) -> Result<i64, DbErr> {
     let sum = Statement::from_string(connection.get_database_backend(), "SELECT SUM(n) AS n FROM counter");
     let row = connection.query_one_raw(sum).await?.expect("one row");
@@ -86,7 +87,7 @@ on_both! {
         assert_eq!(inside.load(Ordering::Relaxed), BESIDE + 1);
     }
 
-    /// Read, think, write, by the writer and beside it: without the lock some of the forty would be lost.
+    /// Read, yield, write, by the writer and concurrently: without the lock some of the forty increments would be lost.
     async fn whoever_writes_in_a_jobs_log_is_alone_with_it(app: &TestApp) {
         let db = &app.ctx.db;
         made(db).await;

@@ -1,4 +1,5 @@
-//! For tests: with how many statements was read. What a page asks must not grow with what there is to show.
+//! Counts the reading statements, for tests: the number of a page's statements must not grow with the number of shown
+//! objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,12 +8,12 @@ use sea_orm::DatabaseConnection;
 
 use super::Db;
 
-/// Statements that were sent through the reading connections since the start.
+/// The number of statements through the reading connections since the start.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Statements(Arc<AtomicUsize>);
 
 impl Statements {
-    /// Counts those of a connection from now on.
+    /// Counts the statements of a connection from now on.
     pub(super) fn of(mut reader: DatabaseConnection) -> (DatabaseConnection, Self) {
         let statements = Self::default();
         let count = Arc::clone(&statements.0);
@@ -24,7 +25,7 @@ impl Statements {
 }
 
 impl Db {
-    /// Statements that were read with so far, by whomever.
+    /// Returns the number of reading statements so far, of all callers.
     pub(crate) fn statements(&self) -> usize {
         self.statements.0.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Facts about the database for `doctor`: read without writing, beside a server that serves from it.
+//! Facts about the database for `doctor`: read without writing, next to a running server.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,8 @@ use time::OffsetDateTime;
 
 use super::{Db, WRITER_LOCK, open, options, reach};
 
-/// The facts of PostgreSQL, in one row. Transactions of other roles show no beginning to a role without `pg_monitor`.
+/// The facts of PostgreSQL, in one row. A role without `pg_monitor` does not see the start times of other roles'
+/// transactions.
 const POSTGRES_FACTS: &str = "SELECT current_setting('server_version') AS version, \
      (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS micros, \
      current_setting('max_connections')::bigint AS most, \
@@ -41,16 +42,16 @@ pub(crate) struct ServerFacts {
     pub(crate) used_connections: u64,
     /// Connections that it allows.
     pub(crate) most_connections: u64,
-    /// Connections that wait for an advisory lock of this database, the writer's turn among them.
+    /// Connections that wait for an advisory lock of this database, including those that wait for the writer's turn.
     pub(crate) waiting_writers: u64,
-    /// Age of the oldest transaction that is open in this database.
+    /// The age of the oldest open transaction of this database.
     pub(crate) oldest_transaction: Duration,
 }
 
-/// Connects for looking only; a PostgreSQL server gets `patience` to take the connection.
+/// Connects for reading only; a PostgreSQL server gets `patience` to accept the connection.
 ///
 /// # Errors
-/// When the database is not there, or does not let us in: with its address and the reason.
+/// If the database does not exist or refuses the connection: with its address and the reason.
 pub(crate) async fn connect_to_examine(url: &str, patience: Duration) -> Result<Db, DbErr> {
     if !url.starts_with("sqlite:") {
         reach::reach_once(&url.parse().map_err(reach::failed)?, patience).await?;
@@ -58,10 +59,10 @@ pub(crate) async fn connect_to_examine(url: &str, patience: Duration) -> Result<
     Db::inspect(url).await
 }
 
-/// Waits for the writer's turn once, gives it back without writing, and returns the time that it took.
+/// Waits for the writer's turn once, releases it without writing, and returns the time that it took.
 ///
 /// # Errors
-/// When the turn does not come within `patience`, or the database fails.
+/// If the turn does not come within `patience`, or the database fails.
 pub(crate) async fn probe_turn(url: &str, patience: Duration) -> Result<Duration, DbErr> {
     let mut options = options::writing(url);
     options.acquire_timeout(patience);
@@ -84,7 +85,7 @@ impl Db {
     /// Reads the facts that `doctor` judges.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// If the database does not answer.
     pub(crate) async fn facts(&self) -> Result<DatabaseFacts, DbErr> {
         let backend = self.reader.get_database_backend();
         let is_postgres = backend == DbBackend::Postgres;
@@ -100,10 +101,10 @@ impl Db {
         })
     }
 
-    /// Returns whether a server has ever made its tables here.
+    /// Returns whether a server has ever created its tables here.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// If the database does not answer.
     pub(crate) async fn has_begun(&self) -> Result<bool, DbErr> {
         let backend = self.reader.get_database_backend();
         let text = if backend == DbBackend::Postgres {

@@ -16,7 +16,7 @@ use crate::testing::on_both;
 
 const INSTANT: Duration = Duration::from_millis(1);
 
-/// What the database itself says when it asks to try again.
+/// Returns the database's own error that requests a retry.
 async fn again(tx: &Tx, url: &str) -> DbErr {
     if tx.get_database_backend() == DbBackend::Postgres {
         let raise = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40001'; END $$";
@@ -101,7 +101,7 @@ on_both! {
     }
 }
 
-/// By a clock that is moved by hand; writers of one server queue alike whatever the database.
+/// Uses a manual clock; the queue of writers does not depend on the database.
 #[tokio::test]
 #[expect(clippy::async_yields_async, reason = "what was asked for is awaited later")]
 async fn a_writer_waits_twenty_seconds_for_its_turn_and_no_longer() {
@@ -109,7 +109,7 @@ async fn a_writer_waits_twenty_seconds_for_its_turn_and_no_longer() {
     let db = Db::connect(&format!("sqlite://{}", dir.path().join("one.db").display())).await.expect("connected");
     let (turn, first) = db.begin(WorkOwner::System).await.expect("its turn");
     tokio::time::pause();
-    // Until this is dropped the clock does not move by itself while the database works.
+    // Until this is dropped, the clock does not advance by itself while the database works.
     let (still, ended) = mpsc::channel::<()>();
     tokio::task::spawn_blocking(move || ended.recv());
     let ask = async || {

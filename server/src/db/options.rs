@@ -1,4 +1,5 @@
-//! How connections to the database are made: one that writes, several that read, and on PostgreSQL some beside the one that writes.
+//! Options of the database connections: one for writing, several for reading, and on PostgreSQL some for concurrent
+//! writes.
 
 use sea_orm::ConnectOptions;
 use sea_orm::sqlx::Connection as _;
@@ -6,20 +7,20 @@ use sea_orm::sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
 
 use super::{BESIDE, PATIENCE, READERS};
 
-/// Of the one writer.
+/// Returns the options of the single writer.
 pub(super) fn writing(url: &str) -> ConnectOptions {
     options(url, false)
 }
 
-/// Of readers; the database refuses what is written through them.
+/// Returns the options of readers; the database refuses writes through them.
 pub(super) fn reading(url: &str) -> ConnectOptions {
     options(url, true)
 }
 
-/// Of what is written beside the one writer, on PostgreSQL.
+/// Returns the options of writes concurrent with the single writer, on PostgreSQL.
 pub(super) fn beside(url: &str) -> ConnectOptions {
     let mut options = writing(url);
-    // Made when they are needed first.
+    // Connected on first use.
     options.max_connections(BESIDE).connect_lazy(true);
     options.map_sqlx_postgres_opts(|postgres| postgres.options([("lock_timeout", PATIENCE.as_millis().to_string())]));
     options
@@ -38,11 +39,12 @@ fn options(url: &str, reading: bool) -> ConnectOptions {
         if reading { sqlite.pragma("query_only", "ON") } else { sqlite }
     });
     if !reading {
-        // A commit that failed may leave as much behind as a rollback, see `roll_back`: who counts on is not used again.
+        // A failed commit may leave the same state as a failed rollback, see `roll_back`: a connection that still
+        // counts a transaction is not reused.
         options.map_sqlx_sqlite_pool_opts(|pool| {
             pool.after_release(|connection, _| {
                 Box::pin(async move {
-                    // What was dropped rolls back first.
+                    // A dropped transaction is rolled back first.
                     connection.ping().await?;
                     Ok(!connection.is_in_transaction())
                 })

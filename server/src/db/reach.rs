@@ -1,5 +1,5 @@
-//! What is done before the first connection: the SQLite file is made for its owner alone, and a PostgreSQL server that refuses
-//! connections is named at once.
+//! Steps before the first connection: the SQLite file is created for its owner only, and a PostgreSQL server that
+//! refuses connections is reported at once.
 
 use std::io;
 use std::path::Path;
@@ -15,10 +15,11 @@ use super::PATIENCE;
 /// The pause between two attempts to reach PostgreSQL.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Makes sure that the database can be connected to.
+/// Ensures that the database accepts connections.
 ///
 /// # Errors
-/// When the SQLite file cannot be made, or PostgreSQL does not take a connection within [`PATIENCE`]: with its address and reason.
+/// If the SQLite file cannot be created, or PostgreSQL accepts no connection within [`PATIENCE`]: with its address and
+/// reason.
 pub(super) async fn prepare(url: &str) -> Result<(), DbErr> {
     if url.starts_with("sqlite:") {
         let options: SqliteConnectOptions = url.parse().map_err(failed)?;
@@ -37,7 +38,8 @@ const fn refused(reason: String) -> DbErr {
     DbErr::Conn(RuntimeErr::Internal(reason))
 }
 
-/// Tries to connect until `patience` is over; the first failure is logged at once. A wrong password or name is final.
+/// Tries to connect until `patience` has passed; the first failure is logged at once. A wrong password or name is
+/// final.
 async fn reach(options: &PgConnectOptions, patience: Duration) -> Result<(), DbErr> {
     let place = place_of(options);
     let end = Instant::now() + patience;
@@ -64,7 +66,7 @@ async fn reach(options: &PgConnectOptions, patience: Duration) -> Result<(), DbE
 /// Connects once.
 ///
 /// # Errors
-/// When PostgreSQL does not take the connection within `patience`: with its address and reason.
+/// If PostgreSQL does not accept the connection within `patience`: with its address and reason.
 pub(super) async fn reach_once(options: &PgConnectOptions, patience: Duration) -> Result<(), DbErr> {
     let reached = connect_once(options, patience).await;
     reached.map_err(|error| refused(format!("PostgreSQL at {}: {error}", place_of(options))))
@@ -83,15 +85,16 @@ fn place_of(options: &PgConnectOptions) -> String {
         .map_or_else(|| format!("{}:{}", options.get_host(), options.get_port()), |socket| socket.display().to_string())
 }
 
-/// Makes the file, if it is not there, for its owner alone, and closes one that others can read. SQLite gives the mode to the
-/// files beside it.
+/// Creates a missing file for its owner only, and restricts an existing one that others can read. SQLite applies the
+/// mode to its other files.
 fn own_file(path: &Path) -> io::Result<()> {
-    // A database in memory has such a name.
+    // The name of a database in memory.
     if path.as_os_str().is_empty() || path.to_string_lossy().starts_with("file:") {
         return Ok(());
     }
     let mut options = std::fs::OpenOptions::new();
-    // A file that is there is not opened: closing it would end the locks that this process has on it by other connections.
+    // An existing file is not opened: closing it would release the locks that other connections of this process hold on
+    // it.
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
@@ -108,7 +111,7 @@ fn own_file(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the file's permissions away from all but its owner.
+/// Removes the file's permissions for all but its owner.
 #[cfg(unix)]
 fn close_file(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;

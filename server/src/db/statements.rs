@@ -1,18 +1,18 @@
-//! With how many statements a transaction is written.
+//! Counts the statements of a write transaction.
 
 use std::cell::Cell;
 
 thread_local! {
-    /// Those of the transaction that this thread is at.
+    /// The statements of this thread's current transaction.
     static COUNTED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Counts a statement. It is told of on the thread that waits for its answer, which is the one that is at the transaction.
+/// Counts a statement. The callback runs on the thread that waits for the result, which is the transaction's thread.
 pub(super) fn count() {
     COUNTED.set(COUNTED.get() + 1);
 }
 
-/// Does `work` on this thread, and gives the statements that were made meanwhile as well.
+/// Runs `work` on this thread, and also returns the number of statements meanwhile.
 pub(super) fn during<T>(work: impl FnOnce() -> T) -> (T, u64) {
     COUNTED.set(0);
     let done = work();

@@ -18,7 +18,7 @@ async fn count(connection: &impl sea_orm::ConnectionTrait) -> Result<i32, DbErr>
 }
 
 on_both! {
-    /// Read, think, write: without one writer at a time some of the forty would be lost.
+    /// Read, yield, write: without a single writer some of the forty increments would be lost.
     async fn writers_come_one_at_a_time(app: &TestApp) {
         app.ctx.db.write("make", async |tx| {
             tx.execute_unprepared(MAKE).await?;
@@ -83,7 +83,7 @@ on_both! {
         app.ctx.db.write("make", async |tx| Ok(tx.execute_unprepared(MAKE).await?)).await.expect("it was not there");
     }
 
-    /// SQLite alone rolls back by itself, and its file alone can be bounded.
+    /// Only SQLite rolls back by itself, and only its file size can be limited.
     async fn what_is_committed_after_a_full_disk_is_there(app: &TestApp) {
         let db = &app.ctx.db;
         if db.read().get_database_backend() != DbBackend::Sqlite {

@@ -1,4 +1,4 @@
-//! Bringing the sites up: data prepared, workers enrolled and running, budgets set.
+//! Starts the sites: prepares data, enrols and starts workers, sets budgets.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::service::{budget, dataset, worker};
 
 /// The lifetime limit of every private dataset, for each unit.
 const LIMIT: (f64, f64) = (10.0, 1e-5);
-/// How long the workers may take to register their datasets.
+/// The time within which the workers must register their datasets.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What every site of the demo lets out: the lead's too, whose policy has to allow a kind of job as every other's.
+/// The policy of every site of the demo, including the lead's, whose policy must allow the kinds of jobs as well.
 const POLICY: &str = r#"# A site of the demo: both kinds of job may run, and what they may spend is enough for both.
 [jobs]
 kinds = ["dp_sgd", "active_learning"]
@@ -38,7 +38,8 @@ epsilon = 10.0
 delta = 1e-5
 "#;
 
-/// Enrols every worker, prepares its data, starts it and sets the budgets. The workers end when the answer is dropped.
+/// Enrols every worker, prepares its data, starts it and sets the budgets. The workers end when the returned value is
+/// dropped.
 pub(super) async fn bring_up(
     ctx: &Ctx,
     dir: &Path,
@@ -97,7 +98,7 @@ async fn enrol(ctx: &Ctx, program: &Program, site: &Path, person: &Person) -> Re
     Ok(())
 }
 
-/// Pins the key with which the site's steward approves jobs, as the site's operator does at its terminal.
+/// Pins the key with which the site's steward approves jobs, like a site's operator at its terminal.
 async fn pin(program: &Program, site: &Path, person: &Person) -> Result<(), DemoError> {
     let key = person.public_approval_key();
     let (line, fingerprint) = (key.to_line(), key.fingerprint().to_string());
@@ -106,7 +107,7 @@ async fn pin(program: &Program, site: &Path, person: &Person) -> Result<(), Demo
     Ok(())
 }
 
-/// Keeps the key of a site's steward in a file, for whoever proposes more jobs in the demo: `steward-key sign` takes it.
+/// Stores the key of a site's steward in a file, for further jobs in the demo: `steward-key sign` accepts it.
 fn keep_key(folder: &Path, site: &str, person: &Person) -> Result<(), DemoError> {
     use std::io::Write as _;
     std::fs::create_dir_all(folder)?;
@@ -119,9 +120,10 @@ fn keep_key(folder: &Path, site: &str, person: &Person) -> Result<(), DemoError>
     Ok(())
 }
 
-/// Classes of every party's datasets: one more than the largest label, as the aligner counts. The demo has all labels in one file
-/// and declares the same number for all; a real site has it from its aligner or from whoever leads. All labels are kept as they are:
-/// if rare ones shared a class, whose words nobody else says would be found right for being strange.
+/// Returns the number of classes of every party's datasets: one more than the largest label, as the aligner counts. The
+/// demo has all labels in one file and declares the same number for all; a real site gets it from its aligner or from
+/// the lead. All labels are kept: if rare labels shared one class, words that occur at one site only would count as
+/// correct merely for being rare.
 fn classes(labels: &Path) -> Result<u32, DemoError> {
     #[derive(Deserialize)]
     struct Line {
@@ -147,7 +149,7 @@ fn prepare(corpus: &Corpus, data: &Data, reach: &str, classes: u32) -> Result<Ve
     arguments.extend(data.choice.iter().cloned());
     if let Some(first) = data.first {
         let wrong = |reason: String| DemoError::Data { path: corpus.folder.clone(), reason };
-        // What follows each option of the choice names a folder.
+        // A folder follows each option of the choice.
         let names: Vec<&str> = data.choice.iter().skip(1).step_by(2).map(String::as_str).collect();
         let ids = utterances(&corpus.folder, &names).map_err(wrong)?;
         let ids = ids.get(..first).ok_or_else(|| wrong(format!("fewer than {first} utterances of {names:?}")))?;
@@ -165,7 +167,7 @@ fn start(dir: &Path, sites: &Path, program: &Program, parties: &[Party]) -> Resu
     started.collect()
 }
 
-/// Waits until every dataset is known to the server.
+/// Waits until the server knows every dataset.
 async fn registered(
     ctx: &Ctx,
     recipe: &Recipe,
@@ -202,7 +204,7 @@ async fn set_budgets(ctx: &Ctx, consortium: &Consortium) -> Result<(), DemoError
         let own = dataset::list(ctx, &person.actor, consortium.id).await.map_err(rule("listing the datasets"))?;
         for dataset in own.iter().filter(|dataset| dataset.organization == person.organization) {
             let units: &[PrivacyUnit] = match dataset.content {
-                // The unit that the demo's jobs protect: with a limit for speakers they would be refused.
+                // The unit that the demo's jobs protect: a limit for speakers would refuse them.
                 Content::Speech | Content::Queries => &[PrivacyUnit::Record],
                 Content::Recordings => &[PrivacyUnit::Words],
             };

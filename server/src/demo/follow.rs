@@ -1,4 +1,4 @@
-//! Following the job on the terminal: a line for every measured round, and one when somebody is waited for.
+//! Follows the job on the terminal: one line for every measured round, and one for each wait.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,12 @@ use super::{DemoError, rule};
 use crate::ctx::Ctx;
 use crate::service::job;
 
-/// How often is looked when nothing rings.
+/// The polling interval in the absence of notifications.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
-/// After so long without a figure, what is waited for is said.
+/// The time without a figure after which the demo prints the reason of the wait.
 const QUIET: Duration = Duration::from_secs(6);
 
-/// Waits for the job to end; gives it when it has finished.
+/// Waits for the job to end; returns it if it has finished.
 pub(super) async fn to_the_end(
     ctx: &Ctx,
     consortium: &Consortium,
@@ -49,7 +49,8 @@ pub(super) async fn to_the_end(
     }
 }
 
-/// A line for each round whose figures have all come since `told` figures were told, or that another round has followed.
+/// Returns a line for each complete round after the first `told` figures, and updates `told`. A round is complete if
+/// all its figures are present or another round follows.
 fn measured(now: &Progress, tests: usize, told: &mut usize) -> Vec<String> {
     let new = &now.measurements[(*told).min(now.measurements.len())..];
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! Founding the consortium, through the same rules that the browser uses.
+//! Founds the consortium, by the same operations that the browser uses.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -17,13 +17,13 @@ use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::service::{consortium, invitation, session, setup};
 
-/// Where the demo's people sign in from.
+/// The address from which the demo's people sign in.
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// A consortium and its people.
 pub(super) struct Consortium {
     pub(super) id: ConsortiumId,
-    /// In the recipe's order; the first is also the operator and the consortium's admin.
+    /// In the order of the recipe; the first is also the operator and the consortium's admin.
     pub(super) people: Vec<Person>,
 }
 
@@ -39,14 +39,14 @@ pub(super) struct Person {
 }
 
 impl Person {
-    /// The public half of the key.
+    /// Returns the public half of the key.
     pub(super) fn public_approval_key(&self) -> ApprovalKey {
         ApprovalKey::Ed25519 { public_key: hex::encode(self.approval_key.verifying_key().to_bytes()) }
     }
 }
 
 impl Consortium {
-    /// Founds everything that the recipe names.
+    /// Founds everything in the recipe.
     pub(super) async fn found(ctx: &Ctx, recipe: &Recipe) -> Result<Self, DemoError> {
         let link = setup::operator_link(ctx).await.map_err(rule("making the operator's link"))?;
         let link = link.ok_or_else(|| DemoError::Rule {
@@ -77,7 +77,7 @@ impl Consortium {
         Ok(Self { id: founded.id, people })
     }
 
-    /// Tells where it is and how to come in.
+    /// Prints the address and the accounts.
     pub(super) fn print(&self, ctx: &Ctx, dir: &Path) {
         stand_out(&format!("Undertone is at {}", ctx.addresses.http));
         let width = self.people.iter().map(|person| person.name.len()).max().unwrap_or(0);
@@ -101,7 +101,7 @@ async fn join(ctx: &Ctx, link: &str, party: &Party, founds: bool) -> Result<(Ses
     Ok((joined, password))
 }
 
-/// The member as the rules know them now: roles may have come since they signed in.
+/// Returns the member in the current state: roles may have been added since the sign-in.
 async fn actor(ctx: &Ctx, signed_in: &Session) -> Result<Actor, DemoError> {
     session::authenticate(ctx, &signed_in.tokens.access_token).await.map_err(rule("signing in"))
 }

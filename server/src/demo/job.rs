@@ -1,4 +1,4 @@
-//! The job of the demo: the three arms of the paper's Table 2 as one comparison.
+//! The training job of the demo: the three arms of the paper's Table 2 as one comparison.
 
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{DatasetId, JobId};
@@ -13,15 +13,15 @@ use super::{DemoError, rule};
 use crate::ctx::Ctx;
 use crate::service::{approval, dataset, job};
 
-/// C of every private party.
+/// The clipping norm C of every private party.
 const CLIP: f64 = 1.0;
-/// Steps on exact gradients.
+/// The optimizer for exact gradients.
 const EXACT: Optimizer = Optimizer::Adam { learning_rate: 0.002 };
-/// Steps on gradients with noise: Adam would scale the noise of quiet coordinates up, and long steps or momentum add more noise
-/// than they gain in so few rounds.
+/// The optimizer for noisy gradients: Adam would amplify the noise of coordinates with small gradients, and long steps
+/// or momentum add more noise than they gain in so few rounds.
 const NOISY: Optimizer = Optimizer::Sgd { learning_rate: 0.2, momentum: 0.0 };
 
-/// Proposes the comparison and has every steward approve it.
+/// Proposes the comparison and approves it as every steward.
 pub(super) async fn launch(ctx: &Ctx, recipe: &Recipe, consortium: &Consortium) -> Result<JobId, DemoError> {
     let proposer = &consortium.people[0].actor;
     let datasets = dataset::list(ctx, proposer, consortium.id).await.map_err(rule("listing the datasets"))?;
@@ -32,7 +32,7 @@ pub(super) async fn launch(ctx: &Ctx, recipe: &Recipe, consortium: &Consortium) 
     Ok(proposed.summary.id)
 }
 
-/// Every steward but the lead's, whose data are public, approves what a job does with their organization's datasets.
+/// Approves a job's use of the datasets as every steward except the lead's, whose data are public.
 pub(super) async fn approve(ctx: &Ctx, consortium: &Consortium, proposed: &Job) -> Result<(), DemoError> {
     for person in &consortium.people[1..] {
         for part in proposed.participants.iter().filter(|part| part.organization == person.organization) {
@@ -85,7 +85,7 @@ fn spec(recipe: &Recipe, datasets: &[Dataset]) -> Result<DpSgd, DemoError> {
     })
 }
 
-/// The dataset of a name.
+/// Returns the dataset with a name.
 pub(super) fn find(datasets: &[Dataset], name: &str) -> Result<DatasetId, DemoError> {
     let found = datasets.iter().find(|dataset| dataset.name == name);
     found.map(|dataset| dataset.id).ok_or_else(|| DemoError::Job(format!("'s dataset `{name}` is not registered")))

@@ -1,31 +1,31 @@
-//! The workers' program, as child processes that end with the demo.
+//! The program of the workers, as child processes that end with the demo.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use tokio::process::{Child, Command};
 
-/// Why a worker's program did not do its work.
+/// A reason why a worker's program failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// It is not there.
+    /// The program does not exist.
     #[error("{0} is not there: build it with `cargo build -p undertone-worker`")]
     Missing(PathBuf),
-    /// It cannot be started, or its output cannot be kept.
+    /// The program cannot be started, or its output cannot be stored.
     #[error("`undertone-worker {what}` cannot be run")]
     Start {
         /// The subcommand.
         what: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// It failed.
+    /// The program failed.
     #[error("`undertone-worker {what}` failed:\n{output}")]
     Failed {
         /// The subcommand.
         what: String,
-        /// What it said.
+        /// The output.
         output: String,
     },
 }
@@ -41,7 +41,7 @@ pub(super) struct Daemon {
 }
 
 impl Program {
-    /// The program in the folder of the one that runs.
+    /// Finds the program in the folder of the current one.
     pub(super) fn beside_this_one() -> Result<Self, WorkerError> {
         let own =
             std::env::current_exe().map_err(|source| WorkerError::Start { what: "--version".to_owned(), source })?;
@@ -49,10 +49,10 @@ impl Program {
         if path.is_file() { Ok(Self(path)) } else { Err(WorkerError::Missing(path)) }
     }
 
-    /// Runs a subcommand at a site to its end; what it prints is told only when it fails.
+    /// Runs a subcommand at a site to its end; its output is reported only if it fails.
     pub(super) async fn run(&self, site: &Path, arguments: &[String]) -> Result<(), WorkerError> {
         let what = arguments.iter().take_while(|word| !word.starts_with('-')).take(2).cloned().collect::<Vec<_>>();
-        // A token is nobody's business, not even in an error.
+        // A token must not appear, not even in an error.
         let what = what
             .first()
             .map_or_else(String::new, |first| if first == "enroll" { first.clone() } else { what.join(" ") });
@@ -69,7 +69,7 @@ impl Program {
         Err(WorkerError::Failed { what, output: String::from_utf8_lossy(&said).trim().to_owned() })
     }
 
-    /// Starts the daemon of a site; what it prints goes to `log`.
+    /// Starts the daemon of a site with its output in `log`.
     pub(super) fn start(&self, site: &Path, log: &Path) -> Result<Daemon, WorkerError> {
         let failed = |source| WorkerError::Start { what: "run".to_owned(), source };
         let file = std::fs::File::create(log).map_err(failed)?;
@@ -92,10 +92,10 @@ impl Program {
 }
 
 impl Daemon {
-    /// Whether it still runs.
+    /// Checks that the daemon is running.
     ///
     /// # Errors
-    /// [`WorkerError::Failed`] with the end of its log when it does not.
+    /// [`WorkerError::Failed`] with the end of its log if it is not.
     pub(super) fn check(&mut self) -> Result<(), WorkerError> {
         if matches!(self.child.try_wait(), Ok(None)) {
             return Ok(());

@@ -1,5 +1,5 @@
-//! The second job of the demo: what people ask two clinics' assistants, shown only where many ask it, for whoever looks at
-//! the demo to answer.
+//! The second job of the demo: queries to the assistants of two clinics, released only if many people ask them. The
+//! users of the demo label them.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -23,22 +23,22 @@ use crate::service::{dataset, job, question};
 
 /// A query log, which one of the recipe's parties synthesizes.
 struct Log {
-    /// Whose: a place in the recipe.
+    /// The index of the party in the recipe.
     party: usize,
     name: &'static str,
     rows: u64,
     seed: u64,
 }
 
-/// The first is public and labelled, and leads.
+/// The first log is public and labelled, and its party leads.
 const LOGS: [Log; 3] = [
     Log { party: 0, name: "public-queries", rows: 4000, seed: 1 },
     Log { party: 1, name: "north-queries", rows: 100_000, seed: 2 },
     Log { party: 2, name: "south-queries", rows: 100_000, seed: 3 },
 ];
-/// How many datasets the logs are.
+/// The number of datasets of query logs.
 pub(super) const DATASETS: usize = LOGS.len();
-/// What may be meant, as the synthesized logs are labelled, with the key of each on the page.
+/// The labels of the synthesized logs, with the key of each on the page.
 const LABELS: [(&str, char, &str); 12] = [
     ("appointment", 'a', "a time with somebody"),
     ("call_staff", 'c', "somebody is to come now"),
@@ -53,16 +53,16 @@ const LABELS: [(&str, char, &str); 12] = [
     ("smalltalk", 't', "nothing is wanted"),
     ("visitors", 'v', "who may come"),
 ];
-/// β of both clinics: the chance of a row to be kept.
+/// β of both clinics: the probability that a row is kept.
 const RATE: f64 = 0.1;
-/// k: kept rows that a query needs to be shown.
+/// k: the number of kept rows that a query needs for its release.
 const THRESHOLD: NonZeroU32 = NonZeroU32::new(20).expect("20 is not 0");
 /// The ε of each pool.
 const EPSILON: f64 = 1.0;
-/// How often is looked whether questions have come.
+/// The polling interval for questions.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// Makes the logs and prepares them at the sites in `folders`, in the recipe's order.
+/// Synthesizes the logs and prepares them at the sites in `folders`, in the recipe's order.
 pub(super) async fn prepare(program: &Program, folders: &[PathBuf]) -> Result<(), DemoError> {
     for log in &LOGS {
         let site =
@@ -86,7 +86,7 @@ pub(super) async fn prepare(program: &Program, folders: &[PathBuf]) -> Result<()
     Ok(())
 }
 
-/// Proposes the job and has both clinics' stewards approve it.
+/// Proposes the job and approves it as both clinics' stewards.
 pub(super) async fn launch(ctx: &Ctx, consortium: &Consortium) -> Result<JobId, DemoError> {
     let proposer = &consortium.people[0].actor;
     let datasets = dataset::list(ctx, proposer, consortium.id).await.map_err(rule("listing the datasets"))?;
@@ -131,12 +131,12 @@ fn spec(datasets: &[Dataset]) -> Result<ActiveLearning, DemoError> {
     })
 }
 
-/// Says on the terminal when the first questions wait for an answer, and where; or why the job ended and none will come.
+/// Prints the address of the first questions when they are ready, or the reason if the job ended without any.
 pub(super) async fn tell(ctx: &Ctx, consortium: &Consortium, id: JobId, began: Instant) {
     let actor = &consortium.people[0].actor;
     let mut waiter = ctx.wake().listen();
     loop {
-        // A demo whose questions cannot be read goes on without this line; the page says why.
+        // If the questions cannot be read, the demo continues without this line; the page shows the reason.
         let Ok(jobs) = question::asking(ctx, actor, consortium.id).await else { return };
         let Some(asking) = jobs.into_iter().find(|job| job.summary.id == id) else { return };
         let waiting = asking.asking.asked.saturating_sub(asking.asking.answered);

@@ -1,13 +1,13 @@
-//! Who has which data, and how big the job is: for a folder that is given, or for a corpus that is synthesized.
+//! The data of each party and the size of the job: for a given folder, or for a synthesized corpus.
 
 use std::path::{Path, PathBuf};
 
 use super::DemoError;
 
-/// What the demo is made of.
+/// The composition of the demo.
 #[derive(Debug, Clone)]
 pub(super) struct Recipe {
-    /// Where the recordings are; `None` when they are to be synthesized.
+    /// The recordings; `None` if they must be synthesized.
     pub(super) corpus: Option<Corpus>,
     /// The parties; the public one first.
     pub(super) parties: Vec<Party>,
@@ -27,20 +27,21 @@ pub(super) struct Corpus {
 pub(super) struct Party {
     pub(super) name: &'static str,
     pub(super) email: &'static str,
-    /// Its folder under the demo's.
+    /// The folder of its site under the demo's folder.
     pub(super) site: &'static str,
     pub(super) datasets: Vec<Data>,
 }
 
-/// A dataset and which recordings go into it, as arguments of `undertone-worker data prepare`.
+/// A dataset and the selection of its recordings, as arguments of `undertone-worker data prepare`.
 #[derive(Debug, Clone)]
 pub(super) struct Data {
     pub(super) name: &'static str,
     pub(super) choice: Vec<String>,
-    /// So many utterances of those chosen, the first by id; `None` for all. They are named to the worker: which recordings are the
-    /// first depends on all of them, so that a worker takes `--first` for no data whose recordings are protected.
+    /// The number of selected utterances to use, the first by id; `None` for all. The demo passes their ids to the
+    /// worker. The first recordings depend on all recordings, so a worker does not accept `--first` for data with
+    /// protected recordings.
     pub(super) first: Option<usize>,
-    /// Names the test set in tables; `None` for training data.
+    /// The name of the test set in tables; `None` for training data.
     pub(super) test: Option<&'static str>,
 }
 
@@ -61,11 +62,11 @@ pub(super) const GROUPS: [(&str, u32, bool); 5] =
     [("public", 4, false), ("first", 8, false), ("second", 8, false), ("third", 1, true), ("test", 4, false)];
 /// Utterances of each synthesized speaker.
 pub(super) const UTTERANCES: u32 = 20;
-/// Utterances of the outlier that are trained on; the rest test.
+/// The outlier's utterances for training; the rest are for testing.
 const OF_OUTLIER: usize = 6;
 
 impl Recipe {
-    /// The recipe for a folder, or for synthesized data.
+    /// Returns the recipe for a folder, or for synthesized data.
     pub(super) fn of(data: Option<&Path>) -> Result<Self, DemoError> {
         let Some(folder) = data else {
             let all = |group: &str| strings(&["--subset", group]);
@@ -88,7 +89,7 @@ impl Recipe {
     }
 }
 
-/// Which recordings go where.
+/// The recordings of each dataset.
 struct Choices {
     public: Vec<String>,
     first: Vec<String>,
@@ -98,10 +99,10 @@ struct Choices {
 }
 
 impl Choices {
-    /// From a folder: AN4 with one LibriSpeech reader where they are there, otherwise the speakers by name.
+    /// Chooses from a folder: AN4 with one LibriSpeech reader if present, otherwise the speakers by name.
     fn of(folder: &Path) -> Result<Self, String> {
         if folder.join("an4-train").is_dir() && folder.join("librispeech-test-other/3331").is_dir() {
-            // By name: whose place in the list is which depends on who else is there.
+            // By name: positions in the list depend on the other speakers.
             let names = folders(&folder.join("an4-train"))?.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
             let train = |range: std::ops::Range<usize>| {
                 let names = names.get(range).ok_or_else(|| format!("{} speakers in an4-train, not 74", names.len()))?;
@@ -120,7 +121,7 @@ impl Choices {
         if count < 5 {
             return Err(format!("{count} speakers in <subset>/<speaker>/ are too few for the demo: it needs 5"));
         }
-        // The last speaker is the outlier, a tenth test, and of the others three tenths are public.
+        // The last speaker is the outlier, a tenth is for testing, and three tenths of the others are public.
         let test = (count / 10).max(1);
         let rest = count - 1 - test;
         let public = (rest * 3 / 10).max(1);
@@ -168,7 +169,7 @@ impl Choices {
     }
 }
 
-/// The one file of labels.
+/// Returns the only file of labels.
 fn labels(folder: &Path) -> Result<PathBuf, String> {
     let entries = std::fs::read_dir(folder.join("alignments")).map_err(|error| format!("alignments/: {error}"))?;
     let mut files: Vec<PathBuf> = entries
@@ -182,7 +183,7 @@ fn labels(folder: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// The names of all speakers, sorted.
+/// Returns the names of all speakers, sorted.
 fn speakers(folder: &Path) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for (subset, path) in folders(folder)? {
@@ -195,7 +196,7 @@ fn speakers(folder: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// The folders in a folder, sorted by name.
+/// Returns the folders in a folder, sorted by name.
 fn folders(path: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     let entries = std::fs::read_dir(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let all = entries.filter_map(Result::ok).filter(|entry| entry.path().is_dir());
@@ -204,7 +205,7 @@ fn folders(path: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     Ok(all)
 }
 
-/// The ids of the recordings below `folder` that lie in folders of all these `names`, sorted.
+/// Returns the ids of the recordings below `folder` that are in folders of all these `names`, sorted.
 pub(super) fn utterances(folder: &Path, names: &[&str]) -> Result<Vec<String>, String> {
     let mut missing = names.to_vec();
     if let Some(name) = folder.file_name() {

@@ -1,4 +1,4 @@
-//! The table that matters, as text: arms by test sets, and what each party lost.
+//! The results as a text table: arms by test sets, and the privacy loss of each party.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use undertone_api::job::dp_sgd::{Arm, Report as DpSgd, Spec as DpSgdSpec};
 use undertone_api::job::{Job, Participant, Purpose, Report, Spec};
 use undertone_privacy::PrivacyUnit;
 
-/// The report of a finished job.
+/// Formats the report of a finished job.
 pub(super) fn report(job: &Job) -> String {
     let (Some(Report::DpSgd(report)), Spec::DpSgd(spec)) = (&job.report, &job.spec) else { return String::new() };
     let mut text = arms(report, spec);
@@ -44,7 +44,7 @@ fn arms(report: &DpSgd, spec: &DpSgdSpec) -> String {
     text
 }
 
-/// What each charged party has spent, as the ledgers counted it, and what had been reserved.
+/// Formats the spent and the reserved ε of each charged party, from the ledgers.
 fn parties(parts: &[Participant], unit: PrivacyUnit) -> String {
     let (one, many) = match unit {
         PrivacyUnit::Record => ("one utterance", "record"),

@@ -1,4 +1,4 @@
-//! The certificate of both listeners: its dates, its key, and the next one that sites are to pin.
+//! The certificate of both listeners: its dates, its key, and the next one, which sites will pin.
 
 use time::{Duration, OffsetDateTime};
 
@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::tls::{self, CertificateView};
 
 const CHECK: &str = "certificate";
-/// An own certificate that ends sooner is to be replaced now, and sites learn of the next one before.
+/// The remaining time below which an own certificate must be replaced, so that sites learn of the next one in time.
 pub(super) const NOTICE: Duration = Duration::days(30);
 
 /// Checks the certificate's files at `now`.

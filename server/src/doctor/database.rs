@@ -1,4 +1,4 @@
-//! The database: whether it answers, whose tables it has, its clock and connections, and the writer's turn.
+//! The database: availability, the version of its tables, its clock and connections, and the writer's turn.
 
 use std::time::{Duration, Instant};
 
@@ -11,28 +11,28 @@ use crate::config::Config;
 use crate::ctx::Clock;
 use crate::db::{BESIDE, Db, READERS, ServerFacts, connect_to_examine, probe_turn};
 
-/// A writer that waits longer for its turn makes members and workers wait.
+/// The wait for the writer's turn above which members and workers notice it.
 pub(super) const SLOW_TURN: Duration = Duration::from_secs(1);
-/// Clocks of server and database may differ by so many seconds: tokens and leases have minutes.
+/// The tolerated difference between the clocks of server and database, seconds: tokens and leases last minutes.
 pub(super) const SKEW: i64 = 2;
-/// From here on deadlines and leases are wrong.
+/// The difference above which deadlines and leases are wrong, seconds.
 pub(super) const FAR: i64 = 30;
-/// A transaction that is open for longer keeps PostgreSQL from cleaning its tables.
+/// The age above which an open transaction prevents PostgreSQL from cleaning its tables.
 const OLD_TRANSACTION: Duration = Duration::from_mins(10);
-/// Connections of one server: one writes, the others write beside it or read.
+/// Connections of one server: one for the writer, the others for concurrent writes and for reading.
 const CONNECTIONS: u64 = 1 + (BESIDE + READERS) as u64;
 
 /// A database that answers.
 pub(super) struct Tables {
-    /// For reading.
+    /// The connection, for reading.
     pub(super) db: Db,
-    /// Whether a server has made its tables here.
+    /// Whether a server has created its tables here.
     pub(super) has_begun: bool,
-    /// Whether the tables are those of this program.
+    /// Whether the tables match this program.
     pub(super) is_current: bool,
 }
 
-/// Checks the database; returns it when it answers.
+/// Checks the database; returns it if it answers.
 pub(super) async fn check(config: &Config, clock: &Clock, report: &mut Examination) -> Option<Tables> {
     const CHECK: &str = "database";
     let url = config.database();
@@ -136,7 +136,7 @@ pub(super) fn judge_server(server: &ServerFacts, report: &mut Examination) {
     }
 }
 
-/// Compares the tables with those of this program; returns whether they are the same.
+/// Compares the tables with those of this program; returns whether they match.
 async fn check_migrations(db: &Db, report: &mut Examination) -> bool {
     match timeout(PATIENCE, db.migrations()).await {
         Ok(Ok(applied)) => judge_migrations(&applied, &Db::known_migrations(), report),
@@ -151,7 +151,7 @@ async fn check_migrations(db: &Db, report: &mut Examination) -> bool {
     }
 }
 
-/// Judges the migrations of the database by those of this program; returns whether they are the same.
+/// Compares the migrations of the database with those of this program; returns whether they match.
 pub(super) fn judge_migrations(applied: &[String], known: &[String], report: &mut Examination) -> bool {
     const CHECK: &str = "migrations";
     let unknown: Vec<&str> = applied.iter().filter(|one| !known.contains(one)).map(String::as_str).collect();

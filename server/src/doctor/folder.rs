@@ -1,4 +1,4 @@
-//! The machine below the server: the data folder, its disk, its keys, and the files that the process may open.
+//! The machine of the server: the data folder, its disk, its keys, and the limit of open files.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,16 +14,16 @@ use crate::db::sqlite_file;
 use crate::keys::{self, FactorKeys};
 use crate::rest::write_probe_file;
 
-/// Fewer free MiB than this, and a backup or a job's files may fill the disk.
+/// Free MiB below which a backup or a job's files may fill the disk.
 pub(super) const FEW_MIB: u64 = 4096;
-/// Fewer free MiB than this, and the tables may not take the next entry.
+/// Free MiB below which the tables may not accept the next entry.
 pub(super) const LEAST_MIB: u64 = 512;
-/// A disk that takes longer to store a small file makes every transaction wait.
+/// The time to store a small file above which every transaction becomes slow.
 const SLOW: Duration = Duration::from_secs(1);
-/// The probe's name in the data folder. No backup keeps files that end in `part`.
+/// The probe's name in the data folder. Backups exclude files that end in `part`.
 const PROBE_FILE: &str = "doctor-probe.part";
 
-/// The keys that the data folder holds and that can be used.
+/// The usable keys of the data folder.
 pub(super) struct ServerKeys {
     /// The public half of `signing.key`.
     pub(super) signing: Option<VerifyingKey>,
@@ -31,7 +31,7 @@ pub(super) struct ServerKeys {
     pub(super) factor: Option<FactorKeys>,
 }
 
-/// Checks that the data folder is there, is its owner's alone, belongs to the user that examines it, and can be written.
+/// Checks that the data folder exists, is accessible to its owner only, belongs to the current user, and is writable.
 pub(super) fn check_folder(config: &Config, report: &mut Examination) {
     const CHECK: &str = "data folder";
     let folder = &config.data_dir;
@@ -75,7 +75,7 @@ fn foreign_owner(folder: &Path) -> Option<u32> {
     (owner != own).then_some(owner)
 }
 
-/// Checks the room on the disks of the data folder and of a SQLite file elsewhere.
+/// Checks the free space on the disks of the data folder and of a SQLite file in another folder.
 pub(super) fn check_room(config: &Config, report: &mut Examination) {
     let tables = sqlite_file(&config.database()).and_then(|file| file.parent().map(Path::to_owned));
     let mut folders = vec![config.data_dir.clone()];
@@ -107,7 +107,7 @@ pub(super) fn judge_room(free: u64, folder: &str, report: &mut Examination) {
     }
 }
 
-/// Checks that the process may open as many files as the configured connections need.
+/// Checks that the limit of open files suffices for the configured connections.
 pub(super) fn check_files(config: &Config, report: &mut Examination) {
     let wanted = 2 * u64::from(config.connections.most) + open_files::RESERVED_FILES as u64;
     match open_files::allowed_limit() {
@@ -121,7 +121,8 @@ pub(super) fn check_files(config: &Config, report: &mut Examination) {
     }
 }
 
-/// Checks the keys of the data folder; a server makes missing ones at its first start, and after that they are lost.
+/// Checks the keys of the data folder. A server creates missing keys at its first start; after that, a missing key is
+/// lost.
 pub(super) fn check_keys(config: &Config, tables: Option<&Tables>, report: &mut Examination) -> ServerKeys {
     let folder = &config.data_dir;
     let has_begun = tables.is_some_and(|tables| tables.has_begun);

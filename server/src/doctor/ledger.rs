@@ -1,4 +1,4 @@
-//! The ledger's log, the stored second factors, and conditions that need a person.
+//! The ledger's log, the stored second factors, and conditions that require an operator.
 
 use time::{Duration, OffsetDateTime};
 
@@ -10,10 +10,10 @@ use crate::service::alarm::{AlarmCounts, count_alarms};
 use crate::service::factor::locked_out;
 use crate::service::log::{LogEnd, examine_end};
 
-/// A backup that is older loses this much of the ledger.
+/// The age above which the newest backup is reported, because a restore would lose this much of the ledger.
 pub(super) const BACKUP_AGE: Duration = Duration::days(7);
 
-/// Checks what the tables say, by the server's keys.
+/// Checks the contents of the tables with the server's keys.
 pub(super) async fn check(db: &Db, keys: &ServerKeys, now: OffsetDateTime, report: &mut Examination) {
     if let Some(key) = &keys.signing {
         match examine_end(db, key).await {

@@ -1,4 +1,4 @@
-//! A running server, asked as others ask it: readiness, the certificate that it shows, the workers' address and `/metrics`.
+//! A running server, checked through its interfaces: readiness, its certificate, the workers' address and `/metrics`.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -20,9 +20,9 @@ use super::report::Examination;
 use crate::config::Config;
 use crate::tls;
 
-/// Largest answer that is read, in bytes: 4 MiB.
+/// The largest accepted response, bytes: 4 MiB.
 const LARGEST: u64 = 4 << 20;
-/// A metric that every alert rule's server has.
+/// A metric of every server that the alert rules support.
 const METRIC: &str = "undertone_process_open_files";
 
 /// Checks the listeners of a server that runs with this configuration on this machine.
@@ -61,7 +61,7 @@ fn judge_readiness(reply: &HttpReply, report: &mut Examination) {
     }
 }
 
-/// Compares the certificate that the server shows with its files.
+/// Compares the server's certificate with its files.
 fn judge_certificate(reply: &HttpReply, config: &Config, report: &mut Examination) {
     let (Some(shown), Ok(Some(view))) = (&reply.fingerprint, tls::inspect(config)) else { return };
     if *shown == view.fingerprint {
@@ -102,7 +102,7 @@ async fn check_metrics(config: &Config, report: &mut Examination) {
     }
 }
 
-/// Returns the address by which this machine reaches a listener of its own.
+/// Returns the address by which this machine reaches its own listener.
 fn near(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -112,15 +112,15 @@ fn near(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// An answer over HTTP/1.1.
+/// A response over HTTP/1.1.
 struct HttpReply {
     status: u16,
     body: String,
-    /// SHA-256 of the certificate that was shown, hex.
+    /// SHA-256 of the server's certificate, hex.
     fingerprint: Option<String>,
 }
 
-/// Sends one GET and reads the answer.
+/// Sends one GET request and reads the response.
 async fn fetch(address: SocketAddr, path: &str, with_tls: bool) -> io::Result<HttpReply> {
     let exchanged = async {
         let stream = TcpStream::connect(address).await?;
@@ -144,7 +144,7 @@ async fn exchange(
     stream.write_all(request.as_bytes()).await?;
     let mut bytes = Vec::new();
     match stream.take(LARGEST).read_to_end(&mut bytes).await {
-        // A peer that closes without a farewell of TLS: the answer is here.
+        // A peer that closes without a TLS close_notify: the response is complete.
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error),
         _ => {}
     }
@@ -158,7 +158,8 @@ fn name() -> io::Result<ServerName<'static>> {
     ServerName::try_from("localhost").map_err(io::Error::other)
 }
 
-/// Returns a client that takes any certificate, which is compared with the files afterwards. Nothing secret is sent by it.
+/// Returns a client that accepts any certificate; the certificate is compared with the files afterwards. It sends no
+/// secrets.
 fn client() -> io::Result<ClientConfig> {
     let provider = Arc::new(ring::default_provider());
     let algorithms = provider.signature_verification_algorithms;
@@ -167,7 +168,7 @@ fn client() -> io::Result<ClientConfig> {
     Ok(builder.with_custom_certificate_verifier(Arc::new(AnyCertificate { algorithms })).with_no_client_auth())
 }
 
-/// A verifier that takes any certificate whose key signs the handshake.
+/// A verifier that accepts any certificate whose key signs the handshake.
 #[derive(Debug)]
 struct AnyCertificate {
     algorithms: WebPkiSupportedAlgorithms,

@@ -1,4 +1,4 @@
-//! The provider of sign-ins, when one is configured.
+//! The identity provider, if one is configured.
 
 use tokio::time::timeout;
 
@@ -9,7 +9,7 @@ use crate::config::Config;
 
 const CHECK: &str = "provider";
 
-/// Checks that the provider describes itself under the configured issuer.
+/// Checks that the provider's metadata name the configured issuer.
 pub(super) async fn check(config: &Config, report: &mut Examination) {
     let Some(issuer) = &config.oidc.issuer else { return };
     let remedy =

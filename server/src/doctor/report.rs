@@ -1,4 +1,4 @@
-//! The results of an examination, as lines and as JSON.
+//! The results of the checks, as lines and as JSON.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckState {
-    /// Nothing to do.
+    /// No action is needed.
     Ok,
-    /// The server works, and an operator should look at it.
+    /// The server works, but an operator should act.
     Warn,
     /// The server does not work, or not safely.
     Fail,
@@ -21,7 +21,7 @@ pub enum CheckState {
 pub struct CheckResult {
     /// The checked part, a word or two.
     pub check: &'static str,
-    /// How it is.
+    /// The state.
     pub state: CheckState,
     /// The fact behind the state.
     pub detail: String,
@@ -58,7 +58,7 @@ impl Examination {
         &self.results
     }
 
-    /// Returns whether the server works: no check failed.
+    /// Returns whether the server works, that is, no check failed.
     pub fn holds(&self) -> bool {
         self.count(CheckState::Fail) == 0
     }

@@ -1,4 +1,4 @@
-//! The object store: an object is written, read and removed.
+//! The object store: writes, reads and removes an object.
 
 use object_store::ObjectStoreExt as _;
 use object_store::path::Path;
@@ -14,7 +14,7 @@ const CHECK: &str = "store";
 /// The probe's bytes.
 const PROBE: &[u8] = b"written by `undertone-server doctor`, to be removed";
 
-/// Checks that the store takes an object, gives it back and removes it.
+/// Checks that the store writes, returns and removes an object.
 pub(super) async fn check(config: &Config, report: &mut Examination) {
     let place = match &config.store.url {
         Some(url) => url.clone(),
@@ -41,7 +41,7 @@ pub(super) async fn check(config: &Config, report: &mut Examination) {
     }
 }
 
-/// Writes, reads and removes an object; returns whether the bytes came back.
+/// Writes, reads and removes an object; returns whether the bytes are unchanged.
 async fn probe(store: &Store) -> object_store::Result<bool> {
     let path = Path::from(format!("doctor-probe-{}", Uuid::now_v7().simple()));
     store.put(&path, PROBE.into()).await?;

@@ -17,7 +17,7 @@ use crate::testing::{TestApp, on_both, tamper};
 
 const NOW: OffsetDateTime = datetime!(2026-11-20 12:00 UTC);
 
-/// The worst state among the results of one check; `None` when it was not made.
+/// Returns the worst state among the results of one check; `None` if the check was not made.
 fn state(report: &Examination, check: &str) -> Option<CheckState> {
     report.results().iter().filter(|result| result.check == check).map(|result| result.state).max()
 }
@@ -29,12 +29,12 @@ fn detail(report: &Examination, check: &str) -> String {
     lines.collect()
 }
 
-/// Examines by this machine's clock, which the database has as well.
+/// Checks a configuration by this machine's clock, which the database shares.
 async fn look(config: &Config) -> Examination {
     examine(config, &Clock::system()).await
 }
 
-/// The state that one judgement gives.
+/// Returns the state of one judgement.
 fn judged(judge: impl FnOnce(&mut Examination)) -> CheckState {
     let mut report = Examination::default();
     judge(&mut report);
@@ -43,7 +43,7 @@ fn judged(judge: impl FnOnce(&mut Examination)) -> CheckState {
 
 fn names(folder: &Path) -> BTreeSet<String> {
     let entries = std::fs::read_dir(folder).expect("readable").flatten();
-    // What SQLite keeps beside its file comes and goes with connections.
+    // SQLite creates and removes these files with its connections.
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.filter(|name| !name.ends_with("-wal") && !name.ends_with("-shm")).collect()
 }

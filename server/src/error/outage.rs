@@ -1,5 +1,5 @@
-//! Failures of the systems below the server: the disk, the database, the object store. They end without a change of the request,
-//! so callers try again (`unavailable`); a worker pauses its job until then.
+//! Failures of the systems below the server: the disk, the database, the object store. They end without a change of the
+//! request, so callers retry (`unavailable`); a worker pauses its job until then.
 //!
 //! To add a code: a row in [`SQLITE`] or [`POSTGRES`]. A failure that is in neither table is a defect (`internal`).
 
@@ -11,16 +11,16 @@ use sea_orm::sqlx::postgres::PgDatabaseError;
 use sea_orm::sqlx::sqlite::SqliteError;
 use sea_orm::{DbErr, RuntimeErr, sqlx};
 
-/// A system below the server that does not work at the moment.
+/// A system below the server that currently does not work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outage {
-    /// The database does not answer, or ends connections.
+    /// The database does not answer, or closes connections.
     Database,
     /// The database is busy for longer than a request waits.
     Busy,
-    /// No space is left, on the disk of the database or of the objects.
+    /// The disk of the database or of the objects is full.
     Full,
-    /// The disk does not read or write.
+    /// The disk cannot be read or written.
     Disk,
     /// The object store does not answer, or refuses the server's keys.
     Store,
@@ -39,16 +39,16 @@ const SQLITE: &[(u32, Outage)] = &[
     (13, Outage::Full),
     // SQLITE_CANTOPEN: also the answer when the process has no file descriptor left.
     (14, Outage::Disk),
-    // SQLITE_PROTOCOL: the lock of the write-ahead log could not be had.
+    // SQLITE_PROTOCOL: the lock of the write-ahead log was not available.
     (15, Outage::Busy),
 ];
 
-/// PostgreSQL's SQLSTATE codes that are outages, whole or by class (two characters), the first match holds
+/// PostgreSQL's SQLSTATE codes that are outages, complete or by class (two characters); the first match applies
 /// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
 const POSTGRES: &[(&str, Outage)] = &[
     // Connection exception
     ("08", Outage::Database),
-    // serialization_failure, deadlock_detected: after all tries
+    // serialization_failure, deadlock_detected: after the last retry
     ("40001", Outage::Busy),
     ("40P01", Outage::Busy),
     // disk_full
@@ -66,7 +66,7 @@ const POSTGRES: &[(&str, Outage)] = &[
 ];
 
 impl Outage {
-    /// Returns the outage behind a failure of the database, if it is one.
+    /// Returns the outage behind an error of the database, if any.
     pub(super) fn from_database(error: &DbErr) -> Option<Self> {
         match error {
             DbErr::Exec(RuntimeErr::SqlxError(cause))
@@ -112,7 +112,7 @@ impl Outage {
         POSTGRES.iter().find(|(prefix, _)| code.starts_with(prefix)).map(|(_, outage)| *outage)
     }
 
-    /// Returns the outage behind a failure of the object store or of a file, if one stands in the chain of causes.
+    /// Returns the outage behind an error of the object store or of a file, if the chain of causes contains one.
     pub(super) fn from_chain(error: &(dyn StdError + 'static)) -> Option<Self> {
         let mut cause = Some(error);
         let mut outage = None;
@@ -128,7 +128,8 @@ impl Outage {
         outage
     }
 
-    /// A missing object is a defect: a row names it. So is an address that the server made wrong.
+    /// Returns the outage of a store's error. A missing object is a defect, because a row refers to it. A malformed
+    /// path is one too.
     const fn from_store(error: &object_store::Error) -> Option<Self> {
         match error {
             object_store::Error::Generic { .. }
@@ -139,9 +140,9 @@ impl Outage {
         }
     }
 
-    /// Returns the outage of an operation on a file, if the disk is the reason.
+    /// Returns the outage of a file operation, if the disk is the cause.
     fn from_io(error: &io::Error) -> Option<Self> {
-        /// EIO has no kind of its own.
+        /// EIO has no error kind.
         const INPUT_OUTPUT: i32 = 5;
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(Self::Full),
@@ -151,7 +152,7 @@ impl Outage {
         }
     }
 
-    /// Returns the sentence for the caller: the system, and when to try again.
+    /// Returns the message for the caller: the system, and when to retry.
     pub(crate) const fn detail(self) -> &'static str {
         match self {
             Self::Database => "the server cannot reach its database just now; try again in a moment",

@@ -1,7 +1,7 @@
-//! Questions that sites release: where their pools lie, and what stands in them. A pool is kept as its site sent it, until its job
-//! is over; of its texts only those that are chosen are ever written anywhere else.
+//! Questions that sites release: the storage and the content of their pools. A pool is stored as its site sent it,
+//! until its job ends. Only the chosen texts of a pool are ever written elsewhere.
 //!
-//! Pools are in memory packed, up to `ROOM` of all jobs together, and are read line by line.
+//! Pools are loaded compressed, up to `ROOM` for all jobs together, and are read line by line.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,44 +15,44 @@ use uuid::Uuid;
 
 use super::object::{ObjectError, Store};
 
-/// Bytes of pools that may be in memory; a pool has 64 MiB at most, so no job waits for one other.
+/// The highest number of bytes of pools in memory; a pool has at most 64 MiB, so one other job never delays a job.
 pub(crate) const ROOM: usize = 256 << 20;
 
-/// [`ROOM`] that is left, in KiB.
+/// The unused part of [`ROOM`], KiB.
 static LEFT: Semaphore = Semaphore::const_new(ROOM >> 10);
 
-/// A pool and where it lies.
+/// A pool and its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
-    /// Whose.
+    /// The dataset of the pool.
     pub dataset: DatasetId,
-    /// Where.
+    /// The path of the object.
     pub object: Path,
 }
 
 /// A question of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Its id.
+    /// The id of the question.
     pub id: QuestionId,
-    /// Whose.
+    /// The dataset of the pool.
     pub dataset: DatasetId,
-    /// Its text.
+    /// The text of the question.
     pub text: String,
-    /// Its count, where it is shown.
+    /// The count, if it is shown.
     pub count: Option<u64>,
 }
 
-/// Where an attempt to send a pool is kept. Every attempt has a place of its own, so that one that is refused takes nothing away
-/// from one that was accepted.
+/// Returns the path of an attempt to send a pool. Every attempt has its own path, so that a refused one does not affect
+/// an accepted one.
 pub fn path(job: JobId, dataset: DatasetId, attempt: Uuid) -> Path {
     Path::from(format!("pools/{job}/{dataset}-{attempt}"))
 }
 
-/// How many questions a pool has. Every line is read: what is counted is good throughout.
+/// Returns the number of questions of a pool. It reads every line, so a counted pool is completely valid.
 ///
 /// # Errors
-/// [`ObjectError::Questions`] when it is no pool, [`ObjectError::Store`].
+/// [`ObjectError::Questions`] if it is not a pool, [`ObjectError::Store`].
 pub async fn count(store: &Store, job: JobId, pool: &Stored) -> Result<u64, ObjectError> {
     read(store, job, pool, |questions| {
         let mut count = 0;
@@ -65,10 +65,10 @@ pub async fn count(store: &Store, job: JobId, pool: &Stored) -> Result<u64, Obje
     .await
 }
 
-/// The questions with these ids among the pools of a job; what is not found is in no pool.
+/// Returns the questions with these ids in the pools of a job. An id without a result is in no pool.
 ///
 /// # Errors
-/// [`ObjectError::Store`]; [`ObjectError::Questions`] when what is stored is damaged.
+/// [`ObjectError::Store`]; [`ObjectError::Questions`] if a stored pool is damaged.
 pub async fn find(
     store: &Store,
     job: JobId,
@@ -95,7 +95,7 @@ pub async fn find(
     Ok(found)
 }
 
-/// The next questions of the pools that are none of `chosen`, at most `limit`, after the question `after`.
+/// Returns the next questions of the pools that are not in `chosen`, at most `limit`, after the question `after`.
 ///
 /// # Errors
 /// As [`find`].
@@ -136,7 +136,7 @@ pub async fn rest(
     Ok(rest)
 }
 
-/// Reads a pool where it is allowed to take its time.
+/// Reads a pool on a blocking thread.
 async fn read<T: Send + 'static>(
     store: &Store,
     job: JobId,
@@ -155,7 +155,7 @@ async fn read_in<T: Send + 'static>(
 ) -> Result<T, ObjectError> {
     let object = store.get(&pool.object).await?;
     let held = object.meta.size.div_ceil(1 << 10).min(ROOM as u64 >> 10) as u32;
-    // Nobody ever closes it.
+    // The semaphore is never closed.
     let room = left.acquire_many(held).await.ok();
     let bytes = object.bytes().await?;
     let dataset = pool.dataset;
@@ -165,7 +165,7 @@ async fn read_in<T: Send + 'static>(
             Ok(Found { id: question::id(job, dataset, &text), dataset, text, count })
         });
         let done = read(&mut questions);
-        // The bytes are held until here, also when nobody waits for the answer any more.
+        // The bytes count until here, even after the caller was cancelled.
         drop(room);
         done
     });

@@ -1,35 +1,35 @@
-//! Files of a job: where they lie. A file lies under its digest, so a name that is written again never changes bytes that
-//! somebody is reading.
+//! The locations of a job's files. A file's path contains its digest, so rewriting a name never changes bytes that a
+//! client is reading.
 
 use object_store::path::Path;
 use undertone_api::id::JobId;
 
-/// Most bytes in a file: 2 GiB.
+/// The highest number of bytes of a file: 2 GiB.
 pub const MAX_SIZE: u64 = 2 << 30;
-/// Most files of one job, by name.
+/// The highest number of files of one job, by name.
 pub const MAX_FILES: u64 = 10_000;
 
 /// The folder of all files of jobs, in the object store.
 pub(crate) const FOLDER: &str = "artifacts";
 
-/// Where the files of `job` lie.
+/// Returns the folder of the files of `job`.
 pub(crate) fn folder(job: JobId) -> Path {
     Path::from(format!("{FOLDER}/{job}"))
 }
 
-/// Where the file of `job` with this SHA-256 (hex) lies.
+/// Returns the path of the file of `job` with this SHA-256 (hex).
 pub fn path(job: JobId, digest: &str) -> Path {
     Path::from(format!("{FOLDER}/{job}/{}", digest.to_ascii_lowercase()))
 }
 
-/// Returns the job whose file lies at `path`.
+/// Returns the job of the file at `path`.
 pub(crate) fn job_of(path: &Path) -> Option<JobId> {
     let mut parts = path.parts();
     (parts.next()?.as_ref() == FOLDER).then_some(())?;
     parts.next()?.as_ref().parse().ok().map(JobId)
 }
 
-/// Whether a text can be the name of a file: 1 to 100 of `a-z A-Z 0-9 . _ -`, not beginning with a dot.
+/// Returns whether a text can be the name of a file: 1 to 100 of `a-z A-Z 0-9 . _ -`, not beginning with a dot.
 pub fn is_name(name: &str) -> bool {
     (1..=100).contains(&name.len())
         && !name.starts_with('.')

@@ -1,10 +1,10 @@
-//! Averaging: vectors of f32 come in, their weighted mean goes out, as it travels; never more than a stretch of two of them is in
-//! memory.
+//! Averaging: reads vectors of f32 and writes their weighted mean in its wire format; memory holds only segments of two
+//! vectors.
 //!
-//! The mean is Σ wᵢ xᵢ / Σ wᵢ in f64, summed in the order in which the parts are given, rounded to f32 once, and then to the
-//! precision in which it travels. Where that is by chance, the chance follows from where the mean is written: equal inputs in
-//! equal order give equal bits on every machine, and all participants get the same ones. It must not know who the parts
-//! belong to.
+//! The mean is Σ wᵢ xᵢ / Σ wᵢ in f64, summed in the order of the parts, rounded to f32 once, and then to the precision
+//! of the wire format. The seed of stochastic rounding is derived from the path of the mean: equal inputs in equal
+//! order give equal bits on every machine, and all participants get the same ones. This module must not know the owners
+//! of the parts.
 
 use std::ops::Range;
 
@@ -21,32 +21,33 @@ use undertone_proto::vector::{self, Form, Sum, VectorError, code};
 use super::object::{ObjectError, PARTS_UNDER_WAY, Store, beside, failing};
 use crate::fault;
 
-/// Numbers of a part that are in memory at a time, 2 MiB of them; whole blocks of every precision.
+/// The number of values of a part in memory at a time, 2 MiB; whole blocks of every precision.
 const STRETCH: u64 = 8 * vector::SLICE as u64;
-/// Stretches that are read at a time: while one is added, the next part's comes.
+/// The number of segments that are read concurrently: the next part is read while one is added.
 const READ_AHEAD: usize = 2;
-/// Bytes of a number.
+/// Bytes of a value.
 const WIDTH: u64 = 4;
 
 /// One part of a mean.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
-    /// Where the vector lies.
+    /// The path of the vector.
     pub path: Path,
     /// Its weight: positive.
     pub weight: f64,
 }
 
-/// Writes the weighted mean of vectors to `to`, in a form, packed where that is smaller; gives the SHA-256 of its bytes, hex.
+/// Writes the weighted mean of vectors to `to`, in a form, compressed if that is smaller; returns the SHA-256 of its
+/// bytes, hex.
 ///
 /// # Errors
-/// [`ObjectError`] when a part cannot be read, is shorter than the form says, or the mean cannot be written.
+/// [`ObjectError`] if a part cannot be read, is shorter than the form, or the mean cannot be written.
 pub async fn mean(store: &Store, parts: &[Part], form: Form, to: &Path) -> Result<String, ObjectError> {
     let packed = Whole::write(store, parts, form, to, Some(Packer::new(&form)?)).await?;
     let whole = if packed.size < form.bytes() {
         packed
     } else {
-        // Noise is always smaller packed, so only what is no noise is made twice.
+        // Noise always shrinks by compression, so only data without noise are written twice.
         packed.writer.abort().await?;
         Whole::write(store, parts, form, to, None).await?
     };
@@ -56,7 +57,7 @@ pub async fn mean(store: &Store, parts: &[Part], form: Form, to: &Path) -> Resul
     Ok(whole.digest)
 }
 
-/// A mean that is written, and not visible yet.
+/// A written mean that is not visible yet.
 struct Whole {
     writer: WriteMultipart,
     size: u64,
@@ -110,7 +111,7 @@ async fn write_mean(
     Ok((size, digest))
 }
 
-/// The sum of a stretch of all parts, in their order.
+/// Returns the sum of a segment of all parts, in their order.
 async fn sum(store: &Store, parts: &[Part], length: u64, stretch: Range<u64>) -> Result<Sum, ObjectError> {
     let mut sum = Sum::new((stretch.end - stretch.start) as usize);
     let range = stretch.start * WIDTH..stretch.end * WIDTH;
@@ -132,7 +133,7 @@ async fn sum(store: &Store, parts: &[Part], length: u64, stretch: Range<u64>) ->
     Ok(sum)
 }
 
-/// From numbers to the bytes that travel.
+/// The conversion of values into the bytes of the wire format.
 struct Ending {
     precision: Precision,
     packer: Option<Packer>,
@@ -168,7 +169,7 @@ impl Ending {
         self.size += bytes.len() as u64;
     }
 
-    /// The last bytes, how many there are in all, and their SHA-256, hex.
+    /// Returns the last bytes, the total number of bytes, and their SHA-256, hex.
     fn finish(mut self) -> Result<(Vec<u8>, u64, String), ObjectError> {
         let mut bytes = Vec::new();
         if let Some(packer) = self.packer.take() {
@@ -246,7 +247,7 @@ mod tests {
         }
     }
 
-    /// In one piece, as a site writes: what travels does not depend on how it was made.
+    /// In one piece, as a site writes it: the bytes do not depend on the way of their creation.
     #[tokio::test]
     async fn a_mean_travels_in_the_bytes_in_which_anybody_would_send_it() {
         let length = STRETCH as usize + 300;
@@ -262,7 +263,7 @@ mod tests {
     #[tokio::test]
     async fn a_mean_that_packing_makes_no_smaller_is_kept_as_it_is() {
         let store: Store = Arc::new(InMemory::new());
-        // Digests have no order that could be packed.
+        // Digests cannot be compressed.
         let bits = (0..600_u32).flat_map(|n| {
             let digest: [u8; 32] = Sha256::digest(n.to_le_bytes()).into();
             digest.as_chunks::<4>().0.to_vec()

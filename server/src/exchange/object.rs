@@ -1,4 +1,4 @@
-//! Bytes in the object store: an upload becomes visible only when its size and digest are what was announced.
+//! Objects in the store: an upload becomes visible only if its size and digest match the announcement.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,27 +16,27 @@ use undertone_proto::vector::VectorError;
 use crate::config::{Config, StoreConfig};
 use crate::fault;
 
-/// Where vectors and files are kept.
+/// The store of vectors and files.
 pub type Store = Arc<dyn ObjectStore>;
 
-/// Parts of an upload that may be under way at a time; a part has 5 MiB.
+/// The highest number of concurrent parts of an upload; a part has 5 MiB.
 pub(super) const PARTS_UNDER_WAY: usize = 2;
 
-/// Where S3 is when nobody says it.
+/// The default region of S3.
 const REGION: &str = "us-east-1";
-/// Times that a request is sent again to a bucket that does not answer, and for how long at most.
+/// The number of retries of a request to a bucket that does not answer, and their longest total time.
 const TRIES: usize = 5;
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Opens the store of the configuration: a folder, whose files are durable once they are there, or a bucket of an S3-compatible
-/// store, whose objects are. Keys that the configuration lacks are looked for where AWS's own programs look (`AWS_*`, the machine's
-/// role).
+/// Opens the store of the configuration: a folder, whose files are durable as soon as they are visible, or a bucket of
+/// an S3-compatible store, whose objects are durable. Credentials that the configuration lacks are searched where AWS's
+/// own programs search (`AWS_*`, the machine's role).
 ///
 /// # Errors
-/// When the folder cannot be used, or the address names no bucket. Whether the bucket answers, [`answers`] tells.
+/// If the folder cannot be used, or the URL names no bucket. [`answers`] checks that the bucket answers.
 pub fn open(config: &Config) -> Result<Store, object_store::Error> {
     let Some(url) = &config.store.url else {
-        // A row that names an object is durable, so the object has to be durable before it.
+        // A row that refers to an object is durable, so the object must be durable before it.
         return Ok(Arc::new(LocalFileSystem::new_with_prefix(config.data_dir.join("objects"))?.with_fsync(true)));
     };
     let StoreConfig { endpoint, region, access_key_id, secret_access_key, .. } = &config.store;
@@ -51,15 +51,15 @@ pub fn open(config: &Config) -> Result<Store, object_store::Error> {
     if let (Some(id), Some(key)) = (access_key_id, secret_access_key) {
         s3 = s3.with_access_key_id(id).with_secret_access_key(key);
     }
-    // TLS needs the process's provider of cryptography, which may be there already; both are ring.
+    // TLS needs a default provider of cryptography. The process may already have one, which is also ring.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Ok(Arc::new(PrefixStore::new(s3.build()?, Path::from(prefix))))
 }
 
-/// Asks the store for something that is not there, which only a store that works can tell.
+/// Checks that the store answers, by a request for an object that does not exist.
 ///
 /// # Errors
-/// When it does not answer, or does not let us in.
+/// If it does not answer, or refuses the server's credentials.
 pub async fn answers(store: &Store) -> Result<(), object_store::Error> {
     match store.head(&Path::from("health/nothing")).await {
         Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(()),
@@ -67,30 +67,30 @@ pub async fn answers(store: &Store) -> Result<(), object_store::Error> {
     }
 }
 
-/// Why bytes were not stored, or could not be read.
+/// A reason why bytes were not stored or cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
-    /// The store does not do its work.
+    /// The store failed.
     #[error("the object store failed")]
     Store(#[from] object_store::Error),
-    /// More or fewer bytes came than were announced.
+    /// The number of received bytes differs from the announcement.
     #[error("{announced} bytes were announced, {received} came: send the whole, and no more")]
     Size {
-        /// Bytes announced.
+        /// The announced bytes.
         announced: u64,
-        /// Bytes received, so far.
+        /// The received bytes, so far.
         received: u64,
     },
-    /// Not all of what was sent is stored any more: another attempt has come to its end.
+    /// A part of the sent bytes is no longer stored, because another attempt has ended.
     #[error("the server has less of this vector than was sent: ask again how much it received")]
     Lost,
-    /// The bytes have another SHA-256 than was announced.
+    /// The SHA-256 of the bytes differs from the announcement.
     #[error("the SHA-256 of what came is not the one announced: send it again")]
     Digest,
-    /// What came is no vector of the form that was announced.
+    /// The bytes are not a vector of the announced form.
     #[error(transparent)]
     Vector(#[from] VectorError),
-    /// The vector is longer than any that an honest party sends.
+    /// The vector is longer than any vector of an honest party.
     #[error(
         "its L2 norm is {norm:.4e}, and what clip, noise and batch of the job allow is {most:.4e}: send what the job's training made, \
          or update the worker"
@@ -98,18 +98,18 @@ pub enum ObjectError {
     Norm {
         /// The norm.
         norm: f64,
-        /// The greatest that is taken.
+        /// The limit.
         most: f64,
     },
-    /// There was no turn for it.
+    /// The queue had no turn for it.
     #[error(transparent)]
     Turn(Box<crate::error::Error>),
-    /// What came is no pool of questions.
+    /// The bytes are not a pool of questions.
     #[error(transparent)]
     Questions(#[from] QuestionError),
 }
 
-/// An upload under way. Dropped or failed, it leaves nothing behind.
+/// A running upload. If it is dropped or fails, no object remains.
 pub struct Upload {
     writer: WriteMultipart,
     hasher: Sha256,
@@ -128,10 +128,10 @@ impl Upload {
         Ok(Self { writer, hasher: Sha256::new(), size, received: 0, digest: digest.to_ascii_lowercase() })
     }
 
-    /// Takes the next bytes.
+    /// Appends the next bytes.
     ///
     /// # Errors
-    /// [`ObjectError::Size`] as soon as too much has come, [`ObjectError::Store`].
+    /// [`ObjectError::Size`] as soon as there are too many, [`ObjectError::Store`].
     pub async fn write(&mut self, data: &[u8]) -> Result<(), ObjectError> {
         self.received += data.len() as u64;
         if self.received > self.size {
@@ -143,10 +143,10 @@ impl Upload {
         Ok(())
     }
 
-    /// Makes the object visible, if it is what was announced.
+    /// Makes the object visible, if it matches the announcement.
     ///
     /// # Errors
-    /// [`ObjectError::Size`] or [`ObjectError::Digest`] when it is not, [`ObjectError::Store`].
+    /// [`ObjectError::Size`] or [`ObjectError::Digest`] if it does not, [`ObjectError::Store`].
     pub async fn finish(self) -> Result<(), ObjectError> {
         let wrong = if self.received != self.size {
             Some(ObjectError::Size { announced: self.size, received: self.received })
@@ -165,21 +165,21 @@ impl Upload {
     }
 }
 
-/// A point at which the simulation may have the disk fail.
+/// Marks a point at which the simulation may let the disk fail.
 pub(super) fn failing(point: &'static str) -> Result<(), ObjectError> {
     let store_says = |error| object_store::Error::Generic { store: "LocalFileSystem", source: Box::new(error) };
     fault::disk(point).map_err(|error| ObjectError::Store(store_says(error)))
 }
 
-/// Computes on a thread of its own, where it holds up nobody who waits for the network.
+/// Computes on a blocking thread, so that the network tasks continue.
 pub(super) async fn beside<T: Send + 'static>(
     compute: impl FnOnce() -> Result<T, ObjectError> + Send + 'static,
 ) -> Result<T, ObjectError> {
-    // That it comes to no end can only be a defect, or the end of the process.
+    // The task fails only by a defect, or at the end of the process.
     tokio::task::spawn_blocking(compute).await.map_err(object_store::Error::from)?
 }
 
-/// Removes an object; one that is gone already is no error.
+/// Removes an object; a missing object is not an error.
 ///
 /// # Errors
 /// [`ObjectError::Store`].
@@ -190,7 +190,7 @@ pub async fn remove(store: &Store, path: &Path) -> Result<(), ObjectError> {
     }
 }
 
-/// Removes everything under a prefix.
+/// Removes all objects under a prefix.
 ///
 /// # Errors
 /// [`ObjectError::Store`].
@@ -202,12 +202,12 @@ pub async fn remove_all(store: &Store, prefix: &Path) -> Result<(), ObjectError>
     Ok(())
 }
 
-/// SHA-256 of bytes, hex.
+/// Returns the SHA-256 of bytes, hex.
 pub fn digest(bytes: &[u8]) -> String {
     hex::encode(Sha256::digest(bytes))
 }
 
-/// Whether a text can be a SHA-256 in hex.
+/// Returns whether a text can be a SHA-256 in hex.
 pub fn is_digest(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

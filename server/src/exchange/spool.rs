@@ -1,8 +1,9 @@
-//! A file without a name between an export and its client: it is written as fast as the database gives, and read as fast as the client
-//! takes. So a slow client holds a file, and neither a connection to the database nor a state of its tables.
+//! A temporary file without a name between an export and its client. The database fills it at its own speed, and the
+//! client reads it at its own. So a slow client occupies a file, but neither a database connection nor a snapshot of
+//! the tables.
 //!
-//! The client reads while the export is still written. A file ends with its export; nothing of it is left behind, however the process
-//! ends.
+//! The client reads while the export is still being written. The file is deleted with its export, even if the process
+//! crashes.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -23,19 +24,19 @@ use undertone_api::problem::{Code, Problem};
 use crate::error::Error;
 use crate::metrics::{Limit, Metrics};
 
-/// Exports that are written at a time.
+/// The highest number of exports that are written concurrently.
 pub(crate) const MOST_WRITTEN: usize = 2;
-/// Exports whose files are held at a time, for clients that still read.
+/// The highest number of exports with a file, including those that clients still read.
 pub(crate) const MOST_HELD: usize = 8;
-/// Of these, exports of one member.
+/// Of these, the highest number of one member.
 pub(crate) const MOST_OF_MEMBER: usize = 2;
-/// Most bytes of one export.
+/// The highest number of bytes of one export.
 pub(crate) const LARGEST: u64 = 4 << 30;
-/// Longest wait for a turn to be written.
+/// The longest wait for a turn to write.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(20);
-/// Longest time in which a client reads an export.
+/// The longest time in which a client may read an export.
 pub(crate) const LONGEST_READ: Duration = Duration::from_hours(1);
-/// Seconds after which a refused caller tries again.
+/// Seconds after which a refused caller may retry.
 const LATER: u32 = 60;
 /// Bytes that are written and read at once.
 const PIECE: usize = 256 << 10;
@@ -70,7 +71,7 @@ impl Default for SpoolLimits {
     }
 }
 
-/// The turns and places of exports in this process.
+/// The turns and slots of exports in this process.
 #[derive(Debug)]
 pub(crate) struct SpoolSlots {
     limits: SpoolLimits,
@@ -86,7 +87,7 @@ struct HeldSpools {
 }
 
 impl SpoolSlots {
-    /// Makes slots of which none is taken.
+    /// Makes free slots.
     pub(crate) fn new(limits: SpoolLimits, metrics: Metrics) -> Arc<Self> {
         let turns = Arc::new(Semaphore::new(limits.written));
         Arc::new(Self { limits, metrics, turns, held: Mutex::default() })
@@ -95,7 +96,8 @@ impl SpoolSlots {
     /// Begins an export of `member`, in a file in `folder`. Waits for a turn.
     ///
     /// # Errors
-    /// `rate_limited` where the member has too many, `unavailable` where there are too many in all or no turn comes in time.
+    /// `rate_limited` if the member has too many, `unavailable` if there are too many in total or no turn comes in
+    /// time.
     pub(crate) async fn begin(
         self: &Arc<Self>,
         member: MemberId,
@@ -149,7 +151,7 @@ impl SpoolSlots {
     }
 }
 
-/// The place of an export until its client has read it.
+/// The slot of an export until its client has read it.
 #[derive(Debug)]
 struct HeldSlot {
     slots: Arc<SpoolSlots>,
@@ -169,14 +171,14 @@ impl Drop for HeldSlot {
     }
 }
 
-/// How far an export is written.
+/// The written part of an export.
 #[derive(Debug, Clone, Copy)]
 struct SpoolProgress {
     bytes: u64,
     is_whole: bool,
 }
 
-/// Writes an export. One that is dropped before [`Self::finish`] has failed, and its reader fails as well.
+/// Writes an export. An export that is dropped before [`Self::finish`] has failed, and its reader fails too.
 #[derive(Debug)]
 pub(crate) struct SpoolWriter {
     file: tokio::fs::File,
@@ -191,13 +193,13 @@ impl SpoolWriter {
     /// Writes the next bytes.
     ///
     /// # Errors
-    /// `too_large` over the limit; when the disk fails, or the client is gone.
+    /// `too_large` above the limit; or if the disk fails, or the client has disconnected.
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.pending.extend_from_slice(bytes);
         if self.pending.len() < PIECE { Ok(()) } else { self.flush().await }
     }
 
-    /// Ends an export that is whole.
+    /// Completes an export.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -221,7 +223,7 @@ impl SpoolWriter {
         }
         let failed = |error| Error::internal("writing an export", error);
         self.file.write_all(&self.pending).await.map_err(failed)?;
-        // Only what the system has can be read.
+        // The reader sees only flushed bytes.
         self.file.flush().await.map_err(failed)?;
         self.pending.clear();
         self.progress.send_modify(|progress| progress.bytes = bytes);
@@ -229,7 +231,7 @@ impl SpoolWriter {
     }
 }
 
-/// Reads an export while it is written.
+/// Reads an export while it is being written.
 #[derive(Debug)]
 pub(crate) struct SpoolReader {
     file: Arc<File>,
@@ -240,7 +242,7 @@ pub(crate) struct SpoolReader {
 }
 
 impl SpoolReader {
-    /// Returns the bytes in pieces. It fails where the export failed, or was not read in time.
+    /// Returns the bytes in pieces. The stream fails if the export failed, or was not read in time.
     pub(crate) fn into_stream(self) -> BoxStream<'static, io::Result<Bytes>> {
         let pieces = stream::try_unfold(self, |mut reader| async move {
             let piece = reader.next().await?;

@@ -1,15 +1,16 @@
-//! A vector on its way in, which may come in several attempts.
+//! The upload of a vector, possibly in several attempts.
 //!
-//! What comes is in memory first: up to [`MOST_HELD`] of a vector and [`ROOM`] of all, so that one that comes quickly is never
-//! stored in pieces. Room is taken once a whole [`SEGMENT`] has come. What came [`LONGEST_HELD`] ago, once it is a whole [`SEGMENT`], what has no room, and all that has come when
-//! an attempt breaks off is kept in segments, each an object of its own beside the others of the same upload, named by where it
-//! begins and when it came: so an attempt that breaks off loses nothing, a server that dies loses no more than it had in memory,
-//! any replica of the server can take the next attempt, and nothing is ever appended to. When all has come it is unpacked and
-//! written as plain f32 for [`super::average`], and becomes visible there only if the digest is that of all segments. The sender is
-//! heard no faster than the store takes it in; while it is unpacked, no more than its form has is in memory, whatever its bytes
-//! say.
+//! Received bytes are first in memory: up to [`MOST_HELD`] of a vector and [`ROOM`] for all, so that a fast upload is
+//! never stored in segments. Memory is reserved once a whole [`SEGMENT`] has arrived. Three kinds of bytes are stored
+//! in segments: those that arrived [`LONGEST_HELD`] ago, once they fill a [`SEGMENT`]; those for which no memory is
+//! left; and all received bytes of an interrupted attempt. Each segment is an object next to the others of the same
+//! upload, named by its start and its time of arrival. So an interrupted attempt loses nothing, and a crash of the
+//! server loses only the bytes in memory. Every replica of the server can continue the upload, and no object is ever
+//! appended to. A complete upload is unpacked and written as plain f32 for [`super::average`]. It becomes visible there
+//! only if the digest matches all segments. The server reads from the sender no faster than the store accepts.
+//! Unpacking uses no more memory than the announced form, whatever the bytes contain.
 //!
-//! Uploads end with their round; those that nobody goes on with are forgotten after [`EXPIRY`].
+//! Uploads are deleted with their round; abandoned ones expire after [`EXPIRY`].
 
 use std::cmp::Ordering;
 use std::sync::{Arc, LazyLock};
@@ -30,22 +31,22 @@ use crate::connections::{ByteBudget, ByteCharge};
 use crate::fairness::{FairQueue, QueueLimits, WorkOwner};
 use crate::fault;
 
-/// Bytes of a segment where there is no room for more of the vector in memory.
+/// Bytes of a segment without reserved memory.
 pub const SEGMENT: usize = CHUNK;
-/// Bytes of one vector that may be in memory before they are stored.
+/// The highest number of bytes of one vector in memory before they are stored.
 pub const MOST_HELD: usize = 8 << 20;
-/// Bytes of all vectors that may be in memory; whoever finds no room has a [`SEGMENT`].
+/// The highest number of bytes of all vectors in memory; an upload without a share of it has one [`SEGMENT`].
 pub const ROOM: usize = 192 << 20;
-/// Bytes of [`ROOM`] that the vectors of one organization may have.
+/// Bytes of [`ROOM`] that the vectors of one organization may use.
 pub(crate) const ROOM_OF_ORGANIZATION: usize = ROOM / 4;
-/// What came so long ago is stored, once it is a whole [`SEGMENT`], and no longer in memory alone. However slow a sender is, it makes
-/// no more pieces than that.
+/// The time after which received bytes are stored, once they fill a [`SEGMENT`]. It also bounds the number of segments
+/// of a slow sender.
 pub const LONGEST_HELD: std::time::Duration = std::time::Duration::from_secs(2);
-/// Vectors that are unpacked at a time.
+/// The number of vectors that are unpacked concurrently.
 pub(crate) const UNPACKED_AT_A_TIME: usize = 8;
-/// Vectors that wait to be unpacked; of one organization.
+/// The highest number of vectors that wait to be unpacked: in total, and of one organization.
 pub(crate) const UNPACKING_WAITS: (usize, usize) = (512, 64);
-/// Turns at unpacking.
+/// The queue for unpacking.
 pub(crate) const UNPACKING: QueueLimits = QueueLimits {
     name: "unpacking",
     turns: "vectors to be unpacked",
@@ -54,19 +55,20 @@ pub(crate) const UNPACKING: QueueLimits = QueueLimits {
     waiting_of_owner: UNPACKING_WAITS.1,
     patience: std::time::Duration::from_mins(1),
 };
-/// Segments beyond those that the vector needs, for attempts that broke off within one; with more than these it begins anew.
+/// Segments beyond the number that the vector needs, for attempts that ended within one; with more, the upload starts
+/// again.
 pub(crate) const SPARE_SEGMENTS: u64 = 1024;
-/// How long a segment is kept that nobody goes on from.
+/// The time after which an abandoned segment expires.
 pub const EXPIRY: Duration = Duration::hours(24);
 
-/// [`ROOM`] that is left, in KiB.
+/// The unused part of [`ROOM`], KiB.
 static LEFT: Semaphore = Semaphore::const_new(ROOM >> 10);
 /// [`ROOM`] by organization.
 static SHARES: LazyLock<Arc<ByteBudget<OrganizationId>>> =
     LazyLock::new(|| ByteBudget::new(ROOM, ROOM_OF_ORGANIZATION));
 
-/// Where the segments of one vector lie: in a folder of their own, named by the digest, beside which no other of the same
-/// contributor and round is kept.
+/// The location of one vector's segments: a folder named by the digest. Vectors of the same contributor and round with
+/// other digests are deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     folder: Path,
@@ -88,7 +90,7 @@ impl Segment {
 }
 
 impl Place {
-    /// The place of the vector with this SHA-256 (hex) among those of one contributor and round, which lie in `folder`.
+    /// Returns the place of the vector with this SHA-256 (hex) among those of one contributor and round, in `folder`.
     pub fn new(folder: Path, digest: &str) -> Self {
         Self { folder, digest: digest.to_ascii_lowercase() }
     }
@@ -97,7 +99,7 @@ impl Place {
         self.folder.clone().join(self.digest.as_str())
     }
 
-    /// How many bytes of the vector are here, from its start.
+    /// Returns the number of stored bytes of the vector, from its start without a gap.
     ///
     /// # Errors
     /// [`ObjectError::Store`].
@@ -105,8 +107,8 @@ impl Place {
         Ok(self.segments(store, now).await?.last().map_or(0, Segment::end))
     }
 
-    /// Segments that lead from the start without a gap, each further than the one before it, which it may overlap; what is too old
-    /// goes.
+    /// Returns the segments that cover the vector from its start without a gap. Each extends the one before it, which
+    /// it may overlap. Expired segments are removed.
     async fn segments(&self, store: &Store, now: OffsetDateTime) -> Result<Vec<Segment>, ObjectError> {
         let mut found = Vec::new();
         let listed: Vec<_> = store.list(Some(&self.own())).try_collect().await?;
@@ -121,7 +123,7 @@ impl Place {
         Ok(chain(found))
     }
 
-    /// Forgets the vector.
+    /// Deletes the segments.
     ///
     /// # Errors
     /// [`ObjectError::Store`].
@@ -129,7 +131,7 @@ impl Place {
         remove_all(store, &self.own()).await
     }
 
-    /// Forgets other vectors of the same contributor and round, and this one when it has come in too many pieces.
+    /// Deletes other vectors of the same contributor and round, and this one if it has too many segments.
     async fn tidy(&self, store: &Store, size: u64) -> Result<(), ObjectError> {
         let (own, mut pieces) = (self.own(), 0);
         let listed: Vec<_> = store.list(Some(&self.folder)).try_collect().await?;
@@ -147,8 +149,8 @@ impl Place {
     }
 }
 
-/// Of segments that may overlap in any way, those that lead furthest from the start: of all that leave no gap, always the one that
-/// ends last.
+/// Selects from arbitrarily overlapping segments those that reach furthest from the start: of all that leave no gap,
+/// always the one that ends last.
 fn chain(mut found: Vec<Segment>) -> Vec<Segment> {
     found.sort_by_key(|segment| segment.start);
     let (mut end, mut chain, mut rest) = (0, Vec::new(), found.into_iter().peekable());
@@ -165,36 +167,36 @@ fn chain(mut found: Vec<Segment>) -> Vec<Segment> {
     }
 }
 
-/// Where a segment begins, and the second in which it came.
+/// Parses the start of a segment, and the second of its arrival.
 fn parse(name: &str) -> Option<(u64, i64)> {
     let (start, came) = name.split_once('-')?;
     Some((start.parse().ok()?, came.parse().ok()?))
 }
 
-/// One attempt.
+/// One attempt of an upload.
 pub struct Upload {
     store: Store,
     place: Place,
     size: u64,
-    /// Bytes of the vector that are here, in the store or in memory.
+    /// Received bytes of the vector, in the store or in memory.
     received: u64,
-    /// The segment under way, and since when.
+    /// The current segment, and the time of its first byte.
     segment: Vec<u8>,
     since: Option<Instant>,
-    /// How long it may become, the room that it has for that, and where it gets more.
+    /// The greatest length of the segment, the memory reserved for it, and the semaphore for more.
     longest: usize,
     room: Option<SemaphorePermit<'static>>,
     left: &'static Semaphore,
-    /// What its organization has of the room; none where no organization sends.
+    /// The organization's charge for the memory; `None` if the sender is not an organization.
     share: Option<ByteCharge<OrganizationId>>,
     now: OffsetDateTime,
     over: bool,
-    /// The greatest L2 norm that is taken.
+    /// The greatest accepted L2 norm.
     most_norm: Option<f64>,
 }
 
 impl Upload {
-    /// Goes on with a vector of `size` bytes after its first `offset`; `None` when not so many of it are here.
+    /// Continues a vector of `size` bytes after its first `offset`; `None` if fewer bytes are stored.
     ///
     /// # Errors
     /// [`ObjectError::Store`].
@@ -243,7 +245,7 @@ impl Upload {
         }))
     }
 
-    /// The end of a vector that is known already: nothing may come of it.
+    /// Makes the attempt for an already complete vector: it accepts no further bytes.
     pub fn nothing_more(store: &Store, place: Place, size: u64) -> Self {
         let (store, segment, now) = (store.clone(), Vec::new(), OffsetDateTime::UNIX_EPOCH);
         let (received, since, longest, room) = (size, None, SEGMENT, None);
@@ -264,21 +266,21 @@ impl Upload {
         }
     }
 
-    /// Refuses the vector at its end when it is longer than this.
+    /// Sets the greatest L2 norm; `finish` refuses a longer vector.
     #[must_use]
     pub fn with_most_norm(self, most_norm: Option<f64>) -> Self {
         Self { most_norm, ..self }
     }
 
-    /// Whether it is such an end.
+    /// Returns whether the vector was complete already.
     pub const fn is_over(&self) -> bool {
         self.over
     }
 
-    /// Takes the next bytes, wherever they are cut.
+    /// Appends the next bytes, independent of message boundaries.
     ///
     /// # Errors
-    /// [`ObjectError::Size`] as soon as too much has come, [`ObjectError::Store`].
+    /// [`ObjectError::Size`] as soon as there are too many, [`ObjectError::Store`].
     pub async fn write(&mut self, mut data: &[u8]) -> Result<(), ObjectError> {
         if self.received + data.len() as u64 > self.size {
             return Err(ObjectError::Size { announced: self.size, received: self.received + data.len() as u64 });
@@ -300,8 +302,8 @@ impl Upload {
         Ok(())
     }
 
-    /// Takes room for more of the vector than a segment, once that has come: a sender who is silent before holds none. Returns false
-    /// where there is none, or the vector has its share already.
+    /// Reserves memory for more than one segment, once a whole segment has arrived: a silent sender reserves none.
+    /// Returns false if no memory is left, or the vector has its share already.
     fn take_room(&mut self) -> bool {
         if self.room.is_some() {
             return false;
@@ -327,12 +329,12 @@ impl Upload {
         }
     }
 
-    /// When what is in memory alone is to be kept; otherwise less than a [`SEGMENT`] is there.
+    /// Returns the time at which the bytes in memory must be stored; `None` with less than a [`SEGMENT`].
     pub fn due(&self) -> Option<Instant> {
         self.since.filter(|_| self.segment.len() >= SEGMENT).map(|since| since + LONGEST_HELD)
     }
 
-    /// Keeps what has come for the next attempt.
+    /// Stores the received bytes for the next attempt.
     ///
     /// # Errors
     /// [`ObjectError::Store`].
@@ -349,12 +351,14 @@ impl Upload {
         Ok(())
     }
 
-    /// Checks that all has come and writes its numbers to `to`, as f32, little-endian; its segments are not needed after.
+    /// Checks that the vector is complete and writes its values to `to`, as f32, little-endian; then its segments are
+    /// not needed any more.
     ///
     /// # Errors
-    /// [`ObjectError::Size`] or [`ObjectError::Digest`] when it is not what was announced, [`ObjectError::Vector`] when it is none
-    /// of its form, [`ObjectError::Norm`] when it is too long: then it is forgotten. [`ObjectError::Lost`] when what it goes on from is no longer here, since another attempt
-    /// has come to its end. [`ObjectError::Turn`] when none of `turns` comes: then it is kept. [`ObjectError::Store`].
+    /// [`ObjectError::Size`] or [`ObjectError::Digest`] if it does not match the announcement, [`ObjectError::Vector`]
+    /// if it does not match its form, [`ObjectError::Norm`] if it is too long; the last three delete it.
+    /// [`ObjectError::Lost`] if earlier bytes are gone, because another attempt has ended. [`ObjectError::Turn`] if
+    /// `turns` has no turn; then it is kept. [`ObjectError::Store`].
     pub(crate) async fn finish(mut self, turns: &FairQueue, form: Form, to: &Path) -> Result<(), ObjectError> {
         let finished = self.unpacked(turns, form, to).await;
         if matches!(finished, Err(ObjectError::Digest | ObjectError::Vector(_) | ObjectError::Norm { .. })) {
@@ -365,7 +369,7 @@ impl Upload {
 
     async fn unpacked(&mut self, turns: &FairQueue, form: Form, to: &Path) -> Result<(), ObjectError> {
         if self.received != self.size {
-            // A connection that was cut may look like an end: the next attempt goes on from here.
+            // A lost connection may look like the end: the next attempt continues from here.
             self.keep().await?;
             return Err(ObjectError::Size { announced: self.size, received: self.received });
         }
@@ -386,7 +390,7 @@ impl Upload {
         failing(fault::AFTER_STORE)
     }
 
-    /// All that has come, read once: the stored segments, then what is in memory.
+    /// Unpacks all received bytes, read once: the stored segments, then the bytes in memory.
     async fn write_numbers(&mut self, form: Form, writer: &mut WriteMultipart) -> Result<(), ObjectError> {
         let last = std::mem::take(&mut self.segment);
         let from = self.size - last.len() as u64;
@@ -395,14 +399,14 @@ impl Upload {
         if from > 0 {
             for segment in self.place.segments(&self.store, self.now).await? {
                 let bytes = self.store.get(&segment.path).await.map_err(or_lost)?.bytes().await?;
-                // What overlaps has been read; a shorter piece may have taken the place of one that is listed.
+                // An overlap has been read already; a shorter segment may have replaced a listed one.
                 let skip = found.checked_sub(segment.start).filter(|skip| *skip <= bytes.len() as u64);
                 let skip = skip.ok_or(ObjectError::Lost)?;
                 found += bytes.len() as u64 - skip;
                 unpacking = unpacking.pour(bytes.into(), skip as usize, writer).await?;
             }
         }
-        // Another attempt may have kept some of it, too.
+        // Another attempt may have stored a part of it too.
         if (from..self.size).contains(&found) {
             unpacking = unpacking.pour(last, (found - from) as usize, writer).await?;
             found = self.size;
@@ -410,13 +414,14 @@ impl Upload {
         match found.cmp(&self.size) {
             Ordering::Less => Err(ObjectError::Lost),
             Ordering::Equal => unpacking.finish(&self.place.digest, self.most_norm),
-            // It was announced with another size before.
+            // The vector was announced with another size before.
             Ordering::Greater => Err(ObjectError::Size { announced: self.size, received: found }),
         }
     }
 }
 
-/// A piece that another attempt has forgotten since it was listed is no failure of the store.
+/// Converts an error of reading: a segment that another attempt has deleted since the listing is not a failure of the
+/// store.
 fn or_lost(error: object_store::Error) -> ObjectError {
     match error {
         object_store::Error::NotFound { .. } => ObjectError::Lost,
@@ -424,16 +429,16 @@ fn or_lost(error: object_store::Error) -> ObjectError {
     }
 }
 
-/// Bytes that are unpacked at a time: what a few of them unpack to is bounded by the form alone.
+/// Bytes that are unpacked at a time: only the form bounds the size of their values.
 const PIECE: usize = 512 << 10;
 
-/// A vector on its way from the bytes that travelled to plain numbers.
+/// The conversion of a vector from its wire format to plain values.
 struct Unpacking {
     hasher: Sha256,
-    /// Once it is no vector, the only question is whether it was sent so.
+    /// After an error of the form, only the digest is still checked.
     reader: Result<Reader, VectorError>,
     numbers: Vec<f32>,
-    /// Σ x² of the numbers so far.
+    /// Σ x² of the values so far.
     square: f64,
 }
 
@@ -442,7 +447,7 @@ impl Unpacking {
         Self { hasher: Sha256::new(), reader: Reader::new(form, size), numbers: Vec::new(), square: 0.0 }
     }
 
-    /// Takes the next bytes, but for the first `from`.
+    /// Unpacks the next bytes, except the first `from`.
     async fn pour(self, bytes: Vec<u8>, from: usize, writer: &mut WriteMultipart) -> Result<Self, ObjectError> {
         let (mut unpacking, bytes) = (self, Arc::new(bytes));
         for start in (from..bytes.len()).step_by(PIECE) {
@@ -459,7 +464,7 @@ impl Unpacking {
         Ok(unpacking)
     }
 
-    /// The numbers that the next bytes complete, as f32, little-endian.
+    /// Returns the values that the next bytes complete, as f32, little-endian.
     fn take(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.hasher.update(bytes);
         let mut plain = Vec::new();

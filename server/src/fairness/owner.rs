@@ -1,4 +1,5 @@
-//! Who a piece of work is for. A request begins as a stranger's; whoever recognizes its caller notes it, and rules need not pass it on.
+//! The owner of work. A request begins as a stranger's; the code that authenticates its caller records the owner, so
+//! that operations need not pass it on.
 
 use std::cell::Cell;
 
@@ -13,28 +14,28 @@ tokio::task_local! {
     static CALLER: Cell<WorkOwner>;
 }
 
-/// Who a piece of work is for, in the order in which equals get their turns.
+/// The owner of work, in the order that decides between equals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum WorkOwner {
-    /// The server's own duties: what no request asked for.
+    /// The server's own tasks, without a request.
     System,
-    /// Signs of life and leases of an organization's workers: short, and what waits behind them loses its lease.
+    /// Heartbeats and leases of an organization's workers: short, and a delay costs the lease.
     Liveness(OrganizationId),
     /// Workers and members of an organization.
     Organization(OrganizationId),
     /// A member without a role in any organization.
     Member(MemberId),
-    /// All callers who have proved nothing yet, together.
+    /// All unauthenticated callers together.
     Stranger,
 }
 
 impl WorkOwner {
-    /// Returns the owner of what runs in this task: the recognized caller of its request, or the system where there is no request.
+    /// Returns the owner of the current task: the recognized caller of its request, or the system outside of requests.
     pub(crate) fn current() -> Self {
         CALLER.try_with(Cell::get).unwrap_or(Self::System)
     }
 
-    /// Returns the owner of signs of life and leases of the same organization.
+    /// Returns the owner of heartbeats and leases of the same organization.
     pub(crate) const fn liveness(self) -> Self {
         match self {
             Self::Organization(id) => Self::Liveness(id),
@@ -42,7 +43,7 @@ impl WorkOwner {
         }
     }
 
-    /// Returns how many times as much as an organization it gets where all wait.
+    /// Returns the weight: its share relative to an organization when all owners wait.
     pub(super) const fn weight(self) -> u32 {
         match self {
             Self::System => 8,
@@ -51,7 +52,7 @@ impl WorkOwner {
         }
     }
 
-    /// Returns the name of its class, which is the same for all organizations.
+    /// Returns the name of the class, which is the same for all organizations.
     pub(crate) const fn class(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -62,26 +63,26 @@ impl WorkOwner {
         }
     }
 
-    /// Runs `work` as this owner's, in a task of its own as well.
+    /// Runs `work` for this owner, also in a separate task.
     pub(crate) async fn scope<F: Future>(self, work: F) -> F::Output {
         CALLER.scope(Cell::new(self), work).await
     }
 }
 
 impl From<&Actor> for WorkOwner {
-    /// Returns the member's organization; of several the one that joined first, so that no request chooses.
+    /// Returns the member's organization; of several, the one that joined first, so that a request cannot choose.
     fn from(actor: &Actor) -> Self {
         actor.organizations().first().map_or(Self::Member(actor.id()), |id| Self::Organization(*id))
     }
 }
 
-/// Notes who the request of this task is from. Without a request it does nothing.
+/// Records the owner of this task's request. Outside of a request it has no effect.
 pub(crate) fn recognize_caller(owner: WorkOwner) {
-    // Outside of a request there is no caller to note.
+    // Outside of a request there is no caller to record.
     let _ = CALLER.try_with(|caller| caller.set(owner));
 }
 
-/// Begins a request as a stranger's.
+/// Runs a request as a stranger's.
 pub(crate) async fn scope_request(request: Request, next: Next) -> Response {
     WorkOwner::Stranger.scope(next.run(request)).await
 }

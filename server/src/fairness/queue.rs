@@ -17,20 +17,21 @@ use crate::error::Error;
 pub(crate) struct QueueLimits {
     /// Its name in metrics.
     pub(crate) name: &'static str,
-    /// Its turns in words, for callers that get none: "writing transactions".
+    /// A description of its turns, for refused callers: "writing transactions".
     pub(crate) turns: &'static str,
-    /// Turns at a time.
+    /// The number of concurrent turns.
     pub(crate) at_a_time: usize,
-    /// Most that wait.
+    /// The highest number of waiting requests.
     pub(crate) waiting: usize,
-    /// Most of them that are one organization's, or one member's. The system and strangers, who are many, have no bound but `waiting`.
+    /// The highest number of one organization or one member. The system and all strangers together are limited by
+    /// `waiting` only.
     pub(crate) waiting_of_owner: usize,
-    /// How long one waits.
+    /// The longest wait.
     pub(crate) patience: Duration,
 }
 
 impl QueueLimits {
-    /// Returns how many of an owner may wait.
+    /// Returns the highest number of waiting requests of an owner.
     pub(super) const fn waiting_of(&self, owner: WorkOwner) -> usize {
         match owner {
             WorkOwner::System | WorkOwner::Stranger => self.waiting,
@@ -39,14 +40,14 @@ impl QueueLimits {
     }
 }
 
-/// Why there is no turn.
+/// A reason why there is no turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QueueRefusal {
-    /// As many of the owner wait as may.
+    /// The owner has too many waiting requests.
     Owner,
-    /// As many wait as may, and others less than the owner.
+    /// The queue is full, and this owner has no fewer waiting requests than the others.
     Total,
-    /// None came in time.
+    /// No turn came in time.
     Late,
 }
 
@@ -60,7 +61,7 @@ impl QueueRefusal {
         }
     }
 
-    /// Returns the failure of a caller that gets no turn of this queue.
+    /// Returns the error of a caller that gets no turn of this queue.
     pub(crate) fn into_error(self, limits: &QueueLimits) -> Error {
         let QueueLimits { turns, waiting, waiting_of_owner, patience, .. } = limits;
         let (code, detail, seconds) = match self {
@@ -94,15 +95,15 @@ pub(crate) struct FairQueue {
 }
 
 impl FairQueue {
-    /// Makes a queue in which nobody waits.
+    /// Makes an empty queue.
     pub(crate) fn new(limits: QueueLimits, timings: QueueTimings) -> Self {
         Self { limits, schedule: Arc::default(), timings }
     }
 
-    /// Waits for a turn, which ends when the permit is dropped. To stop waiting drops the request.
+    /// Waits for a turn, which ends when the permit is dropped. Cancelling the wait withdraws the request.
     ///
     /// # Errors
-    /// [`QueueRefusal::into_error`]: `rate_limited` or `unavailable`, with the seconds after which to try again.
+    /// [`QueueRefusal::into_error`]: `rate_limited` or `unavailable`, with the seconds after which to retry.
     pub(crate) async fn acquire(&self, owner: WorkOwner) -> Result<FairPermit, Error> {
         let asked = Instant::now();
         match self.wait(owner).await {
@@ -131,7 +132,7 @@ impl FairQueue {
         }
     }
 
-    /// Returns how many wait.
+    /// Returns the number of waiting requests.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
         self.lock().waiting()
@@ -146,7 +147,7 @@ impl FairQueue {
     }
 }
 
-/// A place in the queue; whoever leaves it before the turn came gives both back.
+/// A place in the queue; dropping it before the turn was received returns both.
 struct WaitingPlace<'a> {
     queue: &'a FairQueue,
     owner: WorkOwner,
@@ -156,7 +157,7 @@ struct WaitingPlace<'a> {
 
 impl Drop for WaitingPlace<'_> {
     fn drop(&mut self) {
-        // Under the lock no turn is given in between. An answer that was read is no longer there.
+        // The lock prevents a turn from being granted in between. A received answer is no longer in the channel.
         let mut schedule = self.queue.lock();
         self.answer.close();
         match self.answer.try_recv() {
@@ -167,7 +168,7 @@ impl Drop for WaitingPlace<'_> {
     }
 }
 
-/// A turn; it ends when this is dropped, and costs its owner the time in between.
+/// A turn, which ends when this is dropped; its duration is charged to its owner.
 #[derive(Debug)]
 pub(crate) struct FairPermit {
     queue: FairQueue,

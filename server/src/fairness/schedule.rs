@@ -1,8 +1,9 @@
-//! Which owner is next: start-time fair queuing (Goyal, Vin, Cheng 1996). Each owner has a lane with a tag, the work that it has got by
-//! its weight; the lane with the smallest tag is next. A lane that begins to wait takes the tag of the work under way, so that it can
-//! neither save turns while it is silent nor pay for turns that nobody else wanted.
+//! The order of owners: start-time fair queuing (Goyal, Vin, Cheng 1996). Each owner has a lane with a tag, the work
+//! that it has received divided by its weight; the lane with the smallest tag is next. A lane that begins to wait takes
+//! at least the tag of the current work. So it can neither save turns while it is idle nor pay for turns that no other
+//! owner wanted.
 //!
-//! Pure: the costs of turns are given, and no time is read.
+//! This module is pure: the costs of turns are parameters, and it reads no clock.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -12,29 +13,29 @@ use tokio::sync::oneshot;
 use super::owner::WorkOwner;
 use super::queue::{QueueLimits, QueueRefusal};
 
-/// The least that a turn costs: those that take no measurable time alternate, too.
+/// The minimum cost of a turn, so that turns without measurable time alternate too.
 const LEAST_COST: Duration = Duration::from_micros(100);
-/// Lanes that are kept although nobody waits in them, since they have got more than others.
+/// The highest number of idle lanes that are kept because they received more than others.
 const MOST_IDLE_LANES: usize = 4096;
 
-/// How a wait ends.
+/// The result of a wait.
 pub(super) type Answer = Result<(), QueueRefusal>;
 
-/// How a request for a turn begins.
+/// The start of a request for a turn.
 pub(super) enum Entry {
-    /// The turn is there.
+    /// The turn is granted.
     Granted,
-    /// It waits, by this number in its lane.
+    /// The request waits, with this number in its lane.
     Waiting(u64, oneshot::Receiver<Answer>),
 }
 
-/// Those who wait, and what each owner has got.
+/// The waiting requests, and the work that each owner has received.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     running: usize,
     waiting: usize,
     tickets: u64,
-    /// The tag of the turn that was given last, in nanoseconds of work of weight one.
+    /// The tag of the last granted turn, in nanoseconds of work of weight one.
     virtual_time: u64,
     lanes: HashMap<WorkOwner, Lane>,
 }
@@ -59,28 +60,28 @@ impl Lane {
 }
 
 impl Schedule {
-    /// Returns how many wait.
+    /// Returns the number of waiting requests.
     #[cfg(test)]
     pub(super) const fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Returns how many turns are under way.
+    /// Returns the number of running turns.
     #[cfg(test)]
     pub(super) const fn running(&self) -> usize {
         self.running
     }
 
-    /// Returns how many lanes are kept.
+    /// Returns the number of lanes.
     #[cfg(test)]
     pub(super) fn lanes(&self) -> usize {
         self.lanes.len()
     }
 
-    /// Asks for a turn.
+    /// Requests a turn.
     ///
     /// # Errors
-    /// [`QueueRefusal`] where the owner's lane or the queue is full.
+    /// [`QueueRefusal`] if the owner's lane or the queue is full.
     pub(super) fn enter(&mut self, limits: &QueueLimits, owner: WorkOwner) -> Result<Entry, QueueRefusal> {
         if self.waiting == 0 && self.running < limits.at_a_time {
             let lane = self.lane(owner);
@@ -105,7 +106,7 @@ impl Schedule {
         Ok(Entry::Waiting(ticket, receiver))
     }
 
-    /// Ends a turn that cost so much, and gives the next.
+    /// Ends a turn with this cost, and grants the next.
     pub(super) fn release(&mut self, limits: &QueueLimits, owner: WorkOwner, cost: Duration) {
         let cost = u64::try_from(cost.max(LEAST_COST).as_nanos()).unwrap_or(u64::MAX) / u64::from(owner.weight());
         self.running -= 1;
@@ -117,7 +118,7 @@ impl Schedule {
         self.forget_idle();
     }
 
-    /// Takes a waiter away that has left.
+    /// Removes a cancelled request.
     pub(super) fn leave(&mut self, owner: WorkOwner, ticket: u64) {
         let Some(lane) = self.lanes.get_mut(&owner) else { return };
         let before = lane.waiters.len();
@@ -126,7 +127,7 @@ impl Schedule {
         self.forget_idle();
     }
 
-    /// Returns an owner's lane; one that was idle begins where the work under way is.
+    /// Returns an owner's lane; an idle one begins at the tag of the current work.
     fn lane(&mut self, owner: WorkOwner) -> &mut Lane {
         let now = self.virtual_time;
         let lane = self.lanes.entry(owner).or_default();
@@ -136,23 +137,23 @@ impl Schedule {
         lane
     }
 
-    /// Refuses the newest waiter of the longest lane, to make room for one whose lane has `own`. Returns false where no lane is longer
-    /// than that lane would be.
+    /// Refuses the newest request of the longest lane, to make room for one whose lane has `own`. Returns false if no
+    /// lane is longer than that lane would become.
     fn displace(&mut self, own: usize) -> bool {
         let longest = self.lanes.values_mut().max_by_key(|lane| lane.waiters.len());
         let Some(longest) = longest.filter(|lane| lane.waiters.len() > own + 1) else { return false };
         if let Some(waiter) = longest.waiters.pop_back() {
             self.waiting -= 1;
-            // A waiter that has left in the meantime hears nothing.
+            // A waiter that was cancelled meanwhile gets no notice.
             let _ = waiter.answer.send(Err(QueueRefusal::Total));
         }
         true
     }
 
-    /// Gives turns while there are some and anybody waits.
+    /// Grants turns while there are free ones and waiting requests.
     fn give(&mut self, limits: &QueueLimits) {
         while self.running < limits.at_a_time {
-            // Of several turns at a time, first to owners with fewer of them under way.
+            // With several concurrent turns, owners with fewer running ones are first.
             let order = |owner: &WorkOwner, lane: &Lane| {
                 (lane.running, lane.tag, *owner, lane.waiters.front().map(|waiter| waiter.ticket))
             };
@@ -168,7 +169,7 @@ impl Schedule {
         }
     }
 
-    /// Forgets lanes that have got no more than others; all of them when nothing is under way.
+    /// Removes idle lanes that have received no more than others; all lanes if nothing runs or waits.
     fn forget_idle(&mut self) {
         if self.running == 0 && self.waiting == 0 {
             self.lanes.clear();

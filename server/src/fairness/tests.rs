@@ -20,7 +20,7 @@ const fn organization(number: u128) -> WorkOwner {
     WorkOwner::Organization(OrganizationId(Uuid::from_u128(number)))
 }
 
-/// A queue whose turns note their owners.
+/// A queue whose turns record their owners.
 struct TestQueue {
     queue: FairQueue,
     timings: QueueTimings,
@@ -33,7 +33,7 @@ impl TestQueue {
         Self { queue: FairQueue::new(limits, timings.clone()), timings, order: std::sync::Arc::default() }
     }
 
-    /// Asks for a turn of an owner, and returns once it waits or is refused.
+    /// Requests a turn for an owner, and returns once it waits or is refused.
     async fn ask(&self, owner: WorkOwner) -> tokio::task::JoinHandle<Result<(), Error>> {
         let (queue, order) = (self.queue.clone(), std::sync::Arc::clone(&self.order));
         let task = tokio::spawn(async move {
@@ -45,7 +45,7 @@ impl TestQueue {
         task
     }
 
-    /// Ends the turn, and returns the order in which the others came.
+    /// Ends the turn, and returns the order of the others.
     async fn order_after(&self, turn: FairPermit) -> Vec<WorkOwner> {
         drop(turn);
         while self.queue.lock().waiting() > 0 || self.queue.lock().running() > 0 {
@@ -77,7 +77,7 @@ async fn owner_of_long_turns_gets_fewer() {
         drop(test.ask(owner).await);
     }
     tokio::time::advance(Duration::from_millis(1)).await;
-    // A turn of 1 ms is as much as ten of the least cost.
+    // A turn of 1 ms costs as much as ten of the minimum cost.
     assert_eq!(test.order_after(turn).await, [short, short, short, long, long]);
 }
 
@@ -176,7 +176,7 @@ async fn caller_that_leaves_gives_place_and_turn_back() {
     assert_eq!(test.queue.lock().waiting(), 1);
     assert_eq!(test.order_after(turn).await, [organization(3)]);
     stays.await.expect("no panic").expect("its turn came");
-    // One that is given its turn and leaves before it reads so.
+    // A request that is granted its turn and cancelled before it reads the answer.
     let turn = test.queue.acquire(organization(1)).await.expect("free again");
     let gone = test.ask(organization(2)).await;
     drop(turn);

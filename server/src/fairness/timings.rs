@@ -1,5 +1,5 @@
-//! How long turns are waited for and how many are refused, by queue and by class of owner: never by an organization, of which there is
-//! no bound.
+//! Metrics of queues: waiting times and refusals, by queue and by class of owner. Organizations are not labels, because
+//! their number is unbounded.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-/// Upper bounds of the buckets, in seconds: up to the wait after which there is no turn.
+/// Upper bounds of the buckets, seconds: up to the longest wait.
 const BUCKETS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 20.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -25,7 +25,7 @@ struct Refused {
     reason: &'static str,
 }
 
-/// What is counted of all queues together.
+/// The metrics of all queues.
 #[derive(Debug, Clone)]
 pub(crate) struct QueueTimings {
     waits: Family<Waited, Histogram, fn() -> Histogram>,
@@ -39,23 +39,23 @@ impl Default for QueueTimings {
 }
 
 impl QueueTimings {
-    /// Notes a turn that came after `wait`.
+    /// Records a turn that was granted after `wait`.
     pub(crate) fn waited(&self, queue: &'static str, class: &'static str, wait: Duration) {
         self.waits.get_or_create(&Waited { queue, class }).observe(wait.as_secs_f64());
     }
 
-    /// Notes a turn that was refused.
+    /// Records a refused turn.
     pub(crate) fn refused(&self, queue: &'static str, class: &'static str, reason: &'static str) {
         self.refusals.get_or_create(&Refused { queue, class, reason }).inc();
     }
 
-    /// Returns how many were refused.
+    /// Returns the number of refusals.
     #[cfg(test)]
     pub(crate) fn refusals(&self, queue: &'static str, class: &'static str, reason: &'static str) -> u64 {
         self.refusals.get_or_create(&Refused { queue, class, reason }).get()
     }
 
-    /// Names what is counted.
+    /// Registers the metrics.
     pub(crate) fn register(&self, all: &mut Registry) {
         all.register_with_unit(
             "queue_wait",

@@ -1,6 +1,7 @@
-//! Who calls: a worker proves its key once and gets a session, a document signed by the server. Nothing of a session is
-//! stored, so it holds at every replica and through a restart. It names the key that it was given for, and ends with it: each call
-//! looks whether the worker still has that key. What must be signed first is the business of `service::challenge`.
+//! Authentication of workers: a worker proves its key once and gets a session, a document signed by the server. The
+//! server does not store sessions, so they are valid at every replica and after a restart. A session names its key and
+//! ends with it: each call checks that the worker still has that key. `service::challenge` defines the document that
+//! the worker must sign first.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,14 +17,14 @@ use crate::error::Error;
 use crate::fairness::{WorkOwner, recognize_caller};
 use crate::service::presence;
 
-/// How long a session holds.
+/// The lifetime of a session.
 pub(crate) const SESSION: Duration = Duration::hours(12);
 
-/// What a session says.
+/// The content of a session.
 #[derive(Serialize, Deserialize)]
 struct Session {
     worker: WorkerId,
-    /// SHA-256 of the public key that was proven, hex.
+    /// SHA-256 of the proved public key, hex.
     key: String,
     expires_at_unix: i64,
 }
@@ -37,7 +38,7 @@ impl Document for Session {
     }
 }
 
-/// A session token and when it ends.
+/// A session token and its expiry.
 pub(super) struct Token {
     pub(super) text: String,
     pub(super) expires_at: OffsetDateTime,
@@ -52,14 +53,14 @@ pub(super) fn session(ctx: &Ctx, worker: WorkerId, public: &str) -> Result<Token
     Ok(Token { text: URL_SAFE_NO_PAD.encode(json), expires_at })
 }
 
-/// A session that was looked at on the way in: whose it is, and of which key.
+/// A verified session: its worker and its key.
 #[derive(Debug, Clone)]
 pub(super) struct Recognized {
     pub(super) worker: WorkerId,
     key: String,
 }
 
-/// The session that stands in `authorization: Bearer <session>`, if it is ours and not over.
+/// Returns the session in `authorization: Bearer <session>`, if it is valid.
 pub(super) fn presented<T>(ctx: &Ctx, request: &Request<T>) -> Result<Recognized, Problem> {
     if let Some(recognized) = request.extensions().get::<Recognized>() {
         return Ok(recognized.clone());
@@ -68,8 +69,8 @@ pub(super) fn presented<T>(ctx: &Ctx, request: &Request<T>) -> Result<Recognized
     text.and_then(|text| recognize(ctx, text)).ok_or_else(refused)
 }
 
-/// The worker of a session, when its key is still the one that the session was given for. Whoever stole the key before has no session
-/// any more; the site signs in again with the key that it has now.
+/// Returns the worker of a session, if its key is still the session's key. A thief of an earlier key loses the session;
+/// the site signs in again with its current key.
 pub(super) async fn worker(ctx: &Ctx, presented: Recognized) -> Result<WorkerId, Error> {
     let Recognized { worker, key } = presented;
     let site = presence::key(ctx, worker).await?.filter(|site| fingerprint(&site.public_key) == key);
@@ -78,7 +79,7 @@ pub(super) async fn worker(ctx: &Ctx, presented: Recognized) -> Result<WorkerId,
     Ok(worker)
 }
 
-/// The session that this value of `authorization` is, if it holds.
+/// Returns the session in this value of `authorization`, if it is valid.
 pub(super) fn recognize(ctx: &Ctx, authorization: &str) -> Option<Recognized> {
     let json = URL_SAFE_NO_PAD.decode(authorization.strip_prefix("Bearer ")?).ok()?;
     let signed: Signed = serde_json::from_slice(&json).ok()?;
@@ -86,7 +87,7 @@ pub(super) fn recognize(ctx: &Ctx, authorization: &str) -> Option<Recognized> {
     (expires_at_unix > ctx.now().unix_timestamp()).then_some(Recognized { worker, key })
 }
 
-/// Returns what a caller without a session is answered.
+/// Returns the refusal of a caller without a session.
 pub(super) fn refused() -> Problem {
     Problem::new(Code::Unauthenticated, "sign in first: the session is missing, over, of a key before or not ours")
 }

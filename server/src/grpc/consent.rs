@@ -1,4 +1,4 @@
-//! What sites are given of stewards' consent: signed approvals, and announcements of changed credentials.
+//! Stewards' consent as sent to sites: signed approvals, and announcements of changed credentials.
 
 use tonic::Status;
 use undertone_api::id::WorkerId;
@@ -10,7 +10,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::notification::credential::{CredentialNotice, notices_after};
 
-/// Writes a signed approval as JSON.
+/// Converts a signed approval to JSON.
 pub(super) fn written(approval: &SignedApproval) -> Result<String, Status> {
     serde_json::to_string(approval).map_err(|error| fail(Error::internal("writing an approval", error)))
 }

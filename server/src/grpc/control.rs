@@ -1,7 +1,7 @@
-//! The control service: what programs of researchers, stewards and admins do. Each method reads its message, calls the rule that
-//! REST calls, and writes the answer.
+//! The control service: the interface for programs of researchers, stewards and admins. Each method reads its message,
+//! calls the same operation as REST, and writes the answer.
 //!
-//! To add a method: in `control.proto`, a translation in `message`, a line here. What it may do is asked by the rule.
+//! To add a method: in `control.proto`, a translation in `message`, a line here. The operation checks the permission.
 
 mod message;
 mod once;
@@ -44,7 +44,7 @@ impl Control {
         Self { ctx }
     }
 
-    /// Whose key, or session, stands in `authorization: Bearer ...`.
+    /// Returns the caller with the key, or session, in `authorization: Bearer ...`.
     async fn caller<T>(&self, request: &Request<T>) -> Result<Actor, Status> {
         if let Some(actor) = request.extensions().get::<Actor>() {
             return Ok(actor.clone());

@@ -7,25 +7,25 @@ use undertone_proto::{status_of, v1};
 
 use super::worker_gateway::{json_texts, texts};
 
-/// Returns the refusal of a request that cannot be read.
+/// Returns the refusal of an unreadable request.
 pub(super) fn malformed(detail: &str) -> Status {
     status_of(&Problem::new(Code::Malformed, detail))
 }
 
-/// Reads a signed document that a request must have.
+/// Reads a required signed document.
 pub(super) fn signed(document: Option<v1::Signed>, field: &str) -> Result<Signed, Status> {
     let missing = || status_of(&Problem::validation(vec![Violation::new(field, "send the signed document")]));
     kept(document.ok_or_else(missing)?)
 }
 
-/// Reads a signed document whose texts a database can hold.
+/// Reads a signed document, and checks that a database can store its texts.
 pub(super) fn kept(document: v1::Signed) -> Result<Signed, Status> {
     texts([&*document.payload, &*document.signature])?;
     json_texts(document.payload.as_bytes())?;
     Ok(Signed::from(document))
 }
 
-/// Reads several.
+/// Reads several signed documents.
 pub(super) fn all_kept(documents: Vec<v1::Signed>) -> Result<Vec<Signed>, Status> {
     documents.into_iter().map(kept).collect()
 }

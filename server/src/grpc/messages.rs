@@ -1,7 +1,7 @@
-//! Who may send how much, decided from the headers of a call before anything of its message is read.
+//! Limits on messages, decided from the headers of a call before its message is read.
 //!
-//! A caller proves a session or a key by the headers alone. Strangers reach only the methods that need no proof, with small messages;
-//! all others are refused here. What is read of messages is charged to a budget of bytes until the call ends.
+//! The headers alone prove a session or a key. Strangers may call only the methods without authentication, with small
+//! messages; all their other calls are refused here. The bytes of messages are charged to a budget until the call ends.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -30,18 +30,19 @@ use crate::fairness::{WorkOwner, recognize_caller};
 use crate::rest::extract;
 use crate::service::session;
 
-/// Most bytes of one message of a stranger: enrolment, sign-in and a change of keys are far smaller.
+/// The highest number of bytes of a stranger's message: enrolment, sign-in and key rotation are far smaller.
 pub(crate) const LARGEST_OF_STRANGER: usize = 64 << 10;
-/// Time for a message to arrive, while the server waits for it; longer for a large one, by [`MESSAGE_RATE`].
+/// The time for a message to arrive while the server waits for it; large messages get more, see [`MESSAGE_RATE`].
 pub(crate) const MESSAGE_TIME: Duration = Duration::from_mins(1);
-/// Bytes of a message for which there is one second more.
+/// Bytes of a message for each additional second.
 pub(crate) const MESSAGE_RATE: usize = 64 << 10;
-/// Most bytes of messages of strangers under way: in total, and from one address.
+/// The highest number of bytes of strangers' messages in memory: in total, and from one address.
 pub(crate) const STRANGER_BYTES: (usize, usize) = (32 << 20, 4 << 20);
-/// Most bytes of messages of recognized callers under way: in total, and of one caller.
+/// The highest number of bytes of recognized callers' messages in memory: in total, and of one caller.
 pub(crate) const RECOGNIZED_BYTES: (usize, usize) = (256 << 20, 64 << 20);
 
-/// Methods of the gateway that a worker calls without a session. Each proves something by its message, or tells what is public.
+/// Methods of the gateway that a worker calls without a session. Each proves something by its message, or returns
+/// public data.
 const OPEN_METHODS: [&str; 5] = ["Enroll", "Challenge", "SignIn", "Pins", "RotateKey"];
 const GATEWAY: &str = "/undertone.v1.WorkerGateway/";
 const CONTROL: &str = "/undertone.v1.Control/";
@@ -70,40 +71,40 @@ impl Default for MessageLimits {
     }
 }
 
-/// To whom the bytes of a message are charged.
+/// The caller to which the bytes of a message are charged.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum MessageSender {
     /// A worker with a session.
     Worker(WorkerId),
     /// A member with a session or a key.
     Member(MemberId),
-    /// The network of a caller who proved nothing.
+    /// The network of an unauthenticated caller.
     Stranger(IpAddr),
 }
 
-/// Decides who may send how much.
+/// Admits calls and limits their messages.
 #[derive(Clone)]
 pub(super) struct MessageGate {
     ctx: Ctx,
     limits: MessageLimits,
     strangers: Arc<ByteBudget<MessageSender>>,
     recognized: Arc<ByteBudget<MessageSender>>,
-    /// Methods to which a caller sends many messages, as `/package.Service/Method`.
+    /// Methods with a stream of requests, as `/package.Service/Method`.
     streaming: Arc<BTreeSet<String>>,
 }
 
 impl MessageGate {
-    /// Makes a gate with nothing under way.
+    /// Makes a gate with empty budgets.
     ///
     /// # Errors
-    /// When the description of the services cannot be read.
+    /// If the descriptors of the services cannot be read.
     pub(super) fn new(ctx: &Ctx, limits: MessageLimits) -> std::io::Result<Self> {
         let strangers = ByteBudget::new(limits.stranger_bytes.0, limits.stranger_bytes.1);
         let recognized = ByteBudget::new(limits.recognized_bytes.0, limits.recognized_bytes.1);
         Ok(Self { ctx: ctx.clone(), limits, strangers, recognized, streaming: Arc::new(streaming_methods()?) })
     }
 
-    /// Returns who sends, by the headers of a call; `Err` where the method needs a proof and there is none.
+    /// Identifies the sender by the headers of a call; `Err` if the method requires authentication and there is none.
     async fn identify(&self, request: &mut Request) -> Result<MessageSender, Status> {
         if let Some(recognized) = request.extensions().get::<Recognized>() {
             return Ok(MessageSender::Worker(recognized.worker));
@@ -124,7 +125,7 @@ impl MessageGate {
     }
 }
 
-/// Refuses a call of a stranger that needs a proof; bounds the messages of all others.
+/// Refuses a stranger's call of a method that requires authentication; limits the messages of all other calls.
 pub(super) async fn admit(State(gate): State<MessageGate>, mut request: Request, next: Next) -> Response {
     let sender = match gate.identify(&mut request).await {
         Ok(sender) => sender,
@@ -144,12 +145,12 @@ pub(super) async fn admit(State(gate): State<MessageGate>, mut request: Request,
     let (time, metrics, held) = (gate.limits.time, gate.ctx.metrics.clone(), charge.clone());
     let request = request.map(|body| Body::new(MeteredBody::new(body, charge, largest, time, is_streaming, metrics)));
     let answer = next.run(request).await;
-    // A message that is read whole is held by its method until then.
+    // The method holds a complete message until it ends.
     drop(held);
     answer
 }
 
-/// Returns the address from which a call comes.
+/// Returns the address of the caller.
 pub(super) fn address_of(ctx: &Ctx, headers: &HeaderMap, extensions: &Extensions) -> IpAddr {
     extract::client_address(ctx.config.grpc_behind_proxy, headers, extensions)
 }
@@ -163,7 +164,7 @@ pub(super) fn bearer(headers: &HeaderMap) -> Result<&str, Status> {
     })
 }
 
-/// Returns the methods to which a caller sends many messages.
+/// Returns the methods with a stream of requests.
 fn streaming_methods() -> std::io::Result<BTreeSet<String>> {
     let files = FileDescriptorSet::decode(DESCRIPTOR).map_err(std::io::Error::other)?.file;
     let mut streaming = BTreeSet::new();

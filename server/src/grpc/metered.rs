@@ -1,5 +1,5 @@
-//! The body of a call as it arrives: its messages are told apart by their heads, each with a largest size, a time to arrive, and bytes
-//! that are charged to a budget.
+//! The body of a call while it arrives: it is split into messages by their heads. Each message has a maximum size and a
+//! time to arrive, and its bytes are charged to a budget.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,10 +19,10 @@ use crate::metrics::{Limit, Metrics};
 
 /// Bytes before each message: a flag, and the length (gRPC over HTTP/2, "Length-Prefixed-Message").
 const HEAD: usize = 5;
-/// After which time a caller tries again whose bytes found no room.
+/// The time after which a caller may retry if the budget is exhausted.
 const LATER: Duration = Duration::from_secs(1);
 
-/// The bytes that a call has under way, held by its body and by whatever reads its message.
+/// The charged bytes of a call, shared by its body and the reader of its message.
 #[derive(Clone)]
 pub(super) struct SharedCharge(Arc<Mutex<ByteCharge<MessageSender>>>);
 
@@ -40,26 +40,26 @@ impl SharedCharge {
     }
 }
 
-/// Where in its messages a body is.
+/// The position of a body in its messages.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
-    /// In the head of a message, of which this much has arrived.
+    /// In the head of a message, with the number of received bytes.
     Head([u8; HEAD], usize),
-    /// In a message of which this much is still to come.
+    /// In a message, with the number of missing bytes.
     Message(usize),
 }
 
-/// A body whose messages are bounded.
+/// A body with limits on its messages.
 pub(super) struct MeteredBody {
     inner: Body,
     charge: SharedCharge,
     largest: usize,
     time: Duration,
-    /// Whether each message is done with when the next begins.
+    /// Whether each message is processed when the next begins.
     is_streaming: bool,
     metrics: Metrics,
     place: Place,
-    /// Time that is left for the present message, while the server waits for it.
+    /// The remaining time for the current message, which counts while the server waits for it.
     left: Duration,
     waiting_since: Option<Instant>,
     deadline: Pin<Box<Sleep>>,
@@ -90,7 +90,7 @@ impl MeteredBody {
             match &mut self.place {
                 Place::Head(head, have) => {
                     if *have == 0 && self.is_streaming {
-                        // The message before it was read.
+                        // The previous message was read.
                         self.charge.release();
                         let _ = self.charge.add(bytes.len());
                     }
@@ -137,7 +137,7 @@ impl MeteredBody {
         self.left = self.time;
     }
 
-    /// Lets time run while the server waits for bytes, and fails where none is left.
+    /// Counts the time while the server waits for bytes, and fails if none remains.
     fn wait(&mut self, context: &mut Context<'_>) -> Poll<Status> {
         if self.waiting_since.is_none() {
             let now = Instant::now();
@@ -212,7 +212,7 @@ mod tests {
         bytes
     }
 
-    /// Reads a body to its end, or to what fails it.
+    /// Reads a body to its end or its error.
     async fn read(
         pieces: Vec<Vec<u8>>,
         then_silent: bool,

@@ -1,8 +1,8 @@
-//! Turning away who makes too many calls, before anything of them is read: a worker that has signed in by its own bucket, wherever it
-//! calls from; everybody else as at REST's face, by the session or key that they name and by their address. They are told when to come
-//! again in the metadata, as gRPC's own clients understand it.
+//! Limits the rate of calls before they are read. A signed-in worker has its own bucket, from any address; all other
+//! callers are limited as at REST, by their session or key and by their address. The metadata of a refusal states the
+//! time to retry, in the form that gRPC's own clients understand.
 //!
-//! A stream is one call: how much comes in it has limits of its own.
+//! A stream is one call: the amount of its data has separate limits.
 
 use std::future::{Ready, ready};
 use std::task::{Context, Poll};
@@ -19,10 +19,10 @@ use super::{auth, messages};
 use crate::ctx::Ctx;
 use crate::rate::Rates;
 
-/// What is asked often, by programs, and costs nothing to answer.
+/// Health checks, which programs call often and which cost nothing.
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
-/// Looks into the buckets before each call.
+/// Checks the buckets before each call.
 #[derive(Clone)]
 pub(super) struct RateLayer {
     ctx: Ctx,
@@ -30,12 +30,13 @@ pub(super) struct RateLayer {
 }
 
 impl RateLayer {
-    /// Full buckets.
+    /// Makes the layer with full buckets.
     pub(super) fn new(ctx: &Ctx) -> Self {
         Self { ctx: ctx.clone(), rates: Rates::new(ctx.config.rates) }
     }
 
-    /// How long the caller has to wait, if they have to. A worker that is recognized is so for whoever reads the call.
+    /// Returns the time that the caller must wait, if any. A recognized worker is stored in the request for later
+    /// layers.
     fn wait<B>(&self, request: &mut Request<B>) -> Option<Duration> {
         if request.uri().path().starts_with(HEALTH) {
             return None;
@@ -59,7 +60,7 @@ impl<S> Layer<S> for RateLayer {
     }
 }
 
-/// A service of which so many calls are answered.
+/// A service with a rate limit.
 #[derive(Clone)]
 pub(super) struct Limited<S> {
     inner: S,

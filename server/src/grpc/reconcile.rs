@@ -1,4 +1,4 @@
-//! The call by which a site gives receipts back.
+//! The call by which a site returns receipts to the server.
 
 use tonic::Status;
 use undertone_api::id::WorkerId;
@@ -9,7 +9,7 @@ use super::worker_gateway::fail;
 use crate::ctx::Ctx;
 use crate::service::restoration::{self, ReconciledPart, Reconciliation};
 
-/// Gives the server receipts back, and returns its countersignatures.
+/// Accepts receipts from a site, and returns the server's countersignatures.
 ///
 /// # Errors
 /// As [`read`] and [`restoration::reconcile`].
@@ -25,7 +25,7 @@ pub(super) async fn reconcile(
 /// Reads the request.
 ///
 /// # Errors
-/// `malformed` and `validation_failed` for what cannot be read.
+/// `malformed` and `validation_failed` for an unreadable request.
 fn read(request: v1::ReconcileRequest) -> Result<Reconciliation, Status> {
     let v1::ReconcileRequest { parts, receipts, head, complete } = request;
     let part = |part: v1::ReconciledPart| {

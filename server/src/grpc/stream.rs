@@ -1,4 +1,4 @@
-//! Streams of bytes out of the object store, in messages of one size.
+//! Streams of bytes from the object store, in messages of one size.
 
 use futures::stream::{self, Stream, StreamExt as _};
 use object_store::ObjectStoreExt as _;
@@ -9,21 +9,21 @@ use undertone_proto::{CHUNK, status_of};
 
 use crate::ctx::Ctx;
 
-/// What a method that answers with a stream gives.
+/// The stream that a method returns.
 pub(super) type Answer<T> = std::pin::Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// A header alone.
+/// Returns a stream of a header only.
 pub(super) fn header<T: Send + 'static>(header: T) -> Answer<T> {
     Box::pin(stream::iter([Ok(header)]))
 }
 
-/// A header, then bytes that are here.
+/// Returns a stream of a header and bytes in memory.
 pub(super) fn bytes<T: Send + 'static>(header: T, bytes: &[u8], data: fn(Vec<u8>) -> T) -> Answer<T> {
     let pieces: Vec<_> = bytes.chunks(CHUNK).map(|piece| Ok(data(piece.to_vec()))).collect();
     Box::pin(stream::iter([Ok(header)]).chain(stream::iter(pieces)))
 }
 
-/// A header, then the bytes of an object from `offset` to `size`.
+/// Returns a stream of a header and the bytes of an object from `offset` to `size`.
 pub(super) fn object<T: Send + 'static>(
     ctx: &Ctx,
     header: T,
@@ -35,7 +35,7 @@ pub(super) fn object<T: Send + 'static>(
     objects(ctx, header, vec![(object, size)], offset, data)
 }
 
-/// A header, then the bytes of objects of these sizes, one after the other, but for the first `offset`.
+/// Returns a stream of a header and the concatenated bytes of objects of these sizes, except the first `offset`.
 pub(super) fn objects<T: Send + 'static>(
     ctx: &Ctx,
     header: T,

@@ -1,4 +1,4 @@
-//! A vector on its way in, message by message.
+//! Receives a vector, message by message.
 
 use tonic::{Status, Streaming};
 use undertone_proto::v1::{self, submit_chunk};
@@ -8,7 +8,7 @@ use super::worker_gateway::fail;
 use crate::ctx::Ctx;
 use crate::service::round;
 
-/// Takes a vector to its end; keeps what has come when that does not come, or not soon.
+/// Receives a vector to its end; stores the received bytes if the end is late or missing.
 pub(super) async fn receive(
     ctx: Ctx,
     mut incoming: round::Incoming,
@@ -29,7 +29,7 @@ pub(super) async fn receive(
                 incoming.keep().await.map_err(fail)?;
                 return Err(status);
             }
-            // A sender who is slow, or whose connection broke without a word, after a whole segment.
+            // After a whole segment, the sender is slow or its connection was lost silently.
             Err(_) => incoming.keep().await.map_err(fail)?,
         }
     }

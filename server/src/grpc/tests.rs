@@ -32,7 +32,7 @@ use crate::testing::on_both;
 
 type Client = WorkerGatewayClient<Channel>;
 
-/// A client of a gateway that serves on loopback until the server stops.
+/// Returns a client of a gateway on loopback, which runs until the server stops.
 async fn serve(ctx: &Ctx) -> Client {
     connect(listen(ctx)).await
 }
@@ -50,7 +50,7 @@ async fn connect(address: SocketAddr) -> Client {
     WorkerGatewayClient::connect(format!("http://{address}")).await.unwrap()
 }
 
-/// An address from which one connection leads to a server, and the task with which it breaks.
+/// Returns an address that forwards one connection to a server, and the task whose end breaks that connection.
 async fn frail(server: SocketAddr) -> (SocketAddr, JoinHandle<std::io::Result<(u64, u64)>>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -115,7 +115,7 @@ fn submission_from(offset: usize, lease: &str, data: &[u8], receipts: Vec<v1::Si
         .collect()
 }
 
-/// The average of round 1, from a byte on.
+/// Returns the average of round 1, from an offset.
 async fn average(client: &mut Client, session: &str, lease: &str, offset: u64) -> (v1::AverageHeader, Vec<u8>) {
     let (lease, series) = (lease.to_owned(), "private".to_owned());
     let ask = v1::AverageRequest { lease, series, round: 1, wait_seconds: 0, offset };
@@ -263,8 +263,8 @@ on_both! {
         };
         assert_eq!(received(&mut client).await, 0);
 
-        // The connection breaks in the middle of the stream. More is on its way than a connection takes unread (1 MiB): when more is
-        // asked for, the server has read some pieces.
+        // The connection breaks in the middle of the stream. It carries more than a connection buffers unread (1 MiB):
+        // when more is requested, the server has read some pieces.
         let header = submission(&lease, &vector, vec![]).swap_remove(0);
         let pieces = data[..16 * PIECE].chunks(PIECE).map(|piece| submit_chunk::Part::Data(piece.to_vec()));
         let pieces: Vec<_> = pieces.map(|part| v1::SubmitChunk { part: Some(part) }).collect();
@@ -281,7 +281,7 @@ on_both! {
         asked.await.expect("the server takes all of it");
         connection.abort();
         sending.await.unwrap().unwrap_err();
-        // What was in memory alone is kept when the server hears of the end: before there can be a time for it.
+        // Bytes in memory are stored when the server notices the end, before they are due.
         let mut offset = 0;
         while offset == 0 {
             let told = tokio::time::timeout_at(before + LONGEST_HELD, received(&mut client)).await;
@@ -289,7 +289,7 @@ on_both! {
         }
         assert!(offset >= CHUNK && offset.is_multiple_of(PIECE), "{offset}: all that has come whole");
 
-        // The next connection falls silent after a whole segment: that is kept in time.
+        // The next connection stops after a whole segment, which is stored in time.
         let mut some = submission_from(offset, &lease, &data, vec![]);
         some.truncate(2);
         let request = with(&session, futures::stream::iter(some).chain(futures::stream::pending()));

@@ -1,5 +1,5 @@
-//! The worker gateway: each method reads its message, calls one rule, and writes the answer. Everything a worker can send
-//! is listed here; there is no way in for anything else.
+//! The worker gateway: each method reads its message, calls one operation, and writes the answer. It contains all
+//! methods for workers; they have no other interface.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl Gateway {
         Self { ctx, writes }
     }
 
-    /// Counts a call that writes, of the worker that was recognized.
+    /// Counts a write of the recognized worker.
     fn count_write(&self) -> Result<(), Status> {
         let WorkOwner::Organization(organization) = WorkOwner::current() else { return Ok(()) };
         let Some(wait) = self.writes.wait(organization) else { return Ok(()) };
@@ -52,14 +52,14 @@ impl Gateway {
         Err(status_later(&Problem::new(Code::RateLimited, detail), wait))
     }
 
-    /// Who calls. The request is read before anything is waited for: a stream cannot be shared.
+    /// Returns the calling worker. The request is read before the first await, because a stream cannot be shared.
     fn caller<T>(&self, request: &Request<T>) -> impl Future<Output = Result<WorkerId, Status>> + Send {
         let presented = auth::presented(&self.ctx, request).map_err(|problem| status_of(&problem));
         async move { auth::worker(&self.ctx, presented?).await.map_err(fail) }
     }
 }
 
-/// A failure on its way out.
+/// Converts an error to a status.
 pub(super) fn fail(error: Error) -> Status {
     let problem = error.into_problem();
     match problem.retry_after {
@@ -68,12 +68,12 @@ pub(super) fn fail(error: Error) -> Status {
     }
 }
 
-/// Refuses texts that no database of ours could keep, or look for.
+/// Refuses texts that no database can store or search for.
 pub(super) fn texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<(), Status> {
     nul::refuse_in_texts(texts).map_err(fail)
 }
 
-/// The same of a document.
+/// Refuses a document with such texts.
 pub(super) fn json_texts(document: &[u8]) -> Result<(), Status> {
     nul::refuse_in_json(document).map_err(fail)
 }
@@ -114,7 +114,7 @@ impl WorkerGateway for Gateway {
         let v1::SignInRequest { presence, version, kinds } = request.into_inner();
         texts(kinds.iter().chain([&version]).map(String::as_str))?;
         let presence = signed(presence, "presence")?;
-        // Whose challenge is answered stands in the payload; that this worker's key signed it is proved below.
+        // The payload names the worker of the challenge; the signature below proves that this worker's key signed it.
         let claimed: undertone_api::signed::Presence = json(&presence.payload, "presence")?;
         let signing = presence::sign_in(&self.ctx, claimed.worker, &presence, &version, &kinds);
         let key = signing.await.map_err(fail)?;
@@ -231,7 +231,7 @@ impl WorkerGateway for Gateway {
             offset: header.offset,
         };
         let incoming = round::begin(&self.ctx, caller, header).await.map_err(fail)?;
-        // On its own: when the connection goes, this method is dropped, and what has come is to be kept.
+        // In a separate task: if the connection is lost, this method is dropped, but the received bytes must be stored.
         let taken =
             tokio::spawn(WorkOwner::current().scope(submission::receive(self.ctx.clone(), incoming, chunks))).await;
         let taken = taken.map_err(|_| fail(Error::problem(Code::Internal, "a submission could not be taken")))??;

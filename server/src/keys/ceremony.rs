@@ -1,7 +1,8 @@
-//! The steps that certify online keys: the server asks, the root's holder signs on another machine, the server installs.
+//! The certification of online keys: the server requests, the root's holder signs on another machine, the server
+//! installs.
 //!
-//! The request and the answer hold no secret. The private keys stay in the server's data folder, that of the root in a file which
-//! stays with its holder, sealed with a passphrase (age, scrypt).
+//! Request and grant contain no secrets. The private keys stay in the server's data folder; the root's private key
+//! stays with its holder, in a file encrypted with a passphrase (age, scrypt).
 
 use std::io::{self, Read as _, Write as _};
 
@@ -17,18 +18,18 @@ use undertone_api::signed::{
 use super::online::{MOST_ONLINE_KEYS, OnlineFile, OnlineKey};
 use crate::ctx::Random;
 
-/// 2^17 of scrypt's steps and 128 MiB, as for backups.
+/// The scrypt work factor: 2^17 steps and 128 MiB, as for backups.
 const WORK: u8 = 17;
-/// How long an ended certificate is kept.
+/// The time for which an expired certificate is kept.
 const KEPT: Duration = Duration::days(400);
 
-/// A key that the server wants certified.
+/// A key for which the server requests a certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestedKey {
     /// The Ed25519 public key, hex.
     pub key: String,
-    /// The documents that it is for.
+    /// The purpose of the key.
     pub purpose: KeyPurpose,
 }
 
@@ -44,7 +45,7 @@ pub struct KeyRequest {
     pub greatest_serial: u64,
 }
 
-/// The root's answer.
+/// The root's grant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyGrant {
@@ -59,43 +60,43 @@ pub struct KeyGrant {
 pub struct KeyTerms {
     /// The serial.
     pub serial: u64,
-    /// From when.
+    /// The start of validity.
     pub from: OffsetDateTime,
-    /// For how many days.
+    /// The validity, days.
     pub days: u32,
-    /// Whether all certificates before are revoked.
+    /// Whether all earlier certificates are revoked.
     pub revokes: bool,
 }
 
-/// The reason why a step failed.
+/// A reason why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CeremonyError {
-    /// A signature.
+    /// An invalid signature.
     #[error(transparent)]
     Signed(#[from] SignedError),
     /// The request names another root.
     #[error("the request is for root {0}, and this is another one")]
     Root(String),
-    /// The root is another than the one in force.
+    /// The root differs from the current one.
     #[error("this server's root is {0}: sites follow no other")]
     OtherRoot(String),
-    /// The request was another server's.
+    /// The request came from another server.
     #[error("the certificates are of the server whose first key is {0}")]
     OtherServer(String),
-    /// The serial does not grow.
+    /// The serial is not above the greatest installed one.
     #[error("serial {serial} is not above {greatest}, the greatest that the server has installed")]
     Serial {
         /// The serial.
         serial: u64,
-        /// The greatest before.
+        /// The greatest installed serial.
         greatest: u64,
     },
-    /// A certificate is of a key that is not here.
+    /// A certificate belongs to a key that this server does not have.
     #[error(
         "certificate for {0}: the data folder has no such key that waits for one; install it where the request was made"
     )]
     Foreign(String),
-    /// There is no certificate in it.
+    /// The grant contains no certificate.
     #[error("the file certifies no key")]
     Empty,
     /// The file of keys is full.
@@ -106,10 +107,10 @@ pub enum CeremonyError {
     Sealed(String),
 }
 
-/// Makes a root key; returns it as a sealed file.
+/// Generates a root key; returns it with its encrypted file.
 ///
 /// # Errors
-/// [`CeremonyError::Sealed`] when it cannot be sealed.
+/// [`CeremonyError::Sealed`] if encryption fails.
 pub fn make_root(passphrase: SecretString, random: &Random) -> Result<(SigningKey, Vec<u8>), CeremonyError> {
     let secret = random.bytes::<32>();
     let sealed = |error: io::Error| CeremonyError::Sealed(error.to_string());
@@ -124,7 +125,7 @@ pub fn make_root(passphrase: SecretString, random: &Random) -> Result<(SigningKe
     Ok((SigningKey::from_bytes(&secret), file))
 }
 
-/// Opens a root key's file.
+/// Decrypts a root key's file.
 ///
 /// # Errors
 /// [`CeremonyError::Sealed`] for another passphrase or another file.
@@ -140,11 +141,11 @@ pub fn open_root(file: &[u8], passphrase: SecretString) -> Result<SigningKey, Ce
     bytes.map(|bytes| SigningKey::from_bytes(&bytes)).ok_or_else(|| sealed(&"it holds no key"))
 }
 
-/// Makes a key for each purpose in the server's file, and the request for their certificates. Keys that wait for a certificate are
-/// replaced.
+/// Generates a key for each purpose in the server's file, and the request for their certificates. Keys without a
+/// certificate are replaced.
 ///
 /// # Errors
-/// [`CeremonyError`] when the server has another root already, or the file is full.
+/// [`CeremonyError`] if the server already has another root, or the file is full.
 pub fn request(
     file: &mut OnlineFile,
     first: &SigningKey,
@@ -170,7 +171,7 @@ pub fn request(
     Ok(KeyRequest { introduction: Signed::new(&introduction, first)?, keys, greatest_serial })
 }
 
-/// Returns the digest by which the two machines compare a request.
+/// Returns the digest by which the operators of the two machines compare a request.
 pub fn digest_of(request: &KeyRequest) -> String {
     let text = serde_json::to_vec(request).unwrap_or_default();
     hex::encode(Sha256::digest(text))
@@ -179,7 +180,7 @@ pub fn digest_of(request: &KeyRequest) -> String {
 /// Certifies the keys of a request with the root.
 ///
 /// # Errors
-/// [`CeremonyError`] when the request is for another root, or the serial does not grow.
+/// [`CeremonyError`] if the request is for another root, or the serial is not above the greatest installed one.
 pub fn grant(request: &KeyRequest, root: &SigningKey, terms: KeyTerms) -> Result<KeyGrant, CeremonyError> {
     let claimed: RootIntroduction =
         serde_json::from_str(&request.introduction.payload).map_err(|error| SignedError::Payload(error.to_string()))?;
@@ -208,10 +209,10 @@ pub fn grant(request: &KeyRequest, root: &SigningKey, terms: KeyTerms) -> Result
     Ok(KeyGrant { introduction, certificates })
 }
 
-/// Puts certificates beside their keys, and removes keys whose certificates ended long ago. Returns the certificates.
+/// Adds certificates to their keys, and removes keys whose certificates expired long ago. Returns the certificates.
 ///
 /// # Errors
-/// [`CeremonyError`]; then nothing was changed.
+/// [`CeremonyError`]; in that case nothing changes.
 pub fn install(
     file: &mut OnlineFile,
     grant: &KeyGrant,

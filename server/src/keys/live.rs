@@ -1,4 +1,5 @@
-//! The rings of a running server. The files are read again while it runs, so that every replica uses a new key without a restart.
+//! The rings of a running server. Their files are read again while it runs, so that every replica uses a new key
+//! without a restart.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,11 +11,12 @@ use super::ring::KeyRing;
 use super::{FACTOR_FILE, TOKEN_FILE, load_or_make_ring, read_ring};
 use crate::ctx::Random;
 
-/// The keys that sign and check access tokens, refresh tokens, devices and what browsers hold sealed.
+/// The keys that sign and verify access tokens, refresh tokens and device cookies, and encrypt data that browsers
+/// store.
 #[derive(Debug, Clone)]
 pub struct TokenKeys(pub(crate) Arc<KeyRing>);
 
-/// The keys that seal the secrets of members' second factors (XChaCha20-Poly1305).
+/// The keys that encrypt the secrets of members' second factors (XChaCha20-Poly1305).
 #[derive(Debug, Clone)]
 pub struct FactorKeys(pub(crate) Arc<KeyRing>);
 
@@ -34,7 +36,7 @@ impl std::ops::Deref for FactorKeys {
     }
 }
 
-/// The rings in force, which may change while the server runs.
+/// The current rings, which may change while the server runs.
 #[derive(Debug, Clone)]
 pub struct LiveKeys(Arc<[LiveRing; 2]>);
 
@@ -70,16 +72,16 @@ impl LiveRing {
 }
 
 impl LiveKeys {
-    /// Reads the rings of a data folder; makes those that are missing.
+    /// Reads the rings of a data folder; creates missing ones.
     ///
     /// # Errors
-    /// When a file cannot be read or made, or holds no keys.
+    /// If a file cannot be read or created, or contains no keys.
     pub fn load(data_dir: &Path, random: &Random) -> io::Result<Self> {
         let load = |name| LiveRing::load(data_dir.join(name), random);
         Ok(Self(Arc::new([load(TOKEN_FILE)?, load(FACTOR_FILE)?])))
     }
 
-    /// Returns the keys of tokens.
+    /// Returns the token keys.
     pub fn token(&self) -> TokenKeys {
         TokenKeys(self.0[0].get())
     }
@@ -89,7 +91,7 @@ impl LiveKeys {
         FactorKeys(self.0[1].get())
     }
 
-    /// Reads the files again. A file that cannot be used changes nothing and is logged.
+    /// Reads the files again. An unusable file changes nothing and is logged.
     pub fn reload(&self, now: OffsetDateTime) {
         for ring in self.0.iter() {
             ring.reload(now);

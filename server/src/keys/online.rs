@@ -1,7 +1,9 @@
-//! The keys that sign for the server: `signing.key`, its first key, and in `online.key` the keys that an offline root has certified.
+//! The keys that sign for the server: `signing.key`, its first key, and in `online.key` the keys that an offline root
+//! has certified.
 //!
-//! The first key is the server's identity: enrolment tokens and heads of the log name it. It signs itself until the first certificate
-//! is in force; then certified keys sign, each for its purpose and time. `ceremony` has the steps that lead there.
+//! The first key is the server's identity: enrolment tokens and heads of the log name it. It signs documents itself
+//! until the first certificate is valid; then certified keys sign, each for its purpose and time. `ceremony` contains
+//! the steps of certification.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,18 +23,18 @@ use crate::ctx::Random;
 
 /// The file of the keys that a root certifies, in the data folder.
 pub const ONLINE_FILE: &str = "online.key";
-/// Most keys in that file.
+/// The highest number of keys in that file.
 pub const MOST_ONLINE_KEYS: usize = 64;
 
-/// A key that a root certifies, or is asked to.
+/// A key with or without its certificate from a root.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnlineKey {
     /// The private key, hex.
     pub(super) secret: String,
-    /// The documents that it is for.
+    /// The purpose of the key.
     pub(super) purpose: KeyPurpose,
-    /// A [`KeyCertificate`]; absent until it is installed.
+    /// A [`KeyCertificate`]; `None` until it is installed.
     pub(super) certificate: Option<Signed>,
 }
 
@@ -40,7 +42,7 @@ pub struct OnlineKey {
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnlineFile {
-    /// The root; absent until the first certificates are installed.
+    /// The root; `None` until the first certificates are installed.
     pub(super) introduction: Option<SignedIntroduction>,
     /// The keys.
     pub(super) keys: Vec<OnlineKey>,
@@ -50,7 +52,7 @@ impl OnlineKey {
     /// Returns the private key.
     ///
     /// # Errors
-    /// [`SignedError::Malformed`] when the text is none.
+    /// [`SignedError::Malformed`] if the text is not a key.
     pub(super) fn signing_key(&self) -> Result<SigningKey, SignedError> {
         let bytes = hex::decode(&self.secret).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
         bytes.map(|bytes| SigningKey::from_bytes(&bytes)).ok_or(SignedError::Malformed)
@@ -58,10 +60,10 @@ impl OnlineKey {
 }
 
 impl OnlineFile {
-    /// Reads the file of a data folder; one that is not there has no keys.
+    /// Reads the file of a data folder; a missing file has no keys.
     ///
     /// # Errors
-    /// When it cannot be read, can be read by others, or holds something else.
+    /// If it cannot be read, is readable by other users, or has another content.
     pub fn load(data_dir: &Path) -> io::Result<Self> {
         let path = data_dir.join(ONLINE_FILE);
         let Some(text) = read_text(&path)? else { return Ok(Self::default()) };
@@ -69,10 +71,10 @@ impl OnlineFile {
             .map_err(|error| invalid(format!("{} is not a file of certified keys: {error}", path.display())))
     }
 
-    /// Writes the file, whole or not at all.
+    /// Writes the complete file, or keeps the previous one.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// If the disk fails.
     pub fn store(&self, data_dir: &Path) -> io::Result<()> {
         let text = serde_json::to_vec_pretty(self).map_err(|error| invalid(error.to_string()))?;
         write_secret(&data_dir.join(ONLINE_FILE), &text)
@@ -81,15 +83,15 @@ impl OnlineFile {
     /// Returns the root's public key, hex, once it is known.
     ///
     /// # Errors
-    /// [`SignedError`] when the introduction does not hold.
+    /// [`SignedError`] if the introduction is invalid.
     pub fn root(&self) -> Result<Option<String>, SignedError> {
         self.introduction.as_ref().map(|introduction| Ok(introduction.open()?.root)).transpose()
     }
 
-    /// Returns the certificates, opened, each with its key's place in the file.
+    /// Returns the verified certificates, each with its key's index in the file.
     ///
     /// # Errors
-    /// [`SignedError`] when one is not the root's.
+    /// [`SignedError`] if the root did not sign one of them.
     pub fn certificates(&self) -> Result<Vec<(usize, KeyCertificate)>, SignedError> {
         let Some(root) = self.root()? else { return Ok(Vec::new()) };
         let root = public_key(&root)?;
@@ -97,7 +99,7 @@ impl OnlineFile {
         signed.map(|(index, signed)| Ok((index, signed.open(&root)?))).collect()
     }
 
-    /// Returns the greatest serial that was installed; 0 before the first.
+    /// Returns the greatest installed serial; 0 before the first.
     ///
     /// # Errors
     /// As [`OnlineFile::certificates`].
@@ -113,7 +115,7 @@ struct CertifiedKey {
     chain: SignatureChain,
 }
 
-/// The certified keys, and the server as they make it known.
+/// The certified keys, and the trusted state that they establish.
 #[derive(Default)]
 struct OnlineState {
     text: String,
@@ -153,7 +155,7 @@ impl OnlineState {
                 chain: SignatureChain { certificate: signed, introduction: introduction.clone() },
             });
         }
-        // A certificate revokes others when it is in force, and not when it is published.
+        // A certificate revokes others once it is valid, not once it is published.
         let in_force = keys.iter().filter(|key| key.certificate.from <= now);
         let signed: Vec<Signed> = in_force.map(|key| key.chain.certificate.clone()).collect();
         let trusted = TrustedServer::from_certificates(introduction, &signed).map_err(wrong)?;
@@ -168,17 +170,17 @@ impl OnlineState {
 }
 
 impl ServerSigner {
-    /// Reads the keys of a data folder; makes the first one when there is none.
+    /// Reads the keys of a data folder; creates the first one if there is none.
     ///
     /// # Errors
-    /// When a file cannot be read or made, or holds no keys.
+    /// If a file cannot be read or created, or contains no keys.
     pub fn load(data_dir: &Path, random: &Random, now: OffsetDateTime) -> io::Result<Self> {
         let first = signing_key(data_dir, random)?;
         let online = OnlineState::read(data_dir, &first.verifying_key(), now)?;
         Ok(Self(Arc::new(SignerParts { data_dir: data_dir.to_owned(), first, online: RwLock::new(Arc::new(online)) })))
     }
 
-    /// Reads the keys of a data folder; `None` when it has none, and none is made.
+    /// Reads the keys of a data folder; `None` if it has none. It creates no key.
     ///
     /// # Errors
     /// As [`ServerSigner::load`].
@@ -188,7 +190,7 @@ impl ServerSigner {
         Ok(Some(Self(Arc::new(SignerParts { data_dir: data_dir.to_owned(), first, online }))))
     }
 
-    /// Reads the certified keys again, and applies those that are in force now. A file that cannot be used changes nothing and is
+    /// Reads the certified keys again, and applies the currently valid ones. An unusable file changes nothing and is
     /// logged.
     pub fn reload(&self, now: OffsetDateTime) {
         let before = self.online();
@@ -207,7 +209,7 @@ impl ServerSigner {
         self.0.first.verifying_key()
     }
 
-    /// Returns the root, hex, once a certificate of each purpose has been in force.
+    /// Returns the root, hex, once a certificate of each purpose has become valid.
     pub fn root_in_force(&self, now: OffsetDateTime) -> Option<String> {
         let online = self.online();
         let is_certified = KeyPurpose::ALL.iter().all(|purpose| online.find(*purpose, now).is_some());
@@ -236,7 +238,7 @@ impl DocumentSigner for ServerSigner {
     }
 }
 
-/// The server's own view of its signatures: the newest certificates apply.
+/// Verifies the server's own signatures by the newest certificates.
 impl SigningAuthority for ServerSigner {
     fn verify_message(&self, message: &[u8], signature: &str, scope: SignatureScope) -> Result<(), SignedError> {
         match &self.online().trusted {

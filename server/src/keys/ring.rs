@@ -1,19 +1,19 @@
-//! The keys of one secret file, one after another: a new key is published first, used from a set time on, and the one before it goes
-//! on verifying for as long as the longest document lives that it may have made.
+//! The successive keys of one secret file. A new key is published first and used from a set time on. The previous key
+//! continues to verify for the longest lifetime of a document that it may have signed.
 //!
-//! The file has one line a key, the oldest first: 64 hex digits, then, for each key but the first, a blank and the time (RFC 3339)
-//! from which it is in force. A file of one line is the file of a server that has rotated nothing yet.
+//! The file has one line per key, the oldest first: 64 hex digits, then, for each key but the first, a blank and the
+//! time (RFC 3339) of its activation. A file of one line belongs to a server without any rotation.
 
 use sha2::{Digest as _, Sha256};
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
-/// Most keys in one file.
+/// The highest number of keys in one file.
 pub const MOST_KEYS: usize = 16;
 /// Hex digits of a key id.
 const ID_DIGITS: usize = 16;
 
-/// A key, its id, and the time from which it is in force.
+/// A key, its id, and the time of its activation.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RingKey {
     secret: [u8; 32],
@@ -25,18 +25,18 @@ pub struct RingKey {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRing(Vec<RingKey>);
 
-/// The reason why keys do not make a ring.
+/// A reason why keys do not form a ring.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RingError {
     /// A line is not a key.
     #[error("line {0} is not a key: 64 hex digits, and the time from which the key is in force unless it is the first")]
     Line(usize),
-    /// The times do not grow.
+    /// The times do not increase.
     #[error(
         "the key in line {0} is in force no later than the one above it, or is the same key: each key takes the place of the one before it"
     )]
     Order(usize),
-    /// Too many.
+    /// There are too many keys.
     #[error("there are {0} keys, and at most {MOST_KEYS} may be kept: run `undertone-server keys prune`")]
     TooMany(usize),
 }
@@ -59,12 +59,12 @@ impl RingKey {
         &self.secret
     }
 
-    /// Returns the key's id: it depends on the secret alone and does not reveal it.
+    /// Returns the key's id, which depends on the secret alone and does not reveal it.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Returns the time from which the key is in force; `None` for the first one.
+    /// Returns the time of the key's activation; `None` for the first one.
     pub const fn starts_at(&self) -> Option<OffsetDateTime> {
         self.from
     }
@@ -75,7 +75,7 @@ impl RingKey {
 }
 
 impl KeyRing {
-    /// Makes a ring of one key, which is in force.
+    /// Makes a ring of one current key.
     pub fn from_secret(secret: [u8; 32]) -> Self {
         Self(vec![RingKey::new(secret, None)])
     }
@@ -107,19 +107,20 @@ impl KeyRing {
         Ok(Self(keys))
     }
 
-    /// Returns the ring with one more key, in force from a time on.
+    /// Returns the ring with one more key, active from a time on.
     ///
     /// # Errors
-    /// [`RingError`] when there is no room, or a key that is in force later is published already.
+    /// [`RingError`] if the ring is full, or already has a key with a later activation.
     pub fn with_next(&self, secret: [u8; 32], from: OffsetDateTime) -> Result<Self, RingError> {
-        // The file has whole seconds.
+        // The file stores whole seconds.
         let from = from.replace_nanosecond(0).unwrap_or(from);
         let mut keys = self.0.clone();
         keys.push(RingKey::new(secret, Some(from)));
         Self::checked(keys)
     }
 
-    /// Returns the ring without the keys of these ids. The key in force, and those that will follow it, stay.
+    /// Returns the ring without replaced keys for which `is_unused` returns true. The current key and later ones always
+    /// stay.
     #[must_use]
     pub fn without(&self, now: OffsetDateTime, is_unused: impl Fn(&RingKey, OffsetDateTime) -> bool) -> Self {
         let stays = |(index, key): &(usize, &RingKey)| match self.replaced_at(*index) {
@@ -127,7 +128,7 @@ impl KeyRing {
             _ => true,
         };
         let kept = self.0.iter().enumerate().filter(stays).map(|(_, key)| key);
-        // The first line bears no time.
+        // The first line has no time.
         let kept = kept.enumerate().map(|(index, key)| RingKey { from: key.from.filter(|_| index > 0), ..key.clone() });
         Self(kept.collect())
     }
@@ -146,20 +147,20 @@ impl KeyRing {
         &self.0
     }
 
-    /// Returns the key in force: the newest one whose time has come.
+    /// Returns the current key: the newest active one.
     pub fn current(&self, now: OffsetDateTime) -> &RingKey {
         self.0.iter().rfind(|key| key.is_in_force(now)).unwrap_or(&self.0[0])
     }
 
-    /// Returns the key that may have made a document which lives for `longest`: the one with this id. A document without an id was
-    /// made before keys had one, by the first key.
+    /// Returns the key with this id, if it may have signed a document with lifetime `longest`. Documents without an id
+    /// predate key ids, and the first key signed them.
     pub fn find(&self, id: Option<&str>, now: OffsetDateTime, longest: Duration) -> Option<&RingKey> {
         let index = id.map_or(Some(0), |id| self.0.iter().position(|key| key.id == id))?;
         self.is_usable(index, now, longest).then(|| &self.0[index])
     }
 
-    /// Returns the keys that may have made a document which lives for `longest`, the newest first. Keys that are not in force yet are
-    /// among them: the clock of another server may be ahead.
+    /// Returns the keys that may have signed a document with lifetime `longest`, the newest first. They include keys
+    /// that are not active yet, because the clock of another server may be ahead.
     pub fn usable(&self, now: OffsetDateTime, longest: Duration) -> impl Iterator<Item = &RingKey> {
         let keys = self.0.iter().enumerate().rev();
         keys.filter(move |(index, _)| self.is_usable(*index, now, longest)).map(|(_, key)| key)
@@ -169,7 +170,7 @@ impl KeyRing {
         self.replaced_at(index).is_none_or(|replaced| now < replaced + longest)
     }
 
-    /// Returns the time at which the next key takes the place of this one.
+    /// Returns the time at which the next key replaces this one.
     fn replaced_at(&self, index: usize) -> Option<OffsetDateTime> {
         self.0.get(index + 1).and_then(|next| next.from)
     }

@@ -1,4 +1,4 @@
-//! Whether each face is listed whole, and the matrix as a person reads it.
+//! Checks that the tables of each interface are complete, and prints the matrix.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::{At, Row};
 use crate::auth::Operation;
 use crate::rest::openapi;
 
-/// What is there and not listed, and what is listed and not there.
+/// Returns the existing entries that are not listed, and the listed entries that do not exist.
 fn differences(there: &BTreeSet<String>, table: &[Row]) -> Vec<String> {
     let listed: BTreeSet<String> = table.iter().map(|row| row.route().to_owned()).collect();
     let missing = there.difference(&listed).map(|name| format!("{name} is not in the matrix: add a line"));
@@ -21,7 +21,7 @@ fn differences(there: &BTreeSet<String>, table: &[Row]) -> Vec<String> {
     missing.chain(gone).collect()
 }
 
-/// Every method and address of the OpenAPI document.
+/// Returns every method and address of the OpenAPI document.
 pub(super) fn routes() -> BTreeSet<String> {
     let document = serde_json::to_value(openapi::document()).expect("JSON");
     let paths = document["paths"].as_object().expect("paths");
@@ -68,7 +68,7 @@ fn no_line_says_both_that_nobody_is_asked_and_what_is_asked() {
     }
 }
 
-/// Who may, for one line: one standing of each question's is enough.
+/// Returns the permitted standings of one line: one standing for each check is enough.
 fn who(row: &Row) -> String {
     if let Some(open) = row.open {
         return format!("open: {open}");
@@ -86,7 +86,7 @@ fn who(row: &Row) -> String {
     asked.collect::<Vec<_>>().join("; and ")
 }
 
-/// The whole matrix, as a table that a person can read.
+/// The complete matrix, as a readable table.
 #[test]
 fn the_matrix_of_all_faces_is_what_was_agreed() {
     let mut lines = Vec::new();

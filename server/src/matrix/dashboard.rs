@@ -1,5 +1,5 @@
-//! Every server function under `/ui`, and every page. A page shows what its first question lets it show, and leaves out what
-//! others forbid.
+//! Every server function under `/ui`, and every page. The first check decides about the page; it omits parts that
+//! further checks refuse.
 
 use super::{Row, table};
 

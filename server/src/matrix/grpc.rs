@@ -1,9 +1,9 @@
-//! Every method of every gRPC service of ours.
+//! Every method of the project's gRPC services.
 
 use super::{Row, table};
 
 pub(super) const GRPC: &[Row] = table! {
-    // Programs, by an API key. The same operations as by REST.
+    // Programs, by an API key. The same operations as over REST.
     "Control/WhoAmI": ReadSelf @ Server;
     "Control/ListConsortia": ListConsortia @ Server;
     "Control/GetConsortium": ReadConsortium @ Consortium;
@@ -46,7 +46,7 @@ pub(super) const GRPC: &[Row] = table! {
     "Control/ExportQuestions": ReadQuestions @ Consortium;
     "Control/ImportAnswers": ImportAnswers @ Consortium;
 
-    // Workers. They are no members: each proves its own key, and its lease says what it may do.
+    // Workers. They are not members: each proves its own key, and its lease determines its permissions.
     "WorkerGateway/Enroll": ! "whoever bears an enrolment token, once", only "an enrolment token that was not used";
     "WorkerGateway/Challenge": ! "anybody: it is a question", only "one answer within a minute";
     "WorkerGateway/SignIn": ! "whoever answers it with a worker's key", only "the worker's key";

@@ -1,5 +1,6 @@
-//! Every address of REST, asked by every kind of caller of a whole server: what it answers is what the matrix says, and what
-//! it asked of the policy meanwhile is what the matrix lists. Requests are made from the OpenAPI document.
+//! Sends requests to every address of REST as every kind of caller, to a complete server. The response must be the one
+//! of the matrix, and the policy checks must be those that the matrix lists. Requests are made from the OpenAPI
+//! document.
 
 mod caller;
 mod fuzz;
@@ -24,20 +25,20 @@ use crate::config::RateConfig;
 use crate::service::session;
 use crate::testing::TestApp;
 
-/// In an answer to somebody who was recognized and gave a wrong code, password or passkey.
+/// Codes of responses to an authenticated caller with a wrong code, password or passkey.
 const WRONG_PROOFS: [&str; 3] =
     [r#""code":"wrong_code""#, r#""code":"wrong_credentials""#, r#""code":"wrong_passkey""#];
 
-/// What the matrix says of one caller at one address.
+/// The expectation of the matrix for one caller at one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// Nobody is asked.
+    /// No authentication is required.
     Open,
-    /// Nobody is recognized: 401.
+    /// The caller is not authenticated: 401.
     Unknown,
-    /// The policy says no: 403, or 404 where the place is hidden.
+    /// The policy refuses: 403, or 404 if the place is hidden.
     Refused(u16),
-    /// The policy says yes: what comes then is the operation's.
+    /// The policy permits; the operation decides the rest.
     Admitted,
 }
 
@@ -52,7 +53,7 @@ impl Verdict {
         refusal.map_or(Self::Admitted, |error| Self::Refused(error.code().http_status()))
     }
 
-    /// Its mark in the grid.
+    /// Returns the mark in the grid.
     const fn mark(self) -> char {
         match self {
             Self::Open => 'o',
@@ -63,17 +64,17 @@ impl Verdict {
         }
     }
 
-    /// Why an answer is not what it says; `None` when it is.
+    /// Describes the difference between a response and this expectation; `None` if they agree.
     fn differs(self, row: &Row, status: StatusCode, why: &str, asked: &[Asked]) -> Option<String> {
         let right = match self {
             Self::Open => !status.is_server_error(),
             Self::Unknown => status == StatusCode::UNAUTHORIZED && asked.is_empty(),
-            // Where the service looks the thing up first, it hides it rather than forbids something with it.
+            // If the service loads the object first, it hides the object instead of forbidding the operation.
             Self::Refused(code) => status.as_u16() == code || status == StatusCode::NOT_FOUND,
             Self::Admitted => {
                 let named = asked.iter().all(|asked| asked.allowed) && !asked.is_empty();
                 match status {
-                    // Who they are was known; what they gave besides, to prove it once more, is wrong.
+                    // The caller was authenticated; the additional proof of identity is wrong.
                     StatusCode::UNAUTHORIZED => named && WRONG_PROOFS.iter().any(|code| why.contains(code)),
                     StatusCode::FORBIDDEN => row.only.is_some(),
                     StatusCode::NOT_FOUND => named || row.only.is_some(),
@@ -85,7 +86,7 @@ impl Verdict {
     }
 }
 
-/// Sends a request as a caller: the status, why when it is a failure, and what was asked of the policy.
+/// Sends a request as a caller; returns the status, the beginning of an error's body, and the policy checks.
 async fn send(
     app: &TestApp,
     requests: &Requests,
@@ -98,7 +99,7 @@ async fn send(
     let (response, asked) = asked::during(app.router.clone().oneshot(request)).await;
     let response = response.expect("a router answers");
     let status = response.status();
-    // What streams has begun with success; only failures are read.
+    // A streaming response has begun with success; only errors are read.
     let why = if status.is_success() {
         String::new()
     } else {
@@ -141,7 +142,7 @@ async fn every_address_answers_every_caller_as_the_matrix_says() {
         let listed: BTreeSet<Operation> = row.asks.iter().map(|(operation, _)| *operation).collect();
         let asked = reached.remove(row.name).unwrap_or_default();
         wrong.extend(listed.difference(&asked).map(|never| format!("{} never asks {never:?}", row.name)));
-        // On the way it may be asked whether the caller may see what it is about.
+        // Before the listed checks, an operation may check that the caller can see the object.
         let seeing = |operation: &Operation| operation.scope() == Some(KeyScope::Read);
         let known =
             |operation: &&Operation| listed.contains(operation) || row.then.contains(operation) || seeing(operation);

@@ -3,7 +3,7 @@
 use super::{Row, table};
 
 pub(super) const REST: &[Row] = table! {
-    // Coming in.
+    // Sign-in and invitations.
     "POST /session": ! "whoever knows e-mail and password";
     "POST /session/second-factor": ! "whoever has begun to sign in, and has the code";
     "POST /session/passkey": ! "whoever has a passkey of the account";
@@ -19,7 +19,7 @@ pub(super) const REST: &[Row] = table! {
     "POST /password-resets": ResetPassword @ Server;
     "GET /schemas/certificate.json": ! "everybody: it is a form, with nothing in it";
 
-    // One's own account.
+    // The caller's own account.
     "GET /me": ReadSelf @ Server;
     "PUT /me/password": ChangePassword @ Server;
     "GET /me/second-factor": ReadSelf @ Server;
@@ -158,7 +158,7 @@ pub(super) const REST: &[Row] = table! {
     "POST /jobs/{id}/datasets/{dataset}/hold": HoldJob @ Organization;
     "POST /jobs/{id}/datasets/{dataset}/release": HoldJob @ Organization;
 
-    // What jobs leave.
+    // Results of jobs.
     "GET /jobs/{id}/artifacts": ReadJob @ Consortium;
     "GET /artifacts/{id}/content": TakeModel @ Consortium;
 

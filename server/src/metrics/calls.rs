@@ -1,4 +1,4 @@
-//! Around every call of gRPC: how long its answer took to begin, and a span for traces.
+//! A layer around every gRPC call: the time until the response began, and a trace span.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -14,7 +14,7 @@ use tracing::Instrument as _;
 use super::{Called, Metrics};
 use crate::telemetry;
 
-/// Counts and times the calls that go through it.
+/// Counts and times the calls that pass it.
 #[derive(Debug, Clone)]
 pub struct CallLayer {
     metrics: Metrics,
@@ -22,7 +22,7 @@ pub struct CallLayer {
 }
 
 impl CallLayer {
-    /// For calls of these methods, as `/package.Service/Method`; whatever else is called is `none`.
+    /// Makes the layer for these methods, as `/package.Service/Method`; other methods are counted as `none`.
     pub fn new(metrics: Metrics, methods: BTreeSet<String>) -> Self {
         Self { metrics, methods: Arc::new(methods) }
     }
@@ -74,7 +74,7 @@ where
     }
 }
 
-/// The code with which an answer failed at once; one that has begun is `Ok`, and may still break off.
+/// Returns the code of an immediate failure; a response that has begun counts as `Ok`, and may still fail.
 fn code(headers: &http::HeaderMap) -> &'static str {
     const NAMES: [&str; 17] = [
         "Ok",

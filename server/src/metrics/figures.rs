@@ -1,5 +1,5 @@
-//! What is looked up rather than counted: jobs, rounds, workers and ledger in the tables, bytes in the store, the process.
-//! Every replica of a server tells the same of tables and store.
+//! Figures that are queried, not counted: jobs, rounds, workers and ledger in the tables, bytes in the store, the
+//! process. All replicas of a server report the same figures for tables and store.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -17,10 +17,10 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::census::{self, Census};
 
-/// How long a figure is told again before it is looked up: a store may have many objects.
+/// The time for which figures are cached, because a store may contain many objects.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// What the tables and the store say.
+/// The figures of the tables and the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Figures {
     census: Census,
@@ -33,7 +33,7 @@ struct State {
     state: String,
 }
 
-/// Looks everything up, at most every [`FRESH`].
+/// Queries all figures, at most once every [`FRESH`].
 pub(super) async fn look(ctx: &Ctx) -> Result<Figures, Error> {
     let mut known = ctx.metrics.0.figures.lock().await;
     if let Some((_, figures)) = known.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
@@ -53,7 +53,7 @@ pub(super) async fn look(ctx: &Ctx) -> Result<Figures, Error> {
     Ok(figures)
 }
 
-/// The figures by their names; those of the tables and the store only where they could be looked up.
+/// Registers the figures by name; those of the tables and the store only if they are available.
 pub(super) fn register(all: &mut Registry, figures: Option<&Figures>, certificate_days: Option<i64>) {
     if let Some(Figures { census, objects, bytes }) = figures {
         states(all, "jobs", "Jobs by state", &census.jobs);

@@ -1,41 +1,41 @@
-//! The limits that are counted when they are reached, by the label of each.
+//! The limits that are counted when they are reached, with their labels.
 
 use prometheus_client::encoding::EncodeLabelSet;
 
-/// A limit whose reaching is counted.
+/// A limit that is counted when it is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limit {
     /// Connections of a listener.
     Connections,
     /// Connections of a listener from one address.
     ConnectionsOfAddress,
-    /// Files of the process.
+    /// Open files of the process.
     OpenFiles,
     /// Time of a TLS handshake.
     Handshake,
     /// Time from a connection to its first request.
     FirstRequest,
-    /// Time that a client leaves an answer unread.
+    /// Time that a client leaves a response unread.
     UnreadAnswer,
-    /// Bytes of request bodies under way.
+    /// Bytes of request bodies in memory.
     RequestBytes,
-    /// Time until an answer begins.
+    /// Time until a response begins.
     RequestTime,
-    /// Bytes of one message of gRPC.
+    /// Bytes of one gRPC message.
     MessageSize,
-    /// Bytes of messages of gRPC under way.
+    /// Bytes of gRPC messages in memory.
     MessageBytes,
-    /// Time of a message of gRPC on its way.
+    /// Time for a gRPC message to arrive.
     MessageTime,
-    /// Streams of events.
+    /// Event streams.
     EventStreams,
     /// Passwords that wait to be hashed.
     PasswordQueue,
-    /// Exports at a time.
+    /// Concurrent exports.
     Exports,
     /// Bytes of an export.
     ExportBytes,
-    /// Writes of the workers of an organization.
+    /// Writes of an organization's workers.
     OrganizationWrites,
 }
 

@@ -1,4 +1,4 @@
-//! `/metrics` at its own address: whoever reaches that address reads it, without a sign-in.
+//! `/metrics` at its own address, readable without authentication by all clients that can reach the address.
 
 use std::fmt::Write as _;
 use std::io;
@@ -15,13 +15,13 @@ use super::{Figures, Metrics, figures};
 use crate::ctx::Ctx;
 use crate::tls::Shown;
 
-/// What Prometheus calls the format.
+/// The content type of the format.
 const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Serves `/metrics` until `ctx.shutdown` is cancelled.
 ///
 /// # Errors
-/// When the listener cannot be used.
+/// If the listener cannot be used.
 pub async fn serve(ctx: &Ctx, listener: TcpListener) -> io::Result<()> {
     let router = Router::new().route("/metrics", get(show)).with_state(ctx.clone());
     let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -35,15 +35,15 @@ async fn show(State(ctx): State<Ctx>) -> Response {
     }
 }
 
-/// Everything as text. What cannot be looked up just now is left out and logged.
+/// Renders all metrics as text. Unavailable figures are omitted and logged.
 ///
 /// # Errors
-/// When the text cannot be written.
+/// If the text cannot be written.
 pub async fn render(ctx: &Ctx) -> Result<String, std::fmt::Error> {
     let figures = match figures::look(ctx).await {
         Ok(figures) => Some(figures),
         Err(error) => {
-            // Logged there, once.
+            // The conversion logs the error.
             let _ = error.into_problem();
             None
         }
@@ -56,7 +56,7 @@ pub async fn render(ctx: &Ctx) -> Result<String, std::fmt::Error> {
     Ok(text)
 }
 
-/// Every metric with its kind and meaning, as a table of Markdown.
+/// Returns every metric with its type and meaning, as a Markdown table.
 pub fn table() -> String {
     let mut all = Metrics::one_of_each().registry();
     figures::register(&mut all, Some(&Figures::default()), Some(0));

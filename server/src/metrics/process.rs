@@ -1,11 +1,11 @@
-//! What the operating system says of this process. Elsewhere than on Linux it says nothing.
+//! The operating system's figures of this process; all are zero on systems other than Linux.
 
-/// What the process uses.
+/// The resources of the process.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Usage {
-    /// Bytes of memory that are resident.
+    /// Bytes of resident memory.
     pub(super) resident: u64,
-    /// Seconds of processors, in it and in the system for it.
+    /// Processor time of the process, in user and kernel mode, seconds.
     pub(super) processor: f64,
     /// Open files and sockets.
     pub(super) open_files: u64,
@@ -14,7 +14,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Now.
+    /// Reads the current figures.
     pub(super) fn now() -> Self {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -29,9 +29,10 @@ fn field(status: &str, name: &str) -> u64 {
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or_default()
 }
 
-/// Fields 14 and 15 of `stat` (proc(5)), in hundredths of a second whatever the kernel's own tick is.
+/// Returns the sum of fields 14 and 15 of `stat` (proc(5)), which are in hundredths of a second for any tick rate of
+/// the kernel.
 fn processor(stat: &str) -> f64 {
-    // The program's name may hold anything, blanks included, and ends with the last parenthesis.
+    // The program's name may contain any character, including blanks, and ends with the last parenthesis.
     let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
     after.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
 }

@@ -44,7 +44,7 @@ fn every_metric_is_documented() {
 async fn alerts_and_dashboard_name_existing_metrics() {
     let documented = table();
     let app = TestApp::sqlite().await;
-    // Of jobs and workers there is a line for each state that occurs, and a type always.
+    // Jobs and workers have a line for each occurring state, and always a type.
     let shown = render(&app.ctx).await.expect("text");
     for (file, text) in [
         ("undertone.rules.yml", include_str!("../../../packaging/server/monitoring/undertone.rules.yml")),

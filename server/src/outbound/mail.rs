@@ -10,9 +10,9 @@ use lettre::{AsyncSmtpTransport, AsyncTransport as _, Message, Tokio1Executor};
 use super::{OutboundError, OutboundNotice};
 use crate::config::{MailConfig, MailTls};
 
-/// How long each answer of the mail server may take.
+/// The timeout of each response of the mail server.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long an e-mail may take in all.
+/// The timeout of a complete e-mail.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// A mail server.
@@ -22,7 +22,7 @@ pub struct Mailer {
 }
 
 impl Mailer {
-    /// Makes the mailer of a configuration, where there is one. No connection is made.
+    /// Makes the mailer of a configuration, if there is one. It opens no connection.
     ///
     /// # Errors
     /// [`OutboundError::Unusable`] names the key.
@@ -46,7 +46,7 @@ impl Mailer {
     /// Sends a notice to an e-mail address. `server` is the server's public address.
     ///
     /// # Errors
-    /// [`OutboundError`] when the mail server did not take it.
+    /// [`OutboundError`] if the mail server did not accept it.
     pub async fn send(&self, to: &str, server: &str, notice: &OutboundNotice) -> Result<(), OutboundError> {
         let to: Mailbox = to.parse().map_err(|_| OutboundError::Unusable("the member's e-mail address"))?;
         let domain = self.from.email.domain();

@@ -1,4 +1,5 @@
-//! Resolves names to public addresses. It is asked for each connection, so that a name cannot change to a private address later.
+//! Resolves names to public addresses. It is called for each connection, so that a name cannot change to a private
+//! address later.
 
 use std::net::SocketAddr;
 

@@ -1,5 +1,6 @@
-//! Posts notices to a webhook, signed as Standard Webhooks have it: `webhook-id`, `webhook-timestamp`, and `webhook-signature` with
-//! `v1,` and the base64 of HMAC-SHA-256 over id, timestamp and body, with full stops between. The key is the bytes of the secret.
+//! Posts notices to a webhook, signed by the rules of Standard Webhooks: `webhook-id`, `webhook-timestamp`, and
+//! `webhook-signature` with `v1,` and the base64 of HMAC-SHA-256 over id, timestamp and body, separated by full stops.
+//! The key is the bytes of the secret.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use super::resolver::PublicResolver;
 use super::{OutboundError, OutboundNotice};
 use crate::config::WebhookConfig;
 
-/// How long an answer may take.
+/// The timeout of a response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A webhook.
@@ -28,7 +29,7 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// Makes the webhook of a configuration, where there is one. No connection is made.
+    /// Makes the webhook of a configuration, if there is one. It opens no connection.
     ///
     /// # Errors
     /// [`OutboundError::Unusable`] names the key.
@@ -48,7 +49,7 @@ impl Webhook {
     /// Posts a notice.
     ///
     /// # Errors
-    /// [`OutboundError`] unless the answer is a success (2xx).
+    /// [`OutboundError`] unless the response is a success (2xx).
     pub async fn send(&self, notice: &OutboundNotice, now: OffsetDateTime) -> Result<(), OutboundError> {
         let body = json!({
             "id": notice.id,

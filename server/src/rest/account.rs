@@ -1,4 +1,4 @@
-//! `/me/...`: the caller's own second factor, sessions and password; `/password-resets`: letting somebody back in.
+//! `/me/...`: the caller's own second factor, sessions and password; `/password-resets`: links to set a new password.
 
 use axum::extract::State;
 use axum::http::StatusCode;

@@ -1,4 +1,4 @@
-//! `/keys`: keys by which programs ask for the caller.
+//! `/keys`: keys of programs that act for the caller.
 
 use axum::extract::State;
 use axum::http::StatusCode;

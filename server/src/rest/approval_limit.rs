@@ -1,4 +1,4 @@
-//! `/datasets/{id}/approval-limits`: within which limits jobs pass without being asked about.
+//! `/datasets/{id}/approval-limits`: limits within which jobs are approved automatically.
 
 use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};

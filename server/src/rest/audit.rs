@@ -1,4 +1,4 @@
-//! `/jobs/{id}/audits`: what audits found; `/datasets/{id}/freezes`: the accounts that they stopped.
+//! `/jobs/{id}/audits`: the results of audits; `/datasets/{id}/freezes`: the accounts that they froze.
 
 use axum::extract::State;
 use undertone_api::freeze::{ClearFreeze, Freeze};

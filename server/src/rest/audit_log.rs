@@ -1,4 +1,5 @@
-//! `/audit-log`, `/consortia/{id}/audit-log`, `/organizations/{id}/audit-log`: who did what, where and when.
+//! `/audit-log`, `/consortia/{id}/audit-log`, `/organizations/{id}/audit-log`: actions with their actor, place and
+//! time.
 
 use axum::body::Body;
 use axum::extract::State;

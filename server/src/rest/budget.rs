@@ -1,4 +1,4 @@
-//! `/datasets/{id}/budgets`: lifetime limits, and how the accounts stand against them.
+//! `/datasets/{id}/budgets`: lifetime limits, and the balances of their accounts.
 
 use axum::extract::State;
 use undertone_api::budget::{Account, NewBudget};

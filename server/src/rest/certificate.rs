@@ -1,4 +1,4 @@
-//! `/jobs/{id}/certificate` and `/schemas`: what a job cost, to be taken away and checked elsewhere.
+//! `/jobs/{id}/certificate` and `/schemas`: the privacy cost of a job, as a file for verification elsewhere.
 
 use axum::extract::State;
 use axum::http::header;

@@ -1,5 +1,5 @@
-//! Staying signed in by cookies, for browsers. Scripts cannot read them, other sites cannot send them along with anything
-//! but a plain link, and over TLS they bear the `__Host-` prefix, which binds them to this host.
+//! Sessions in cookies, for browsers. Scripts cannot read the cookies, other sites cannot send them except with plain
+//! links, and over TLS they have the `__Host-` prefix, which binds them to this host.
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -17,12 +17,12 @@ use crate::ctx::Ctx;
 use crate::fairness::{WorkOwner, recognize_caller};
 use crate::service::session::{self, Renewed};
 
-/// Whether browsers reach the server over TLS, by itself or by what stands before it.
+/// Returns whether browsers reach the server over TLS, directly or through a proxy.
 pub fn secure(ctx: &Ctx) -> bool {
     ctx.addresses.http.starts_with("https://")
 }
 
-/// The `Set-Cookie` values that make the following requests this session's.
+/// Returns the `Set-Cookie` values that store a session.
 pub fn set(ctx: &Ctx, tokens: &Tokens) -> Vec<String> {
     let access = tokens.access_expires_at - ctx.now();
     let refresh = time::Duration::days(i64::from(ctx.config.session_days));
@@ -36,33 +36,33 @@ pub fn set(ctx: &Ctx, tokens: &Tokens) -> Vec<String> {
     cookies
 }
 
-/// Returns the member who is known to use the browser of a request.
+/// Returns the member of a known device.
 pub fn device(ctx: &Ctx, headers: &HeaderMap) -> Option<MemberId> {
     open_device(read(ctx, headers, Kind::Device)?, &ctx.keys.token(), ctx.now())
 }
 
-/// The `Set-Cookie` values that delete a session's cookies.
+/// Returns the `Set-Cookie` values that delete a session's cookies.
 pub fn clear(ctx: &Ctx) -> Vec<String> {
     [Kind::Access, Kind::Refresh].map(|kind| cookie(ctx, kind, "", time::Duration::ZERO)).to_vec()
 }
 
-/// The `Set-Cookie` value that keeps half a sign-in until its code is given; it opens nothing by itself.
+/// Returns the `Set-Cookie` value that stores a half sign-in until the code is given; by itself it grants no access.
 pub fn set_half(ctx: &Ctx, half: &HalfSession) -> String {
     cookie(ctx, Kind::Half, &half.half_token, half.expires_at - ctx.now())
 }
 
-/// The `Set-Cookie` value that deletes it.
+/// Returns the `Set-Cookie` value that deletes the half sign-in.
 pub fn clear_half(ctx: &Ctx) -> String {
     cookie(ctx, Kind::Half, "", time::Duration::ZERO)
 }
 
-/// The half sign-in of a request.
+/// Returns the half sign-in of a request.
 pub fn half(ctx: &Ctx, headers: &HeaderMap) -> Option<String> {
     read(ctx, headers, Kind::Half).map(str::to_owned)
 }
 
-/// Reads the cookies of a request that has no `Authorization`, puts the [`Actor`] into its extensions, and renews the
-/// tokens when the access token is over.
+/// Reads the cookies of a request without `Authorization`, stores the [`Actor`] in its extensions, and renews expired
+/// access tokens.
 pub async fn identify(State(ctx): State<Ctx>, mut request: Request, next: Next) -> Response {
     let mut cookies = Vec::new();
     if !request.headers().contains_key(header::AUTHORIZATION) {
@@ -76,7 +76,7 @@ pub async fn identify(State(ctx): State<Ctx>, mut request: Request, next: Next) 
     }
     let mut response = next.run(request).await;
     for cookie in cookies {
-        // A handler that signs in or out sets the same cookies; its values hold.
+        // A handler that signs in or out sets the same cookies; its values take precedence.
         if !sets_cookie(response.headers(), cookie_name(&cookie))
             && let Ok(value) = HeaderValue::from_str(&cookie)
         {
@@ -108,7 +108,7 @@ async fn who(ctx: &Ctx, headers: &HeaderMap) -> (Option<Actor>, Vec<String>) {
         Ok(Renewed::Late(id)) => (session::actor_of(ctx, id).await.ok(), Vec::new()),
         Err(error) if error.code() == Code::Unauthenticated => (None, clear(ctx)),
         Err(error) => {
-            // The log has it now; the visitor is nobody for this request and keeps the cookies.
+            // The error is logged; this request continues without a member and keeps the cookies.
             let _ = error.into_problem();
             (None, Vec::new())
         }

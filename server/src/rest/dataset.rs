@@ -1,4 +1,4 @@
-//! `/datasets`: what may be known of them outside their site.
+//! `/datasets`: the public facts of datasets.
 
 use axum::extract::State;
 use undertone_api::dataset::Dataset;

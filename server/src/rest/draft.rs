@@ -1,4 +1,4 @@
-//! `/drafts`: jobs in the making.
+//! `/drafts`: drafts of jobs.
 
 use axum::extract::State;
 use axum::http::StatusCode;

@@ -1,5 +1,5 @@
-//! `ETag`: every JSON document that is read has one, `If-None-Match` spares sending it again, and `If-Match` keeps two people
-//! from overwriting each other (decided by the service, in the transaction that writes).
+//! `ETag`: every JSON document that is read has one, `If-None-Match` avoids sending it again, and `If-Match` prevents
+//! two people from overwriting each other's changes (checked by the service, in the writing transaction).
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +17,7 @@ use undertone_api::problem::Code;
 use super::problem::Rejection;
 use crate::service::version::{self, Expected};
 
-/// What stands in `If-Match`; whatever there is, without one.
+/// The versions in `If-Match`; without the header, any version.
 #[derive(Debug, Clone)]
 pub struct IfMatch(pub Expected);
 
@@ -29,14 +29,14 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
         Ok(Self(match named {
             None => Expected::Anything,
             Some(tags) if tags.iter().any(|tag| tag == "*") => Expected::Anything,
-            // A weak one names no state to write on.
+            // A weak tag does not identify a state for writing.
             Some(tags) => Expected::OneOf(tags.into_iter().filter(|tag| !tag.starts_with("W/")).collect()),
         }))
     }
 }
 
 impl IfMatch {
-    /// What is believed of the part that is written on, where tags are those of [`of_part`].
+    /// Returns the expected versions of the written part, for tags of [`of_part`].
     pub(super) fn of_part(self) -> Expected {
         let part = |tag: &String| tag.split('.').next().unwrap_or_default().to_owned();
         match self.0 {
@@ -46,13 +46,13 @@ impl IfMatch {
     }
 }
 
-/// The tag of what is shown with more than its writers decide about: the version of their part, and that of all. Who reads again is
-/// sent whatever is new; who writes is refused only where their part is another.
+/// Returns the tag of a document that contains more than the part that its writers change: the version of that part,
+/// and the version of the whole. A reader gets every change; a writer is refused only if the part has changed.
 pub(super) fn of_part(part: &str, all: &str) -> String {
     format!("\"{part}.{all}\"")
 }
 
-/// The tags of a header, without their quotes.
+/// Returns the tags of a header, without their quotes.
 fn tags(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<String>> {
     let mut values = headers.get_all(name).iter().peekable();
     values.peek()?;
@@ -60,7 +60,7 @@ fn tags(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<String>> {
     Some(texts.map(|tag| tag.trim().trim_matches('"').to_owned()).collect())
 }
 
-/// Gives what is read its `ETag`, and sends nothing to whom has it already.
+/// Adds an `ETag` to responses, and sends no body if the client has the current version.
 pub(super) async fn conditional(request: Request, next: Next) -> Response {
     if request.method() != Method::GET {
         return next.run(request).await;
@@ -86,14 +86,14 @@ pub(super) async fn conditional(request: Request, next: Next) -> Response {
     spared
 }
 
-/// A JSON document with the version of its bytes; anything else as it is.
+/// Adds the version of its bytes to a JSON document; leaves other responses unchanged.
 async fn tagged(response: Response) -> Response {
     let json = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
     if !json {
         return response;
     }
     let (mut parts, body) = response.into_parts();
-    // It was made in memory, whole.
+    // The body was built in memory.
     let Ok(body) = to_bytes(body, usize::MAX).await else {
         return Rejection::new(Code::Internal, "the answer broke off").into_response();
     };

@@ -1,4 +1,4 @@
-//! `/jobs/{id}/events` and `/consortia/{id}/events`: what changes, as server-sent events. `stream` is also what pages use.
+//! `/jobs/{id}/events` and `/consortia/{id}/events`: changes as server-sent events. Pages use `stream` too.
 
 #[cfg(test)]
 mod tests;
@@ -21,9 +21,9 @@ use crate::auth::Operation;
 use crate::ctx::{Ctx, Seen, Subject};
 use crate::service::event::{Events, watch};
 
-/// How often something is sent while nothing changes, so that both ends know that the other is there.
+/// The interval of keep-alive messages, so that both ends detect a lost connection.
 pub(crate) const BEAT: Duration = Duration::from_secs(15);
-/// After how long a browser whose connection broke tries again.
+/// The time after which a browser reconnects.
 const RETRY: Duration = Duration::from_secs(2);
 const LAST: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -62,12 +62,12 @@ pub(super) async fn consortium(
     Ok(stream(events, |seen| Event::default().event("consortium").data(&seen.json)))
 }
 
-/// The version that a client says it has.
+/// Returns the version that a client already has.
 pub(crate) fn known(headers: &HeaderMap) -> Option<String> {
     headers.get(LAST)?.to_str().ok().map(str::to_owned)
 }
 
-/// Events on their way out, each as `said` says it.
+/// Returns a stream of events, each formatted by `said`.
 pub(crate) fn stream(events: Events, said: impl Fn(&Seen) -> Event + Send + 'static) -> Response {
     let told = futures::stream::unfold((events, said), |(mut events, said)| async move {
         let seen = events.next().await?;
@@ -77,13 +77,13 @@ pub(crate) fn stream(events: Events, said: impl Fn(&Seen) -> Event + Send + 'sta
     answer(told, BEAT)
 }
 
-/// Events as an answer that goes on, with a beat while there is nothing to say.
+/// Returns a streaming response with keep-alive messages.
 fn answer(told: impl Stream<Item = Event> + Send + 'static, beat: Duration) -> Response {
     let told = told.map(Ok::<_, Infallible>);
     let mut response = Sse::new(told).keep_alive(KeepAlive::new().interval(beat).text("beat")).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // Proxies that collect an answer before they pass it on would keep the page waiting.
+    // Buffering proxies would delay the events.
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     response
 }

@@ -1,5 +1,5 @@
-//! `/datasets/{id}/history`, `/accounts/{id}/entries/{sequence}`: how a budget came to stand as it does, and why one row of a
-//! ledger is to be believed.
+//! `/datasets/{id}/history`, `/accounts/{id}/entries/{sequence}`: the history of a budget, and the proof of one row of
+//! a ledger.
 
 use axum::extract::State;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! What handlers take out of a request; what cannot be taken is a problem document like every other.
+//! Extractors of requests; every rejection is a problem document.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -24,7 +24,7 @@ use crate::fairness::{WorkOwner, recognize_caller};
 use crate::nul;
 use crate::service::session;
 
-/// Who is calling: by bearer token, or by the cookies that [`super::cookie::identify`] has read.
+/// The caller, by bearer token or by the cookies that [`super::cookie::identify`] has read.
 #[derive(Debug, Clone)]
 pub struct Caller(pub Actor);
 
@@ -53,7 +53,7 @@ where
     }
 }
 
-/// The member whom the cookies sign in; `None` for a visitor. Needs [`super::cookie::identify`].
+/// The member of the cookies' session; `None` for a visitor. Requires [`super::cookie::identify`].
 #[derive(Debug, Clone)]
 pub struct SignedIn(pub Option<Actor>);
 
@@ -65,7 +65,7 @@ impl<S: Send + Sync> FromRequestParts<S> for SignedIn {
     }
 }
 
-/// From which address the request comes.
+/// The address of the caller.
 #[derive(Debug, Clone, Copy)]
 pub struct From(pub IpAddr);
 
@@ -81,7 +81,7 @@ where
     }
 }
 
-/// From where the request comes, with what the browser or program calls itself.
+/// The origin of the request, with the user agent.
 #[derive(Debug, Clone, Copy)]
 pub struct Whence(pub Origin);
 
@@ -97,18 +97,18 @@ where
     }
 }
 
-/// From where a request comes.
+/// Returns the origin of a request.
 pub fn origin(ctx: &Ctx, headers: &HeaderMap, extensions: &Extensions) -> Origin {
     let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     Origin::new(address(ctx, headers, extensions), agent)
 }
 
-/// The peer's address; behind a proxy, the one that the proxy saw.
+/// Returns the peer's address; behind a proxy, the address that the proxy saw.
 pub fn address(ctx: &Ctx, headers: &HeaderMap, extensions: &Extensions) -> IpAddr {
     client_address(ctx.config.http_behind_proxy, headers, extensions)
 }
 
-/// Returns the address at the other end of the connection; behind a proxy, the one that the proxy saw.
+/// Returns the address of the connection's peer; behind a proxy, the address that the proxy saw.
 pub(crate) fn client_address(is_behind_proxy: bool, headers: &HeaderMap, extensions: &Extensions) -> IpAddr {
     let forwarded = || {
         let header = headers.get_all("x-forwarded-for").iter().next_back()?;
@@ -119,7 +119,7 @@ pub(crate) fn client_address(is_behind_proxy: bool, headers: &HeaderMap, extensi
     proxied.or_else(peer).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
-/// A JSON body, in and out. No text in it holds U+0000.
+/// A JSON body of a request or a response. Texts with U+0000 are refused.
 #[derive(Debug, Clone)]
 pub struct Json<T>(pub T);
 
@@ -136,7 +136,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     }
 }
 
-/// A JSON body that may be left out: an empty one is none.
+/// An optional JSON body; an empty one counts as absent.
 #[derive(Debug, Clone)]
 pub struct OptionalJson<T>(pub Option<T>);
 
@@ -155,7 +155,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for OptionalJson<T> {
     }
 }
 
-/// A body that could not be read.
+/// Converts the rejection of an unreadable body.
 fn unread(rejection: JsonRejection) -> Rejection {
     match rejection {
         JsonRejection::BytesRejection(BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_))) => {
@@ -171,7 +171,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
-/// The parts of the address; one that cannot be read, or holds U+0000, is the address of nothing.
+/// The parameters in the path; an unreadable one, or one with U+0000, is not found.
 #[derive(Debug, Clone, Copy)]
 pub struct Path<T>(pub T);
 
@@ -185,7 +185,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
     }
 }
 
-/// What stands after the `?`. A `limit` is from 1 to 200, wherever there is one, and no text holds U+0000.
+/// The query parameters. Every `limit` is from 1 to 200, and texts with U+0000 are refused.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<T>(pub T);
 
@@ -200,7 +200,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// Refuses a size of pages that no list has; what is no number at all is refused as every other parameter.
+/// Refuses a page size out of range; a value that is not a number is refused like any other parameter.
 fn limit(parts: &Parts) -> Result<(), Rejection> {
     let Ok(axum::extract::Query(pairs)) = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
     else {
@@ -216,10 +216,11 @@ fn limit(parts: &Parts) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// A page of a list that is short enough to be read whole; the cursor is the id of the last item before it.
+/// Returns a page of a list that is short enough to be read completely; the cursor is the id of the last item before
+/// it.
 ///
 /// # Errors
-/// `validation_failed` for a cursor that is no item's.
+/// `validation_failed` for a cursor without an item.
 pub fn cut<T>(items: Vec<T>, page: &PageQuery, id: impl Fn(&T) -> Uuid) -> Result<Page<T>, Rejection> {
     let start = match &page.cursor {
         None => 0,

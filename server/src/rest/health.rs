@@ -1,5 +1,5 @@
-//! Whether the process lives, and whether it can do its work: for whatever starts and watches it. No sign-in is needed and
-//! nothing is told but which part does not work.
+//! Liveness and readiness of the process, for supervisors. No authentication is required, and a response names only the
+//! failing part.
 
 pub(crate) mod probe;
 
@@ -20,13 +20,13 @@ use crate::ctx::Ctx;
 use crate::exchange::object;
 use crate::service::log;
 
-/// How long a part may take to answer.
+/// The timeout of a check.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long an answer about the parts is given again: no rate limit stands before it, and looking costs.
+/// The time for which a result is cached: no rate limit applies, and checks have a cost.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// `/health/live` and `/health/ready`.
+/// Returns the routes `/health/live` and `/health/ready`.
 pub(super) fn router(ctx: &Ctx) -> Router {
     let looks = Arc::new((Newest::default(), WriteProbe::default()));
     Router::new()
@@ -35,8 +35,8 @@ pub(super) fn router(ctx: &Ctx) -> Router {
         .with_state(ctx.clone())
 }
 
-/// Answers 204 when the server is not stopping, can write to its data folder and to a database with the tables of this program,
-/// reaches its store, and holds the key that signed the ledger's log.
+/// Answers 204 if the server is ready: it is not stopping, can write to its data folder and to a database with this
+/// program's tables, reaches its store, and has the key of the ledger's log.
 async fn ready(ctx: &Ctx, newest: &Newest, probe: &WriteProbe) -> Result<StatusCode, Rejection> {
     let trouble = if ctx.shutdown.is_cancelled() {
         Some("the server is stopping")
@@ -49,7 +49,7 @@ async fn ready(ctx: &Ctx, newest: &Newest, probe: &WriteProbe) -> Result<StatusC
     }
 }
 
-/// Which part does not work.
+/// Returns a message about the failing part, if any.
 async fn trouble(ctx: &Ctx, probe: &WriteProbe) -> Option<&'static str> {
     match within(async { ctx.db.is_current().await.ok() }).await {
         Some(true) => {}
@@ -68,12 +68,12 @@ async fn trouble(ctx: &Ctx, probe: &WriteProbe) -> Option<&'static str> {
     probe.trouble(ctx).await
 }
 
-/// The newest look at the parts; those who ask meanwhile wait for it and share it.
+/// The newest check of the parts; concurrent callers wait for it and share its result.
 #[derive(Default)]
 struct Newest(Mutex<Option<(Instant, Option<&'static str>)>>);
 
 impl Newest {
-    /// What does not work: as the newest look found if that is fresh at `now`, else as `look` finds.
+    /// Returns the result of the newest check if it is fresh at `now`, otherwise that of `look`.
     async fn at(&self, now: Instant, look: impl Future<Output = Option<&'static str>>) -> Option<&'static str> {
         let mut newest = self.0.lock().await;
         if let Some((at, found)) = *newest
@@ -87,7 +87,7 @@ impl Newest {
     }
 }
 
-/// What a part answers in time.
+/// Returns the result of a check, or `None` after the timeout.
 async fn within<T>(answer: impl Future<Output = Option<T>>) -> Option<T> {
     tokio::time::timeout(PATIENCE, answer).await.ok().flatten()
 }

@@ -1,4 +1,4 @@
-//! `/me/identities`: identities at the provider of sign-ins.
+//! `/me/identities`: identities at identity providers.
 
 use axum::extract::State;
 use axum::http::StatusCode;

@@ -1,4 +1,4 @@
-//! `/jobs`: proposed, approved, watched, ended.
+//! `/jobs`: proposal, approval, progress and end of jobs.
 
 use axum::extract::State;
 use axum::http::StatusCode;

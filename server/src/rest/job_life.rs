@@ -1,4 +1,4 @@
-//! `/jobs/{id}/...`: paused, held, let go on, proposed again; and what an owner reads before answering.
+//! `/jobs/{id}/...`: pause, hold, resumption and repetition of jobs; and the review of a job by an owner.
 
 use axum::extract::State;
 use axum::http::StatusCode;

@@ -1,4 +1,4 @@
-//! `/jobs/{id}/log`: what the parts of a job did, in closed words.
+//! `/jobs/{id}/log`: the actions of a job's participants, in a fixed vocabulary.
 
 use axum::extract::State;
 use axum::http::header;

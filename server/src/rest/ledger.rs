@@ -1,5 +1,5 @@
-//! `/datasets/{id}/ledger`: what was reserved, paid and given back; `/log`: the signed heads over all of it;
-//! `/consortia/{id}/ledger/bundle`: what somebody takes away to check it elsewhere.
+//! `/datasets/{id}/ledger`: reservations, payments and refunds; `/log`: the signed heads over all of them;
+//! `/consortia/{id}/ledger/bundle`: an export for verification elsewhere.
 
 use axum::body::Body;
 use axum::extract::State;

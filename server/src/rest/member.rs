@@ -1,4 +1,4 @@
-//! Roles of members, at organizations and over consortia, and the links that are withdrawn.
+//! Roles of members, in organizations and over consortia, and the withdrawal of invitations.
 
 use axum::extract::State;
 use axum::http::StatusCode;

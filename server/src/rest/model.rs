@@ -1,4 +1,4 @@
-//! `/jobs/{id}/artifacts` and `/artifacts`: the files of a job, the model above all.
+//! `/jobs/{id}/artifacts` and `/artifacts`: the files of a job, in particular the model.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -83,7 +83,7 @@ pub(super) async fn content(
 ) -> Result<Response, Rejection> {
     let stored = model::take(&ctx, &actor, id).await?;
     let object = ctx.store.get(&stored.object).await.map_err(|error| Error::internal("reading a file", error))?;
-    // Names of files are of letters, digits and `._-` only.
+    // Names of files contain letters, digits and `._-` only.
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
         (header::CONTENT_LENGTH, stored.artifact.size.to_string()),

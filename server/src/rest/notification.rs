@@ -1,4 +1,4 @@
-//! `/me/notifications`: what the caller was told, and of what they want to be told.
+//! `/me/notifications`: the caller's notifications and their settings.
 
 use axum::extract::State;
 use undertone_api::id::NotificationId;

@@ -1,12 +1,14 @@
-//! Signing in at a provider, as browsers do it: `/oidc/start` leads there, `/oidc/callback` is where it sends them back; further
-//! providers, which `/oidc/start?provider=<id>` leads to, have `/oidc/callback/<id>`. These are no part of `/api/v1`: they answer with redirects only.
+//! Sign-in at an identity provider, for browsers: `/oidc/start` redirects to the provider, `/oidc/callback` is the
+//! provider's redirect back; further providers (`/oidc/start?provider=<id>`) use `/oidc/callback/<id>`. These addresses
+//! are outside `/api/v1` and respond with redirects only.
 //!
-//! What was begun travels in a cookie that is sealed under a key of the server, holds for ten minutes, and is deleted by
-//! the answer: whoever began it can finish it, once, and nobody else. What fails leads back to the sign-in page with a word.
+//! The state of a sign-in is in a cookie that is encrypted with a key of the server, valid for ten minutes, and deleted
+//! by the response. So only the browser that began it can finish it, once. After a failure, the browser returns to the
+//! sign-in page with a word.
 //!
-//! `/oidc/start?link=true` links the identity to the account of the member who is signed in. The member must be signed in by
-//! the same session when the provider sends the browser back. Another site cannot begin this: the start is refused unless
-//! the browser says that the request comes from this site (`Sec-Fetch-Site`) or is typed by the user.
+//! `/oidc/start?link=true` links the identity to the account of the signed-in member. The member must be signed in by
+//! the same session when the provider redirects the browser back. Another site cannot begin this: the start is refused
+//! unless the browser states that the request comes from this site (`Sec-Fetch-Site`) or was typed by the user.
 
 use axum::Router;
 use axum::extract::State;
@@ -30,26 +32,26 @@ use crate::keys::ring::RingKey;
 use crate::service::oidc;
 use crate::service::session::Entered;
 
-/// Where signing in at the provider begins.
+/// The path where a sign-in at the provider begins.
 const START: &str = "/oidc/start";
-/// Where the provider sends browsers back to.
+/// The path of the first provider's redirect back.
 const CALLBACK: &str = "/oidc/callback";
-/// Where a further provider sends browsers back to.
+/// The path of a further provider's redirect back.
 const OWN_CALLBACK: &str = "/oidc/callback/{provider}";
-/// How long the provider may take to recognize somebody.
+/// The time that a person has to sign in at the provider.
 const PATIENCE: Duration = Duration::minutes(10);
-/// Longest address that is gone on to, in bytes.
+/// The longest address of the final redirect, bytes.
 const LONGEST: usize = 1000;
 
-/// What was begun.
+/// A sign-in in progress.
 #[derive(Serialize, Deserialize)]
 struct Begun {
     /// The id of the provider.
     provider: String,
     attempt: Attempt,
-    /// Where the browser goes in the end.
+    /// The final address of the browser.
     to: String,
-    /// The secret of an invitation that its bearer wants to accept.
+    /// The secret of an invitation to accept.
     invitation: Option<String>,
     /// The session whose member links the identity; `None` to sign in.
     linking: Option<SessionId>,
@@ -63,7 +65,7 @@ struct Start {
     invitation: Option<String>,
     #[serde(default)]
     link: bool,
-    /// The id of the provider; left out for the first.
+    /// The id of the provider; absent for the first.
     #[serde(default)]
     provider: String,
 }
@@ -77,7 +79,7 @@ struct Callback {
     iss: Option<String>,
 }
 
-/// The addresses: each further provider sends browsers back to one of its own.
+/// Returns the routes: each further provider has its own callback.
 pub(super) fn router(ctx: &Ctx) -> Router {
     Router::new()
         .route(START, get(start))
@@ -117,7 +119,7 @@ async fn start(
     (jar, redirect(&address)).into_response()
 }
 
-/// Returns the provider with an id; the first one where none is named.
+/// Returns the provider with an id, or the first one if the id is empty.
 fn wanted<'a>(ctx: &'a Ctx, id: &str) -> Option<&'a Provider> {
     ctx.providers.iter().find(|provider| id.is_empty() || provider.id() == id)
 }
@@ -143,7 +145,7 @@ async fn own_callback(
     finish(&ctx, &id, from, actor, &headers, &answer).await
 }
 
-/// Ends a sign-in at the provider with an id.
+/// Finishes a sign-in at the provider with an id.
 async fn finish(
     ctx: &Ctx,
     id: &str,
@@ -161,7 +163,7 @@ async fn finish(
         .filter(|begun| begun.provider == id && begun.expires_at_unix > ctx.now().unix_timestamp());
     let Some(begun) = begun else { return back(ctx, "attempt") };
     let Some(code) = &answer.code else {
-        // The person said no there, or may not. What the provider calls it is of no use to them.
+        // The person or the provider refused. The provider's code does not help the person.
         tracing::info!(provider.error = answer.error.as_deref().is_some(), "the provider recognized nobody");
         return back(ctx, "declined");
     };
@@ -190,14 +192,14 @@ async fn finish(
     }
 }
 
-/// Returns whether the browser says that a page of this site, or the user by hand, made the request (Fetch Metadata).
-/// A program that sends no such header holds the session's cookies by itself.
+/// Returns whether the browser states that a page of this site, or the user by hand, made the request (Fetch Metadata).
+/// A program without this header holds the session's cookies itself.
 fn is_own_request(headers: &HeaderMap) -> bool {
     let site = headers.get("sec-fetch-site").and_then(|site| site.to_str().ok());
     matches!(site, None | Some("same-origin" | "none"))
 }
 
-/// Ends with cookies and a redirect; what was begun is over.
+/// Responds with cookies and a redirect, and deletes the state of the sign-in.
 fn leave(ctx: &Ctx, cookies: &[String], to: &str) -> Response {
     let mut response = redirect(to);
     let over = sealed(ctx, String::new(), Duration::ZERO).to_string();
@@ -209,12 +211,12 @@ fn leave(ctx: &Ctx, cookies: &[String], to: &str) -> Response {
     response
 }
 
-/// Back to the sign-in page, with a word about what failed.
+/// Redirects to the sign-in page, with a word about the failure.
 fn back(ctx: &Ctx, word: &str) -> Response {
     leave(ctx, &[], &format!("{}?provider={word}", undertone_app::path::SIGN_IN))
 }
 
-/// The word of a failure; the log has the rest.
+/// Returns the word of a failure; the log contains the details.
 fn word(error: &ProviderError) -> &'static str {
     match error {
         ProviderError::Configuration(_) | ProviderError::Unreachable(_) => {
@@ -235,7 +237,7 @@ fn redirect(to: &str) -> Response {
     (StatusCode::SEE_OTHER, headers).into_response()
 }
 
-/// `to` when it is an address on this site, `/` otherwise.
+/// Returns `to` if it is an address on this site, `/` otherwise.
 fn own_address(to: &str) -> String {
     let own = to.starts_with('/') && !to.starts_with("//") && !to.contains('\\') && to.len() <= LONGEST;
     if own && to.chars().all(|letter| letter.is_ascii_graphic()) { to.to_owned() } else { "/".to_owned() }
@@ -245,7 +247,7 @@ fn missing() -> Response {
     Rejection::new(Code::NotFound, "this server signs nobody in at a provider").into_response()
 }
 
-/// Seals what was begun; made of a key of the access tokens, for this purpose only.
+/// Derives the key that encrypts the state of a sign-in from a token key, for this purpose only.
 fn key(own: &RingKey) -> Key {
     let mut master = b"undertone/oidc-attempt/1".to_vec();
     master.extend_from_slice(own.secret());
@@ -259,7 +261,7 @@ fn name(ctx: &Ctx) -> &'static str {
 fn sealed(ctx: &Ctx, value: String, age: Duration) -> Cookie<'static> {
     Cookie::build((name(ctx), value))
         .http_only(true)
-        // The provider's redirect comes from another site; `Lax` lets it bring the cookie along.
+        // The provider's redirect comes from another site; `Lax` permits the cookie in it.
         .same_site(SameSite::Lax)
         .secure(cookie::secure(ctx))
         .path("/")

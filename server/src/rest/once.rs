@@ -1,7 +1,7 @@
-//! `Idempotency-Key`: a POST that bears one is done once, however often it is sent within 24 hours.
+//! `Idempotency-Key`: a POST with a key takes effect once, however often it is sent within 24 hours.
 //!
-//! Where an answer holds what is shown once (a token, a link, a key, codes) nothing of it is kept anywhere, so nothing could be answered
-//! again: a request there that bears a key is refused, rather than done twice.
+//! A response with data that are shown once (a token, a link, a key, codes) is never stored, so it could not be
+//! repeated. A request with a key to such an address is refused, so that it is not executed twice.
 
 #[cfg(test)]
 mod tests;
@@ -23,20 +23,20 @@ use crate::fairness::{WorkOwner, recognize_caller};
 use crate::service::idempotency::{self, Begun, Kept, Seen};
 use crate::service::session;
 
-/// The header in which a request bears its key.
+/// The request header of the key.
 pub(super) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// The header of an answer that was kept.
+/// The header of a stored response.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
-/// The headers that belong to an answer itself.
+/// The headers that are stored with a response.
 const OWN: [HeaderName; 3] = [CONTENT_TYPE, ETAG, LOCATION];
 
-/// Whether requests to an address (below `/api/v1`) may bear a key.
+/// Returns whether requests to an address (below `/api/v1`) may have a key.
 pub(super) fn concerns(method: &Method, path: &str) -> bool {
     method == Method::POST && !tells_a_secret(path)
 }
 
-/// Whether what is posted to an address (below `/api/v1`) is answered with what is shown once, or bears it: sessions, second factors,
-/// links that reset a password, API keys, invitations, tokens of enrolment.
+/// Returns whether a POST to an address (below `/api/v1`) sends or receives data that are shown once: sessions, second
+/// factors, links that reset a password, API keys, invitations, enrolment tokens.
 pub(super) fn tells_a_secret(path: &str) -> bool {
     let mut parts = path.trim_matches('/').split('/');
     matches!(
@@ -49,7 +49,7 @@ pub(super) fn tells_a_secret(path: &str) -> bool {
     ) || path.trim_matches('/').ends_with("/replacement")
 }
 
-/// Does a request that bears a key once.
+/// Executes a request with a key once.
 pub(super) async fn once(State(ctx): State<Ctx>, request: Request, next: Next) -> Response {
     let key = request.headers().get(KEY).cloned();
     if key.is_some() && request.method() == Method::POST && tells_a_secret(request.uri().path()) {
@@ -59,13 +59,13 @@ pub(super) async fn once(State(ctx): State<Ctx>, request: Request, next: Next) -
     let (Some(key), true) = (key, concerns(request.method(), request.uri().path())) else {
         return next.run(request).await;
     };
-    // Whoever cannot be known is refused by the handler.
+    // The handler refuses an unauthenticated caller.
     let (known, token) = (request.extensions().get::<Actor>().cloned(), bearer(&request));
     let Some(actor) = caller(&ctx, known, token).await else { return next.run(request).await };
     recognize_caller(WorkOwner::from(&actor));
     match begin(&ctx, &actor, &key, request).await {
         Ok((request, Seen::Never(begun))) => {
-            // The work goes on when the caller hangs up: that is what the key is for.
+            // The work continues if the caller disconnects: the key serves that purpose.
             let work = async move { finish(&ctx, &begun, next.run(request).await).await };
             let done = tokio::spawn(WorkOwner::current().scope(work).in_current_span()).await;
             done.unwrap_or_else(|_| {
@@ -91,7 +91,7 @@ fn bearer(request: &Request) -> Option<String> {
     Some(token.trim().to_owned())
 }
 
-/// Takes the body out, because it is part of what makes the request this one, and puts it back.
+/// Reads the body, which is part of the request's identity, and restores it.
 async fn begin(ctx: &Ctx, actor: &Actor, key: &HeaderValue, request: Request) -> Result<(Request, Seen), Rejection> {
     let (parts, body) = request.into_parts();
     let body: Bytes = to_bytes(body, LARGEST_IMPORT)
@@ -103,8 +103,8 @@ async fn begin(ctx: &Ctx, actor: &Actor, key: &HeaderValue, request: Request) ->
     Ok((Request::from_parts(parts, Body::from(body)), seen))
 }
 
-/// Keeps the answer of what was done. A refusal changed nothing, so its key is free again; what failed on our side may have
-/// changed something, so its key is not.
+/// Stores the response. A refusal changed nothing, so its key is free again; a failure of the server may have changed
+/// something, so its key is not.
 async fn finish(ctx: &Ctx, begun: &Begun, response: Response) -> Response {
     let status = response.status();
     if status.is_server_error() {
@@ -119,7 +119,7 @@ async fn finish(ctx: &Ctx, begun: &Begun, response: Response) -> Response {
         return Rejection::new(Code::Internal, "the answer broke off").into_response();
     };
     let headers = OWN.iter().filter_map(|name| Some((name.to_string(), text(&parts.headers, name)?))).collect();
-    // Answers to POST are JSON, which is text.
+    // Responses to POST are JSON, which is text.
     let kept = Kept { status: status.as_u16(), headers, body: String::from_utf8_lossy(&body).into_owned() };
     logged(idempotency::keep(ctx, begun, &kept).await);
     Response::from_parts(parts, Body::from(body))
@@ -129,7 +129,7 @@ fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     headers.get(name)?.to_str().ok().map(str::to_owned)
 }
 
-/// What was done stays done when its answer cannot be kept: the failure is logged, and the next request with the key is told.
+/// Logs an error of storing. The request has taken effect anyway; the next request with the key gets an error.
 fn logged(result: Result<(), crate::error::Error>) {
     if let Err(error) = result {
         let _ = error.into_problem();

@@ -1,8 +1,8 @@
-//! The description of `/api/v1`: OpenAPI 3.1, made from the handlers, served at `/api/v1/openapi.json`.
+//! The OpenAPI 3.1 document of `/api/v1`, generated from the handlers and served at `/api/v1/openapi.json`.
 //!
-//! What handlers say by their attributes is completed here for all of them alike: `answer` adds the ways in which each fails and
-//! the headers around it, `example` an example for every body; `flat` says unions so that generators of clients can read them. An example that no machine would think of stands in
-//! `openapi/examples.json`, by the name of its schema.
+//! This module adds the parts that all operations share: `answer` the error responses and headers, `example` an example
+//! for every body; `flat` rewrites unions for client generators. Examples that cannot be generated are in
+//! `openapi/examples.json`, by the name of their schema.
 
 mod answer;
 mod example;
@@ -35,7 +35,7 @@ use crate::ctx::Ctx;
                        refuses to write on what somebody else has changed.",
         license(name = "MIT OR Apache-2.0")
     ),
-    // The last two are named by a parameter only, which does not bring its schema.
+    // Only a parameter refers to the last two, which does not include their schemas.
     components(schemas(
         undertone_api::problem::Problem,
         undertone_api::question::ExportFormat,
@@ -60,24 +60,24 @@ impl Modify for Bearer {
     }
 }
 
-/// The routes and what their handlers say of them.
+/// Splits the table into its routes and the document of its handlers.
 pub(super) fn split(table: OpenApiRouter<Ctx>) -> (Router<Ctx>, OpenApi) {
     OpenApiRouter::with_openapi(Document::openapi()).merge(table).split_for_parts()
 }
 
-/// What the handlers say, as they say it. [`described`] is what is served.
+/// Returns the document of the handlers only. [`described`] returns the served document.
 pub fn document() -> OpenApi {
     split(super::table()).1
 }
 
-/// The description, as it is served.
+/// Returns the served document.
 pub fn described() -> Value {
     complete(&document())
 }
 
-/// What the handlers say, completed.
+/// Completes the document of the handlers.
 pub(super) fn complete(document: &OpenApi) -> Value {
-    // A description is made of plain strings, numbers and lists, which always have a JSON form.
+    // A document consists of plain strings, numbers and lists, which always have a JSON form.
     let mut document = serde_json::to_value(document).unwrap_or_default();
     flat::add(&mut document);
     answer::add(&mut document);
@@ -85,7 +85,7 @@ pub(super) fn complete(document: &OpenApi) -> Value {
     document
 }
 
-/// `/openapi.json`.
+/// Returns the route `/openapi.json`.
 pub(super) fn router(document: &Value) -> Router {
     let text = serde_json::to_string_pretty(document).unwrap_or_default();
     Router::new().route(

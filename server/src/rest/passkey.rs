@@ -1,4 +1,4 @@
-//! `/me/passkeys` and `/session/passkey`: the caller's passkeys, and signing in by one.
+//! `/me/passkeys` and `/session/passkey`: the caller's passkeys, and sign-in with one.
 
 use axum::extract::State;
 use axum::http::StatusCode;

@@ -1,4 +1,4 @@
-//! `/plans`: what a job would cost. Nothing is changed.
+//! `/plans`: the cost of a planned job. Nothing is changed.
 
 use axum::extract::State;
 use undertone_api::plan::{NewPlan, Plan};

@@ -1,4 +1,4 @@
-//! How a failure leaves by REST: one problem document, whatever failed.
+//! The conversion of all errors into problem documents for REST.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -6,12 +6,12 @@ use undertone_api::problem::{Code, Problem};
 
 use crate::error::Error;
 
-/// A failure on its way out.
+/// An error response.
 #[derive(Debug)]
 pub struct Rejection(Box<Problem>);
 
 impl Rejection {
-    /// A problem of this code.
+    /// Makes an error response with this code.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Problem::new(code, detail).into()
     }

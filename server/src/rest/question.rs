@@ -1,4 +1,4 @@
-//! `/jobs/{id}/questions` and `/questions`: what jobs ask of people, and what people answer.
+//! `/jobs/{id}/questions` and `/questions`: the questions of jobs to annotators, and the answers.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -18,7 +18,7 @@ use crate::ctx::Ctx;
 use crate::nul;
 use crate::service::question;
 
-/// Largest body of an import, in bytes: 16 MiB.
+/// The largest body of an import, bytes: 16 MiB.
 pub(crate) const LARGEST_IMPORT: usize = 16 << 20;
 
 /// Which questions of a job are listed.

@@ -1,4 +1,4 @@
-//! Turning away who sends too many requests, before anything of them is read.
+//! Refuses requests above the rate limit before they are read.
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
@@ -11,10 +11,10 @@ use super::problem::Rejection;
 use crate::ctx::Ctx;
 use crate::rate::Rates;
 
-/// What is asked often, by programs, and costs nothing to answer: whether the parts work is looked at once a second at most.
+/// Health checks, which programs request often and which are cheap: the parts are checked at most once a second.
 const HEALTH: &str = "/health/";
 
-/// Turns away who sends too many.
+/// Refuses a caller with too many requests.
 pub(super) async fn limit(State((ctx, rates)): State<(Ctx, Rates)>, request: Request, next: Next) -> Response {
     if request.uri().path().starts_with(HEALTH) {
         return next.run(request).await;
@@ -52,7 +52,7 @@ mod tests {
             let bearer = HeaderValue::from_str(&format!("Bearer {key}")).expect("a header");
             server.get("/api/v1/me").add_header(header::AUTHORIZATION, bearer).await
         };
-        // The bucket fills while it is emptied: one request a second.
+        // The bucket refills during the test: one request a second.
         let (begun, mut answered) = (std::time::Instant::now(), 0);
         let turned_away = loop {
             let answer = ask("one").await;

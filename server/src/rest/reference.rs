@@ -1,5 +1,5 @@
-//! `/api/v1/reference`: the description of REST as a page for people. Made in the server from the same document that programs
-//! read, with a style sheet beside it and nothing from elsewhere: no script, so the browser's own search finds everything.
+//! `/api/v1/reference`: the reference of REST as a page for people. The server renders it from the OpenAPI document,
+//! with one style sheet, without scripts and external resources, so the browser's own search finds everything.
 
 mod operation;
 mod schema;
@@ -19,11 +19,11 @@ use self::operation::Operation;
 use self::text::{escaped, paragraphs};
 
 const STYLE: &str = include_str!("reference/style.css");
-/// The page may load its own style and nothing else.
+/// The page may load its own style sheet and nothing else.
 const POLICY: &str =
     "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// `/reference` and `/reference.css`.
+/// Returns the routes `/reference` and `/reference.css`.
 pub(super) fn router(document: &Value) -> Router {
     let page = page(document);
     let html = [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, POLICY)];
@@ -39,7 +39,7 @@ pub(super) fn router(document: &Value) -> Router {
         .route("/reference.css", get(move || std::future::ready((css.clone(), STYLE))))
 }
 
-/// The page.
+/// Renders the page.
 fn page(document: &Value) -> String {
     let mut groups: BTreeMap<&str, Vec<Operation<'_>>> = BTreeMap::new();
     for operation in operation::all(document) {

@@ -1,5 +1,5 @@
-//! `/jobs/{id}/report`: all that is known of a job, as a file for programs and one for people; and the way back, from such a
-//! file to a new proposal.
+//! `/jobs/{id}/report`: the report of a job, as a file for programs and as one for people; and a new proposal from such
+//! a file.
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};

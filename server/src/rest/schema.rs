@@ -1,14 +1,14 @@
-//! Schemas of documents that leave the server, as JSON Schema (draft 2020-12): made of the same descriptions as the OpenAPI
-//! document, and locked by a snapshot like it.
+//! Schemas of exported documents, as JSON Schema (draft 2020-12): generated from the same types as the OpenAPI
+//! document, and also locked by a snapshot.
 
 use serde_json::{Map, Value, json};
 use undertone_api::signed::{Certificate, CertificateFile};
 use utoipa::{PartialSchema as _, ToSchema};
 
-/// Where the schema of a certificate's file is published, below `/api/v1`.
+/// The path of the schema of a certificate's file.
 const CERTIFICATE: &str = "/api/v1/schemas/certificate.json";
 
-/// The schema of a certificate's file; `#/$defs/Certificate` is that of the signed payload inside it.
+/// Returns the schema of a certificate's file; `#/$defs/Certificate` is that of the signed payload inside it.
 pub(super) fn certificate() -> Value {
     let mut definitions = Map::new();
     let mut found = Vec::new();
@@ -19,7 +19,7 @@ pub(super) fn certificate() -> Value {
         definitions.insert(name, local(value(&schema)));
     }
     let mut file = local(value(&CertificateFile::schema()));
-    // The payload is a text because its very bytes are signed; what the text says is described all the same.
+    // The payload is a text, because its exact bytes are signed; its content still has a schema.
     file["properties"]["payload"]["contentMediaType"] = json!("application/json");
     file["properties"]["payload"]["contentSchema"] = json!({ "$ref": "#/$defs/Certificate" });
     file["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
@@ -30,11 +30,11 @@ pub(super) fn certificate() -> Value {
 }
 
 fn value(schema: &impl serde::Serialize) -> Value {
-    // A schema is made of plain strings, numbers and lists, which always have a JSON form.
+    // A schema consists of plain strings, numbers and lists, which always have a JSON form.
     serde_json::to_value(schema).unwrap_or_default()
 }
 
-/// The schema with references to the OpenAPI document's components turned into its own.
+/// Converts references to the OpenAPI document's components into local ones.
 fn local(schema: Value) -> Value {
     match schema {
         Value::Object(fields) => fields
@@ -61,7 +61,8 @@ mod tests {
     use crate::service::world::World;
     use crate::testing::on_both;
 
-    /// Why a document does not fit the published schema; nothing when it does. What the signed text says is checked too.
+    /// Returns the mismatch between a document and the published schema, if any. The content of the signed text is
+    /// checked too.
     fn wrong(document: &Value) -> Option<String> {
         const AT: &str = "https://undertone.example/api/v1/schemas/certificate.json";
         let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());

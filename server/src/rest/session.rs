@@ -1,4 +1,4 @@
-//! `/session`: signing in, renewing, signing out.
+//! `/session`: sign-in, renewal and sign-out.
 
 use axum::extract::State;
 use axum::http::StatusCode;

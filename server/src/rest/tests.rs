@@ -16,7 +16,7 @@ use crate::service::invitation;
 use crate::service::world::World;
 use crate::testing::{PASSWORD, Person, newcomer, on_both};
 
-/// Whatever fails, fails as a problem document of this code.
+/// Checks that an error response is a problem document with this code, and returns it.
 fn problem(response: &TestResponse, code: Code) -> Problem {
     assert_eq!(response.header(header::CONTENT_TYPE), "application/problem+json", "{}", response.text());
     let problem: Problem = response.json();
@@ -178,14 +178,14 @@ on_both! {
         me.assert_status_ok();
         let renewed: Vec<String> =
             me.iter_headers_by_name(header::SET_COOKIE).map(|value| value.to_str().unwrap_or_default().to_owned()).collect();
-        // Access, refresh, and the browser that the member has used before.
+        // Access token, refresh token, and known device.
         assert_eq!(renewed.len(), 3);
         assert!(renewed.iter().all(|cookie| cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax")));
-        // A request that was on its way with the old cookies is answered, and changes nothing.
+        // A concurrent request with the old cookies succeeds, and changes nothing.
         let late = app.server.get("/api/v1/me").add_header(header::COOKIE, &jar).await;
         late.assert_status_ok();
         assert!(late.maybe_header(header::SET_COOKIE).is_none());
-        // Later, the old ones are a thief's.
+        // Later, the old cookies indicate a theft.
         app.clock.advance(Duration::minutes(1));
         let old = app.server.get("/api/v1/me").add_header(header::COOKIE, &jar).await;
         problem(&old, Code::Unauthenticated);
@@ -194,13 +194,13 @@ on_both! {
     }
 }
 
-/// The `Cookie` header that a browser makes of `Set-Cookie` headers.
+/// Returns the `Cookie` header that a browser derives from `Set-Cookie` headers.
 fn jar(set: &[String]) -> String {
     let pairs: Vec<&str> = set.iter().filter_map(|cookie| cookie.split(';').next()).collect();
     pairs.join("; ")
 }
 
-/// Somebody with every role at a site's organization, who signs in like everybody.
+/// Adds a member with every role at a site's organization, and signs in.
 pub(crate) async fn member_of(app: &crate::testing::TestApp, world: &World, site: usize) -> Person {
     let steward = &world.sites[site].steward;
     let organization = steward.organizations()[0];

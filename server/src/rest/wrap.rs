@@ -1,4 +1,4 @@
-//! What is around every request: an id, a log line, limits, protection against forged requests, security headers.
+//! Layers around every request: an id, a log line, limits, protection against forged requests, security headers.
 
 use std::time::Duration;
 
@@ -22,15 +22,15 @@ use crate::metrics::{self, Limit, Metrics};
 use crate::rate::Rates;
 use crate::telemetry;
 
-/// Largest body of a request, in bytes: 1 MiB.
+/// The largest body of a request, bytes: 1 MiB.
 pub(crate) const LARGEST_BODY: usize = 1 << 20;
-/// How long a request may take until its answer begins.
+/// The longest time until a response begins.
 pub(crate) const LONGEST: Duration = Duration::from_secs(30);
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Most characters of a caller's own id that are logged.
+/// The highest number of logged characters of a caller's own request id.
 const LONGEST_CALLER_ID: usize = 64;
 
-/// Around `/api/v1`: cookies are read, and whatever fails leaves as a problem document.
+/// Adds the layers of `/api/v1`: cookies are read, and every error becomes a problem document.
 pub(super) fn api(ctx: &Ctx, router: Router) -> Router {
     router
         .fallback(async || Rejection::new(Code::NotFound, "there is no such address"))
@@ -42,7 +42,7 @@ pub(super) fn api(ctx: &Ctx, router: Router) -> Router {
         .layer(map_response(as_problem))
 }
 
-/// Gives up an answer that does not begin in time, with all that it waits for: a body that does not arrive among them.
+/// Aborts a request whose response does not begin in time, including one whose body does not arrive.
 async fn bound_time(State(metrics): State<Metrics>, request: Request, next: Next) -> Response {
     if let Ok(response) = tokio::time::timeout(LONGEST, next.run(request)).await {
         return response;
@@ -51,8 +51,8 @@ async fn bound_time(State(metrics): State<Metrics>, request: Request, next: Next
     Rejection::new(Code::Unavailable, "the answer took too long; try again in a moment").into_response()
 }
 
-/// Takes the request's id from its caller, who may send any text: it becomes a field of its own, cut to so many characters, and the
-/// server makes the id.
+/// Removes the caller's request id, which may be any text: its first characters become a separate log field, and the
+/// server generates the id.
 async fn replace_id(mut request: Request, next: Next) -> Response {
     if let Some(id) = request.headers_mut().remove(REQUEST_ID) {
         let id = id.to_str().unwrap_or_default().chars().take(LONGEST_CALLER_ID).collect();
@@ -61,14 +61,14 @@ async fn replace_id(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// The id that a caller gave its request.
+/// The caller's own id of its request.
 #[derive(Debug, Clone)]
 struct CallerRequestId(String);
 
-/// Around everything, dashboard included.
+/// Adds the layers around the complete server, including the dashboard.
 pub fn outside(ctx: &Ctx, router: Router) -> Router {
     let mut forged = CsrfLayer::new();
-    // Behind a proxy that changes `Host`, this is what pages are loaded from. An address that is no origin trusts nobody.
+    // Behind a proxy that changes `Host`, pages have this origin. An invalid origin is not trusted.
     if let Ok(layer) = forged.clone().add_trusted_origin(&ctx.addresses.http) {
         forged = layer;
     }
@@ -95,7 +95,7 @@ pub fn outside(ctx: &Ctx, router: Router) -> Router {
     )
 }
 
-/// Addresses hold one-time secrets, so only the pattern that matched is logged.
+/// Makes the span of a request. Addresses may contain one-time secrets, so only the matched pattern is logged.
 fn span<B>(request: &axum::http::Request<B>) -> Span {
     let path = request.extensions().get::<MatchedPath>().map_or("-", MatchedPath::as_str);
     let id = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or("-");
@@ -113,7 +113,7 @@ fn span<B>(request: &axum::http::Request<B>) -> Span {
     span
 }
 
-/// A failure that a layer or axum itself made, as a problem document.
+/// Converts an error of a layer or of axum itself to a problem document.
 async fn as_problem(response: Response) -> Response {
     let told = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/problem+json");
     if told || !(response.status().is_client_error() || response.status().is_server_error()) {
@@ -133,7 +133,7 @@ async fn as_problem(response: Response) -> Response {
     problem
 }
 
-/// Headers that take powers away from whatever the answer is shown as. Pages bring their own policy with their nonce.
+/// Adds headers that restrict a response in browsers. Pages have their own policy with their nonce.
 fn guard(mut response: Response, secure: bool) -> Response {
     const ALWAYS: [(&str, &str); 6] = [
         ("x-content-type-options", "nosniff"),

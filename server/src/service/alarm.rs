@@ -1,4 +1,4 @@
-//! Counts of conditions that need a person: for `doctor`, at the server's terminal. They name nobody.
+//! Counts of conditions that need an operator, for `doctor` at the server's terminal. They contain no names.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use crate::service::audit_log::What;
 use crate::service::entity::{audit_log, freeze, head_observation, job, log_head, round};
 use crate::service::operator;
 
-/// Conditions that need a person.
+/// The number of occurrences of each condition that needs an operator.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AlarmCounts {
-    /// Sites that verified and signed a later head of the log than this database has: it is an older copy.
+    /// Sites that verified and signed a later head of the log than this database has: the database is an older copy.
     pub later_heads: u64,
-    /// Lineages of data whose accounts are frozen.
+    /// Lineages with frozen accounts.
     pub frozen_lineages: u64,
-    /// Open rounds of running jobs whose deadline has passed.
+    /// Open rounds of running jobs past their deadline.
     pub late_rounds: u64,
     /// Operators.
     pub operators: u64,
-    /// When the audit log last had a backup.
+    /// The time of the newest backup in the audit log.
     pub newest_backup: Option<OffsetDateTime>,
 }
 
@@ -48,7 +48,7 @@ pub async fn count_alarms(db: &Db, now: OffsetDateTime) -> Result<AlarmCounts, E
     })
 }
 
-/// Returns the number of lineages whose last row says that they are frozen.
+/// Returns the number of lineages whose last freeze row is set.
 async fn frozen_lineages(db: &Db) -> Result<u64, Error> {
     let rows = freeze::Entity::find().order_by_asc(freeze::Column::Number).all(db.read()).await?;
     let last: BTreeMap<_, bool> =

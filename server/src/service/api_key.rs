@@ -1,10 +1,10 @@
-//! Keys by which programs ask for a member. A key may what its owner may at that moment, as far as its scopes reach (see
-//! [`policy`]); it never reaches accounts, roles, invitations, enrolment of workers, retirement, keys and second factors: a
-//! leaked key cannot be made into a lasting identity.
+//! API keys, with which programs act for a member. A key permits the operations that its owner is permitted at that
+//! moment, within its scopes (see [`policy`]). It never reaches accounts, roles, invitations, enrolment of workers,
+//! retirement, keys and second factors, so that a leaked key cannot create a lasting identity.
 //!
-//! A key is `udk_<id>_<secret>`: the beginning lets scanners recognize one that has leaked, the id says whose it is, the
-//! secret has 256 random bits of which only the SHA-256 is kept. To let keys reach a new operation: `in <scope>` in its row
-//! of the policy table.
+//! A key is `udk_<id>_<secret>`. Scanners recognize a leaked key by the prefix; the id names the row; the secret has
+//! 256 random bits, of which only the SHA-256 is stored. To open an operation to keys: `in <scope>` in its row of the
+//! policy table.
 
 #[cfg(test)]
 mod tests;
@@ -31,13 +31,14 @@ use crate::service::entity::{api_key, member};
 use crate::service::member as members;
 use crate::service::notification::{self, Notice};
 
-/// How exactly it is known when a key was last used.
+/// The precision of a key's time of last use.
 const PRECISION: Duration = Duration::minutes(1);
 
-/// Makes a key of the caller's own. The answer holds it, nothing later does.
+/// Makes a key of the caller. Only the response contains the secret.
 ///
 /// # Errors
-/// `forbidden` for a caller who uses a key; `validation_failed` with every violation, also when there are 20 keys already.
+/// `forbidden` for a caller with an API key; `validation_failed` with every violation, also when there are 20 keys
+/// already.
 pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApiKey) -> Result<ApiKey, Error> {
     policy::check(actor, Operation::ManageKeys, Place::Server)?;
     policy::check_fresh(actor)?;
@@ -82,10 +83,10 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApiKey) -> Result<ApiKey,
     Ok(ApiKey { secret: Some(secret), ..shown(row)? })
 }
 
-/// The caller's own keys, newest first, with those that no longer work.
+/// Returns the caller's own keys, newest first, including those that no longer work.
 ///
 /// # Errors
-/// `forbidden` for a caller who uses a key.
+/// `forbidden` for a caller with an API key.
 pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<ApiKey>, Error> {
     policy::check(actor, Operation::ManageKeys, Place::Server)?;
     let rows = api_key::Entity::find()
@@ -96,10 +97,10 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<ApiKey>, Error> {
     rows.into_iter().map(shown).collect()
 }
 
-/// Revokes a key of the caller's own: it works no longer, from this moment on. Doing so again changes nothing.
+/// Revokes a key of the caller with immediate effect. Revoking it again changes nothing.
 ///
 /// # Errors
-/// `forbidden` for a caller who uses a key; 404 for a key that is not theirs.
+/// `forbidden` for a caller with an API key; 404 for a key of another member.
 pub async fn revoke(ctx: &Ctx, actor: &Actor, id: ApiKeyId) -> Result<(), Error> {
     policy::check(actor, Operation::ManageKeys, Place::Server)?;
     ctx.db
@@ -118,7 +119,7 @@ pub async fn revoke(ctx: &Ctx, actor: &Actor, id: ApiKeyId) -> Result<(), Error>
     Ok(())
 }
 
-/// Revokes every key of a member's that works still; gives how many. Why, the caller records.
+/// Revokes every valid key of a member and returns their number. The caller records the reason.
 pub(super) async fn revoke_all(ctx: &Ctx, tx: &Tx, member: MemberId) -> Result<u64, Error> {
     let revoked = api_key::Entity::update_many()
         .col_expr(api_key::Column::RevokedAt, sea_orm::sea_query::Expr::value(ctx.now()))
@@ -130,15 +131,15 @@ pub(super) async fn revoke_all(ctx: &Ctx, tx: &Tx, member: MemberId) -> Result<u
     Ok(revoked.rows_affected)
 }
 
-/// Whether a token is a key, by how it begins.
+/// Returns whether a token has the prefix of an API key.
 pub fn is_key(token: &str) -> bool {
     token.starts_with(PREFIX)
 }
 
-/// For whom a program asks, by its key: with all that its owner is at this moment.
+/// Returns the actor of an API key, with the current grants of the key's owner.
 ///
 /// # Errors
-/// `unauthenticated` when the key does not hold: which of unknown, changed, over and revoked is not told.
+/// `unauthenticated` when the key is not valid. Unknown, changed, expired and revoked keys are not distinguished.
 pub async fn authenticate(ctx: &Ctx, token: &str) -> Result<Actor, Error> {
     let (id, secret) = parts(token).ok_or_else(refused)?;
     let row = api_key::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
@@ -158,7 +159,7 @@ pub async fn authenticate(ctx: &Ctx, token: &str) -> Result<Actor, Error> {
     Ok(Actor::new(member, Means::Key(id, from_json(&row.scopes)?), standing, false))
 }
 
-/// Notes that a key was used. A disk that is full is no reason to refuse a request that only reads, so a failure is only logged.
+/// Stores the time of use. A failure is only logged: a full disk must not refuse requests that only read.
 async fn note_use(ctx: &Ctx, id: ApiKeyId) {
     let noted = ctx
         .db
@@ -176,10 +177,10 @@ async fn note_use(ctx: &Ctx, id: ApiKeyId) {
     }
 }
 
-/// The id and the secret in a key.
+/// Returns the id and the secret of a key.
 fn parts(token: &str) -> Option<(ApiKeyId, &str)> {
     let (id, secret) = token.strip_prefix(PREFIX)?.split_once('_')?;
-    // The one spelling that was given out: 32 and 64 hex digits.
+    // Accepts only the issued spelling: 32 and 64 hex digits.
     let digits = |text: &str, most| text.len() == most && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     (digits(id, 32) && digits(secret, 64)).then_some(())?;
     Some((ApiKeyId(Uuid::parse_str(id).ok()?), secret))

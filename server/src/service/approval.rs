@@ -1,10 +1,11 @@
-//! The owners' answers to a proposed job: a steward's, given here, or a site's policy's, signed with the site's key. Either
-//! yes is enough for the consortium (the site decides for itself again before it runs); either no refuses the job. All are
-//! kept.
+//! The owners' answers to a proposed job: from a steward, given here, or from a site's policy, signed with the site's
+//! key. Either approval is enough for the consortium (the site decides again for itself before it runs). Either refusal
+//! refuses the job. All answers are stored.
 //!
-//! An answer is to one manifest, and a job has only one: whatever changes in a spec makes another job. What a steward saw
-//! beside it may change while others still think: `void` takes the answer back then. Within limits that a steward set
-//! (`limit`) nobody is asked; `review` is what they read who are, `waiting` where that is.
+//! An answer belongs to one manifest, and a job has only one: a changed spec makes another job. If the budget or the
+//! dataset changes while other owners still decide, `void` revokes the answer. Jobs within a steward's standing limit
+//! (`limit`) are approved automatically. `review` builds the page for manual approval; `waiting` lists pending
+//! approvals.
 
 pub(crate) mod consent;
 pub(crate) mod limit;
@@ -38,10 +39,10 @@ pub use review::{review, site_approvals};
 pub(crate) use void::{changed, voided};
 pub use waiting::{Waiting, waiting};
 
-/// Whose answer a site's is, in words.
+/// The author of a site's answer, in words.
 const SITE_POLICY: &str = "site policy";
 
-/// Agrees, as a steward of the dataset's owner, to what the job does with it.
+/// Approves a job for one dataset, as a steward of the dataset's owner.
 ///
 /// # Errors
 /// 403 unless the caller is a steward there, `wrong_state` when the job no longer waits for answers, and as
@@ -50,12 +51,13 @@ pub async fn approve(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId) -
     approve_signed(ctx, actor, job, dataset, None, None).await
 }
 
-/// As [`approve`], for exactly the manifest with this digest, where one is given: what the steward has read. The signature
-/// goes to the dataset's site, which verifies it.
+/// Approves as [`approve`], and only the manifest with the given digest, if there is one: the manifest that the steward
+/// read. The signature goes to the dataset's site, which verifies it.
 ///
 /// # Errors
-/// As [`approve`], `precondition_failed` when the job's manifest is another, `validation_failed` without a signature that the
-/// site demands, `bad_signature` when it is no approval of this manifest by a key that the site pins.
+/// As [`approve`], `precondition_failed` when the job has another manifest, `validation_failed` without a signature
+/// that the site demands, `bad_signature` when the signature does not approve this manifest with a key that the site
+/// pins.
 pub async fn approve_signed(
     ctx: &Ctx,
     actor: &Actor,
@@ -68,7 +70,7 @@ pub async fn approve_signed(
     answer(ctx, actor, job, dataset, None, manifest, signature).await
 }
 
-/// Refuses, as a steward of the dataset's owner, what the job would do with it. The job is refused.
+/// Refuses a job for one dataset, as a steward of the dataset's owner. The whole job is then refused.
 ///
 /// # Errors
 /// As [`approve`], and `validation_failed` without a reason.
@@ -128,7 +130,7 @@ async fn answer(
     shown(ctx, actor, row).await
 }
 
-/// Takes a site's signed answer. The same answer again changes nothing.
+/// Accepts a site's signed answer. The same answer again changes nothing.
 ///
 /// # Errors
 /// `bad_signature` when the site's key did not sign it or it answers another manifest.
@@ -149,7 +151,7 @@ pub async fn decide(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), 
             if decision.manifest != row.digest {
                 return Err(bad("the decision answers another manifest".to_owned()));
             }
-            // A yes may become a no, never the other way round: a refused job is over.
+            // An approval may become a refusal, but not the reverse: a refused job is over.
             let known = if decision.approve { part.site_answered } else { part.approval == "refused" };
             if known || part.approval == "not_needed" {
                 return Ok(decision.job);
@@ -185,7 +187,7 @@ async fn apply(
         part.approval_reason = Some(reason.to_owned());
     } else if part.approval == "pending" || part.steward_approved {
         "approved".clone_into(&mut part.approval);
-        // A person's name stands before a policy's.
+        // A person's name takes precedence over a policy's.
         if part.approval_by.is_none() || by != SITE_POLICY {
             part.approval_by = Some(by.to_owned());
         }
@@ -196,7 +198,7 @@ async fn apply(
         (Some(reason), State::Proposed) => {
             state::step(ctx, tx, hand, row, Step::Refuse, Some(format!("{owner}, {by}: {reason}"))).await
         }
-        // A site that says no after all others said yes: it will not run, so nothing would come of the job.
+        // The site refuses after all others approved: it will not run, so the job cannot complete.
         (Some(reason), State::Queued | State::Running | State::Paused) => {
             state::step(ctx, tx, hand, row, Step::Fail, Some(format!("{owner}, {by}: {reason}"))).await
         }
@@ -204,7 +206,7 @@ async fn apply(
     }
 }
 
-/// Notes an answer in the log of the owner.
+/// Records an answer in the owner's audit log.
 async fn log(
     ctx: &Ctx,
     tx: &Tx,
@@ -223,7 +225,7 @@ async fn log(
     audit_log::record(ctx, tx, act).await
 }
 
-/// What proves an answer.
+/// The evidence of an answer.
 #[derive(Debug, Clone, Copy)]
 enum Evidence<'a> {
     /// A site's signed decision.

@@ -1,5 +1,5 @@
-//! Keys with which members approve jobs as stewards: their public halves, listed so that their owner can hand them to a site's
-//! operator. Nothing is approved by a key because it is listed here; sites pin keys at their own terminals.
+//! Keys with which members approve jobs as stewards. The public halves are listed so that their owner can hand them to
+//! a site's operator. A listed key approves nothing by itself: sites pin keys at their own terminals.
 
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, PaginatorTrait as _,
@@ -19,10 +19,10 @@ use crate::service::code::{from_json, to_json};
 use crate::service::entity::approval_key;
 use crate::service::notification::credential::{self, CredentialChange};
 
-/// Lists a key of the caller's own.
+/// Lists a key of the caller.
 ///
 /// # Errors
-/// `forbidden` for a caller who uses an API key; `validation_failed` with every violation, also when there are 20 already.
+/// `forbidden` for a caller with an API key; `validation_failed` with every violation, also when there are 20 already.
 pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApprovalKey) -> Result<OwnApprovalKey, Error> {
     policy::check(actor, Operation::ManageApprovalKeys, Place::Server)?;
     let violations = new.check();
@@ -59,10 +59,10 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApprovalKey) -> Result<Ow
     shown(row)
 }
 
-/// The caller's own keys, newest first.
+/// Returns the caller's own keys, newest first.
 ///
 /// # Errors
-/// `forbidden` for a caller who uses an API key.
+/// `forbidden` for a caller with an API key.
 pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<OwnApprovalKey>, Error> {
     policy::check(actor, Operation::ManageApprovalKeys, Place::Server)?;
     let rows = approval_key::Entity::find()
@@ -73,10 +73,10 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<OwnApprovalKey>, Error
     rows.into_iter().map(shown).collect()
 }
 
-/// Takes a key of the caller's own off the list. Sites that pin it go on accepting it until their operators remove it.
+/// Removes a key of the caller from the list. Sites that pin it accept it until their operators remove it.
 ///
 /// # Errors
-/// `forbidden` for a caller who uses an API key; 404 for a key that is not theirs.
+/// `forbidden` for a caller with an API key; 404 for a key of another member.
 pub async fn remove(ctx: &Ctx, actor: &Actor, id: ApprovalKeyId) -> Result<(), Error> {
     policy::check(actor, Operation::ManageApprovalKeys, Place::Server)?;
     ctx.db

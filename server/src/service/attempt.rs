@@ -1,11 +1,11 @@
-//! Counts attempts to get in, for all replicas alike: see [`Door`] for what is counted and how often it may be wrong.
+//! Counts sign-in attempts, for all replicas together; see [`Door`] for the counters and their limits.
 //!
-//! A stranger makes attempts, so none of this takes the one writer's turn: a closed door is seen by a reader, and each count is one
-//! statement on its own row ([`Db::beside`](crate::db::Db::beside)). Doors come in the same order everywhere, addresses first, so that
-//! two attempts never wait for each other's rows.
+//! Unauthenticated callers make attempts, so this module never uses the single writer: a reader sees a closed counter,
+//! and each count is one statement on its own row ([`Db::beside`](crate::db::Db::beside)). Counters are taken in the
+//! same order everywhere, addresses first, so that two attempts never deadlock on each other's rows.
 //!
-//! To guard one more way in: a variant of [`Door`], [`enter`] before anything is compared, [`forgive`] in the transaction
-//! of what was right.
+//! To guard one more entry point: a variant of [`Door`], [`enter`] before the comparison, [`forgive`] in the
+//! transaction of a successful attempt.
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +25,7 @@ use crate::fairness::WorkOwner;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::attempt;
 
-/// Counts one attempt at each of the doors.
+/// Counts one attempt on each of the counters.
 ///
 /// # Errors
 /// `rate_limited`, with the seconds until it opens, when one of them is closed: then nothing is counted.
@@ -49,7 +49,7 @@ pub(super) async fn enter(ctx: &Ctx, doors: &[Door]) -> Result<(), Error> {
         .await
 }
 
-/// Takes an attempt back, because it was right: whoever it was starts anew, and an address is forgiven this one.
+/// Takes back a successful attempt: a member's counter is deleted, a shared address is decremented.
 pub(super) async fn forgive(tx: &Tx, doors: &[Door]) -> Result<(), Error> {
     for door in doors {
         if door.is_shared() {
@@ -64,14 +64,14 @@ pub(super) async fn forgive(tx: &Tx, doors: &[Door]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Opens doors of a member again, because something else than attempts has proven who they are.
+/// Deletes counters of a member after another proof of identity.
 pub(super) async fn reopen(tx: &Tx, doors: &[Door]) -> Result<(), Error> {
     let keys = doors.iter().map(Door::key);
     attempt::Entity::delete_many().filter(attempt::Column::KeyHash.is_in(keys)).exec(tx).await?;
     Ok(())
 }
 
-/// Returns the attempts at a door in its present window, and when that began.
+/// Returns the number of attempts on a counter in its present window, and the start of the window.
 ///
 /// # Errors
 /// When the database fails.
@@ -80,19 +80,20 @@ pub(super) async fn attempts(ctx: &Ctx, tx: &Tx, door: &Door) -> Result<(i32, Of
     Ok(row.map_or_else(|| (0, ctx.now()), |row| (row.count, row.began_at)))
 }
 
-/// Notes in the audit log that an attempt failed, of a member or of an account that does not exist. Of each, the first failure of a
-/// window is noted, the tenth, the hundredth and so on: an entry stays for ever, and a stranger decides how many attempts there are.
+/// Notes a failed attempt in the audit log, of a member or of an account that does not exist. Of each, it notes the
+/// first, tenth, hundredth, ... failure of a window: entries are permanent, and unauthenticated callers decide the
+/// number of attempts.
 ///
-/// It is done beside the answer, which so takes as long whether there is such a member or not.
+/// It runs concurrently with the response, so that the response time does not depend on the existence of the member.
 pub(super) fn note_failure(ctx: &Ctx, member: Option<MemberId>, what: What) {
     let ctx = ctx.clone();
     let noting = async move {
         if let Err(error) = note(&ctx, member, what).await {
-            // Logged there, once.
+            // `into_problem` logs it, once.
             let _ = error.into_problem();
         }
     };
-    // The turns of whoever failed, and not those of the server.
+    // Uses the writer's turns of the caller, not those of the server.
     tokio::spawn(WorkOwner::current().scope(noting));
 }
 
@@ -107,7 +108,7 @@ async fn note(ctx: &Ctx, member: Option<MemberId>, what: What) -> Result<(), Err
     audit_log::note(ctx, Act { by: By::Nobody, what, place: Place::Server, subject, detail }).await
 }
 
-/// Forgets windows that are over.
+/// Deletes expired windows.
 ///
 /// # Errors
 /// When the database fails.
@@ -124,7 +125,7 @@ pub(super) async fn forget_old(ctx: &Ctx) -> Result<(), Error> {
         .await
 }
 
-/// Counts one attempt at a door, in a window that it begins where there is none. Returns how many there are now; `None` when the door
+/// Counts one attempt, and begins a window where there is none. Returns the number of attempts; `None` when the counter
 /// is closed, and then nothing is counted.
 async fn count(ctx: &Ctx, tx: &Tx, door: &Door) -> Result<Option<i32>, Error> {
     use attempt::Column::{BeganAt, Count, EndsAt, KeyHash};

@@ -1,9 +1,9 @@
-//! Audits: what a job promised to measure about its own privacy, what each site stated, and what follows.
+//! Audits: the privacy measurement that a job promises, each site's statement, and the consequences.
 //!
-//! A statement is a site's word about counts; everything else in it is worked out here again, and believed only where both
-//! agree. A job with a promised audit is good when every audited participant's statement is here and none disproves its claim;
-//! until then its files are nobody's. A disproved claim ends the job and freezes the dataset's line; the statement is kept as
-//! the evidence.
+//! The server cannot check the counts in a statement. It recomputes all other figures and accepts a statement only if
+//! both agree. A job with a promised audit succeeds when every audited participant's statement has arrived and none
+//! disproves its claim; until then its files are withheld. A disproved claim ends the job and freezes the dataset's
+//! lineage; the statement is kept as evidence.
 
 #[cfg(test)]
 mod tests;
@@ -30,10 +30,10 @@ use crate::service::job::{readable, state};
 use crate::service::ledger::account::{self as accounts, Key};
 use crate::service::{freeze, lease};
 
-/// Largest δ at which a site may hold its finding against its claim.
+/// The largest δ at which a site may compare its finding with its claim.
 const MOST_DELTA: f64 = 0.01;
 
-/// The statements of a job, by dataset.
+/// Returns the statements of a job, by dataset.
 ///
 /// # Errors
 /// 404 when there is no job that the caller may know.
@@ -60,13 +60,14 @@ pub async fn of_job(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Vec<AuditView
     rows.into_iter().map(view).collect()
 }
 
-/// The audit that a job promises of a dataset's releases.
+/// Returns the audit that a job promises for a dataset's releases.
 pub(crate) fn promised(row: &job::Model, dataset: DatasetId) -> Result<Option<Audited>, Error> {
     let planned: Vec<Planned> = from_json(&row.series)?;
     Ok(planned.iter().find_map(|planned| planned.audited_of(dataset).cloned()))
 }
 
-/// That a job's files may be taken away: at once without a promised audit, else when the job has passed it.
+/// Checks that a job's files may be downloaded: at once without a promised audit, otherwise after the job has passed
+/// it.
 ///
 /// # Errors
 /// `withheld` when not.
@@ -81,21 +82,21 @@ pub(crate) fn releasable(row: &job::Model) -> Result<(), Error> {
     Err(Error::problem(Code::Withheld, format!("the job promises an audit, and its files wait for it: {why}")))
 }
 
-/// A statement with what the server makes of its counts; worked out before any transaction begins.
+/// A statement with the server's assessment of its counts, computed before any transaction begins.
 #[derive(Debug, Clone)]
 pub(crate) struct Judged {
     statement: AuditStatement,
     signed: Signed,
-    /// At the site's δ.
+    /// The assessment at the site's δ.
     theirs: Assessment,
-    /// At the δ of the consortium's account.
+    /// The assessment at the δ of the consortium's account.
     ours: Assessment,
 }
 
-/// Opens a statement and holds its counts against its claim, at the site's δ and at that of the consortium's account.
+/// Opens a statement and compares its counts with its claim, at the site's δ and at the δ of the consortium's account.
 ///
 /// # Errors
-/// `bad_signature` when it is not signed by the worker, `validation_failed` when its figures are none of an audit.
+/// `bad_signature` when it is not signed by the worker, `validation_failed` when its figures are not those of an audit.
 pub(crate) async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Signed) -> Result<Judged, Error> {
     let held = lease::held(ctx.db.read(), worker, token).await?;
     let row = worker::Entity::find_by_id(worker.0).one(ctx.db.read()).await?;
@@ -105,13 +106,13 @@ pub(crate) async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Sig
         signed.open(&key).map_err(|error| Error::problem(Code::BadSignature, error.to_string()))?;
     let part = participant::Entity::find_by_id((held.job.0, held.dataset.0)).one(ctx.db.read()).await?;
     let part = part.ok_or_else(|| Error::not_found("job"))?;
-    // Before anything is computed: what is priced is what was signed, not what somebody sends.
+    // Checked before any computation, so that the server only prices the signed release.
     is_of(&state::row(ctx.db.read(), held.job).await?, &part, &statement)?;
     let delta = delta(ctx.db.read(), &part).await?.unwrap_or(statement.assessment.delta);
     if !(statement.assessment.delta.get() > 0.0 && statement.assessment.delta.get() <= MOST_DELTA) {
         return Err(wrong(format!("delta: greater than 0 and at most {MOST_DELTA}")));
     }
-    // The series of a sampled mechanism's losses is no work for a thread that serves others.
+    // The series of a sampled mechanism's losses would block a runtime thread.
     let (counts, theirs) = (statement.clone(), statement.assessment.delta);
     let assess = move || {
         let AuditStatement { finding, event, adjacency, releases, .. } = &counts;
@@ -124,7 +125,7 @@ pub(crate) async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Sig
     Ok(Judged { statement, signed: signed.clone(), theirs, ours })
 }
 
-/// δ of the account that a participant's charge goes to.
+/// Returns δ of the account that a participant's charge goes to.
 async fn delta(connection: &impl ConnectionTrait, part: &participant::Model) -> Result<Option<Delta>, Error> {
     let Some(charge) = part.charge.as_deref().map(from_json::<Charge>).transpose()? else { return Ok(None) };
     let key = Key::new(part.organization_id.into(), part.lineage_id.into(), charge.unit, charge.adjacency);
@@ -133,12 +134,12 @@ async fn delta(connection: &impl ConnectionTrait, part: &participant::Model) -> 
     Ok(balance.and_then(|balance| balance.budget().map(Budget::delta)))
 }
 
-/// Keeps a statement, if it says what this participant's audit can say; freezes the line when it disproves the claim. Gives
-/// the reason for which the job ends then. A second statement of the same part changes nothing.
+/// Stores a statement that matches this participant's audit, and freezes the lineage when it disproves the claim.
+/// Returns the reason for which the job then ends. A second statement of the same part changes nothing.
 ///
 /// # Errors
-/// `validation_failed` when it is about anything else, counts otherwise than the receipts do, or figures otherwise than the
-/// server does.
+/// `validation_failed` when it is about another part, or its counts differ from the receipts or its figures from the
+/// server's.
 pub(crate) async fn accept(
     ctx: &Ctx,
     tx: &Tx,
@@ -192,7 +193,7 @@ pub(crate) async fn accept(
     Ok(Some(reason))
 }
 
-/// That a statement is about this part and answers the audit that was promised of it.
+/// Checks that a statement is about this part and answers its promised audit.
 fn is_of(row: &job::Model, part: &participant::Model, statement: &AuditStatement) -> Result<(), Error> {
     let audited = promised(row, part.dataset_id.into())?;
     let audited = audited.ok_or_else(|| wrong("the manifest promises no audit of this dataset"))?;
@@ -217,7 +218,7 @@ fn is_of(row: &job::Model, part: &participant::Model, statement: &AuditStatement
     Ok(())
 }
 
-/// Whether a participant's promised statement has not come.
+/// Returns whether a participant's promised statement is missing.
 pub(crate) async fn is_missing(
     connection: &impl ConnectionTrait,
     row: &job::Model,
@@ -229,7 +230,7 @@ pub(crate) async fn is_missing(
     Ok(audit::Entity::find_by_id((part.job_id, part.dataset_id)).one(connection).await?.is_none())
 }
 
-/// Why a job that is otherwise done is not good: a statement that is missing, or one that disproves its claim.
+/// Returns the reason why an otherwise finished job fails: a missing statement, or one that disproves its claim.
 pub(crate) async fn flaw(connection: &impl ConnectionTrait, row: &job::Model) -> Result<Option<String>, Error> {
     for part in state::participants(connection, JobId(row.id)).await? {
         if is_missing(connection, row, &part).await? {

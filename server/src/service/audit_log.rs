@@ -1,9 +1,9 @@
-//! The audit log: who did what, where and when. An operation that changes something calls `record` in the transaction
-//! that changes it, so that the entry and the change stand or fall together.
+//! The audit log: the author, action, scope and time of each change. An operation calls `record` in the transaction of
+//! its change, so that both commit or roll back together.
 //!
-//! Each place has a log of its own, numbered without gaps, in a chain of hashes (see `undertone_api::audit_log`). Never put
-//! a secret, an e-mail address, a text of the data or a file name of a recording into `detail`. To log one more thing: a
-//! word in `What`, and the call.
+//! Each place has a log of its own, numbered without gaps, in a chain of hashes (see `undertone_api::audit_log`). Never
+//! put a secret, an e-mail address, a text of the data or a file name of a recording into `detail`. To log one more
+//! action: a variant in `What`, and the call.
 
 mod read;
 mod seal;
@@ -34,10 +34,10 @@ pub(crate) use seal::AT_ONCE;
 pub(crate) use seal::seal;
 pub(crate) use undertone_api::audit_log::What;
 
-/// Most bytes of JSON that an entry's detail has; of a longer one only its length is kept.
+/// The limit of an entry's detail in bytes of JSON; a longer detail is replaced by its length.
 const LONGEST_DETAIL: usize = 8192;
 
-/// Who does something.
+/// The author of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
     /// A signed-in member.
@@ -46,9 +46,9 @@ pub(crate) enum By {
     Worker(WorkerId),
     /// A program with the API key of this id.
     Key(Uuid),
-    /// Somebody at the server's terminal.
+    /// A user at the server's terminal.
     Operator,
-    /// Somebody who has not signed in.
+    /// A caller without a session.
     Nobody,
     /// The server itself.
     System,
@@ -60,18 +60,18 @@ impl From<&Actor> for By {
     }
 }
 
-/// Something that is done.
+/// An action.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Act<'a> {
-    /// By whom.
+    /// The author.
     pub(crate) by: By,
-    /// What.
+    /// The kind of action.
     pub(crate) what: What,
-    /// In which place's log it stands.
+    /// The place whose log contains the entry.
     pub(crate) place: Place,
-    /// To what: its kind, a noun, and its id.
+    /// The object: its kind, a noun, and its id.
     pub(crate) subject: Option<(&'a str, String)>,
-    /// More of it: small, and never a secret or an e-mail address.
+    /// Further details: small, and never a secret or an e-mail address.
     pub(crate) detail: Value,
 }
 
@@ -83,7 +83,7 @@ pub(crate) async fn record(ctx: &Ctx, tx: &Tx, act: Act<'_>) -> Result<(), Error
     record_at(tx, ctx.now(), act).await
 }
 
-/// Writes an entry of this moment: for commands, which have a database and no server.
+/// Writes an entry with the time `now`: for commands, which have a database and no server.
 ///
 /// # Errors
 /// When the database fails.
@@ -120,18 +120,18 @@ pub(crate) async fn record_at(tx: &Tx, now: OffsetDateTime, act: Act<'_>) -> Res
     Ok(())
 }
 
-/// Writes an entry about something that leaves the server and changes nothing in it.
+/// Writes an entry about a disclosure by the server that changes no data.
 ///
 /// # Errors
-/// When the database fails: then nothing should leave.
+/// When the database fails: then nothing should be disclosed.
 pub(crate) async fn note(ctx: &Ctx, act: Act<'_>) -> Result<(), Error> {
     ctx.db.write("note in the audit log", async |tx| record(ctx, tx, act.clone()).await).await
 }
 
-/// Writes that a document of a job left the server.
+/// Writes that a document of a job was downloaded.
 ///
 /// # Errors
-/// When the database fails: then it should not leave.
+/// When the database fails: then it should not be sent.
 pub(crate) async fn note_taken(ctx: &Ctx, actor: &Actor, what: What, job: &job::Model) -> Result<(), Error> {
     let act = Act {
         by: By::from(actor),
@@ -143,7 +143,7 @@ pub(crate) async fn note_taken(ctx: &Ctx, actor: &Actor, what: What, job: &job::
     note(ctx, act).await
 }
 
-/// Writes that a command at the terminal did something to the whole server.
+/// Writes that a command at the terminal acted on the whole server.
 ///
 /// # Errors
 /// When the database fails.
@@ -152,7 +152,7 @@ pub(crate) async fn note_command(db: &Db, now: OffsetDateTime, what: What, detai
     db.write("note a command", async |tx| record_at(tx, now, act.clone()).await).await
 }
 
-/// Writes that the server shows another certificate than the newest entry names; the first one is an entry, too.
+/// Writes an entry when the server's certificate differs from that of the newest entry, or when there is no entry.
 ///
 /// # Errors
 /// When the database fails.
@@ -176,7 +176,7 @@ pub(crate) async fn note_certificate(ctx: &Ctx, fingerprint: &str) -> Result<(),
         .await
 }
 
-/// Returns how many entries there are of one kind.
+/// Returns the number of entries of one kind.
 #[cfg(test)]
 pub(crate) async fn count(db: &Db, what: What) -> u64 {
     use sea_orm::PaginatorTrait as _;
@@ -185,7 +185,7 @@ pub(crate) async fn count(db: &Db, what: What) -> u64 {
     entries.count(db.read()).await.expect("the tables can be read")
 }
 
-/// The place of a log.
+/// Returns the place of a log.
 const fn place_of(place: Place) -> Where {
     match place {
         Place::Server => Where::Server,

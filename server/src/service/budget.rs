@@ -1,4 +1,4 @@
-//! Budgets: the lifetime limits that stewards set on a dataset's accounts, and how each account stands against its own.
+//! Budgets: the lifetime limits that stewards set on a dataset's accounts, and the use of each limit.
 
 use std::collections::{HashMap, HashSet};
 
@@ -27,27 +27,27 @@ use crate::service::ledger::account::{self as accounts, Key};
 use crate::service::log;
 use crate::service::version::Expected;
 
-/// What an account is for, and its full balance: the unit, against which change, what is spent and reserved.
+/// The unit and the relation of an account, and its full balance.
 pub type Standing = (PrivacyUnit, Adjacency, Balance);
 
-/// Largest ε that can be set.
+/// The largest ε that can be set.
 const MOST_EPSILON: f64 = 10_000.0;
-/// Largest δ that can be set.
+/// The largest δ that can be set.
 const MOST_DELTA: f64 = 0.01;
 
-/// Sets or raises a dataset's lifetime limit for one unit. It may be lowered as far as what is spent and reserved.
+/// Sets or changes a dataset's lifetime limit for one unit. The limit cannot be lower than the spent and reserved sum.
 ///
 /// # Errors
-/// `validation_failed` when a number is out of range or could never admit a release, `budget_exceeded` when more is spent
-/// and reserved than the new limit holds.
+/// `validation_failed` when a number is out of range or could never admit a release, `budget_exceeded` when more is
+/// spent and reserved than the new limit permits.
 pub async fn set(ctx: &Ctx, actor: &Actor, id: DatasetId, new: NewBudget) -> Result<Account, Error> {
     set_if(ctx, actor, id, new, &Expected::Anything).await
 }
 
-/// Sets or raises a limit as [`set`] does, if the dataset's accounts are as the caller believes.
+/// Sets or changes a limit as [`set`] does, if the dataset's accounts have the version that the caller expects.
 ///
 /// # Errors
-/// As [`set`]; `precondition_failed` when they are not.
+/// As [`set`]; `precondition_failed` when they have another version.
 pub async fn set_if(
     ctx: &Ctx,
     actor: &Actor,
@@ -101,7 +101,7 @@ pub async fn set_if(
                 }),
             };
             audit_log::record(ctx, tx, act).await?;
-            // Whoever approved a job saw it beside the limit of before.
+            // Stewards approved jobs in view of the previous limit.
             approval::voided(ctx, tx, dataset.organization, dataset.lineage).await?;
             held.save(tx).await
         })
@@ -110,8 +110,8 @@ pub async fn set_if(
     shown(&row)
 }
 
-/// The accounts of lines of versions, each as it is shown. An account that only records what its owner released in the clear
-/// has a limit of 0.
+/// Returns the accounts of lineages, for display. An account that only records exact releases of its owner has a limit
+/// of 0.
 pub(crate) async fn of_lineages(
     connection: &impl ConnectionTrait,
     lineages: Vec<LineageId>,
@@ -126,7 +126,8 @@ pub(crate) async fn of_lineages(
     Ok(all)
 }
 
-/// The releases that each account says nothing about: those of jobs on another account of the same lineage that were not charged to it.
+/// Returns the releases that each account does not cover: those of jobs on another account of the same lineage that
+/// were not charged to it.
 async fn uncovered(
     connection: &impl ConnectionTrait,
     rows: &[account::Model],
@@ -161,7 +162,8 @@ async fn uncovered(
     Ok(all)
 }
 
-/// The full balances of a dataset's accounts, for planning in the browser: what the ledger itself decides by.
+/// Returns the full balances of a dataset's accounts, for planning in the browser. The ledger decides by the same
+/// balances.
 ///
 /// # Errors
 /// 404 when the caller may not know the dataset.
@@ -171,8 +173,8 @@ pub async fn balances(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Vec<Sta
     rows.iter().filter(|row| row.organization_id == dataset.organization.0).map(standing).collect()
 }
 
-/// The full balances of the accounts of some of a consortium's datasets, as [`balances`] gives those of one; in the order in
-/// which the datasets are named.
+/// Returns the full balances of the accounts of some of a consortium's datasets, as [`balances`] does for one, in the
+/// order of `ids`.
 ///
 /// # Errors
 /// 404 when the caller may not know the consortium.
@@ -202,7 +204,7 @@ fn standing(row: &account::Model) -> Result<Standing, Error> {
     Ok((from_word(&row.unit)?, from_word(&row.adjacency)?, from_json(&row.balance)?))
 }
 
-/// An account as it is shown.
+/// Converts an account for display.
 fn shown(row: &account::Model) -> Result<Account, Error> {
     let balance: Balance = from_json(&row.balance)?;
     let summary = balance.summary();
@@ -234,8 +236,8 @@ fn violations(new: &NewBudget) -> Vec<Violation> {
     violations
 }
 
-/// The limits as the rules know them. The orders are chosen when the first limit is set, and again only while nothing is
-/// charged: later they are the account's for life.
+/// Returns the limits in the ledger's type. The grid of orders is chosen for the first limit, and again only while
+/// nothing is charged; later it is permanent.
 fn limits(balance: &Balance, new: &NewBudget) -> Result<Budget, Error> {
     let untouched = balance.spent().is_zero() && balance.reserved().is_zero();
     let grid = match balance.budget() {
@@ -246,20 +248,21 @@ fn limits(balance: &Balance, new: &NewBudget) -> Result<Budget, Error> {
         .map_err(|error| Error::validation(vec![Violation::new("epsilon", error.to_string())]))
 }
 
-/// Whether what is spent and reserved lies within the budget.
+/// Returns whether the spent and reserved sum lies within the budget.
 fn holds(balance: &Balance) -> bool {
     !matches!(balance.check(&Curve::zero(balance.grid()), 1), Err(LedgerError::Refused(_)))
         && exceeded_side(balance).is_none()
         && balance.budget().is_some()
 }
 
-/// Returns the figures of the part of δ for releases with a δ of their own, if more than that part is spent and reserved.
+/// Returns the figures of the share of δ for releases with a δ of their own, if more than that share is spent and
+/// reserved.
 fn exceeded_side(balance: &Balance) -> Option<SideDelta> {
     let (limit, committed) = (balance.budget()?.side_delta().get(), balance.summary().side_delta);
     (committed > limit).then_some(SideDelta { limit, committed, asked: 0.0 })
 }
 
-/// The refusal of a limit that would make `after` of `balance`.
+/// Returns the refusal of a limit that would turn `balance` into `after`.
 fn too_low(balance: &Balance, after: &Balance, new: &NewBudget, dataset: &Dataset) -> Error {
     let summary = balance.summary();
     let side_delta = exceeded_side(after);

@@ -1,8 +1,8 @@
-//! The ledger as it stands in the tables, line by line: for a bundle that leaves the house, and for the examination of the
-//! database itself. Reads one consistent state and writes nothing.
+//! The ledger in the tables, line by line: for an exported bundle, and for the examination of the database itself.
+//! Reads one consistent state and writes nothing.
 //!
-//! `page` reads what a stretch of the log consists of, `stray` finds rows that the log does not know. What a row says is
-//! judged in [`crate::verify`]; here only that a row is the one that was written.
+//! `page` reads the records behind a section of the log; `stray` finds rows that are not in the log. [`crate::verify`]
+//! judges the content of rows; this module only checks that a row is unchanged since it was written.
 
 mod audit;
 mod page;
@@ -38,19 +38,19 @@ use crate::service::site_key;
 use crate::verify::file::Bytes;
 use crate::verify::{Examiner, Pins, Report};
 
-/// Rows of a table read at once.
+/// The number of rows of a table read at once.
 const PAGE: u64 = 400;
 
-/// Where lines go.
+/// The destination of lines.
 trait Sink: Send {
-    /// The next line.
+    /// Takes the next line.
     fn line(&mut self, line: Line) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// A row that is not the one that was written.
+    /// Reports a row that differs from the one that was written.
     fn found(&mut self, place: String, what: &str);
 }
 
-/// What of the ledger is read.
+/// The part of the ledger that is read.
 struct Reach {
     scope: Scope,
     /// The organizations whose accounts are disclosed; absent for all.
@@ -66,7 +66,7 @@ impl Reach {
 /// Examines the whole database.
 ///
 /// # Errors
-/// When the database does not answer. What does not hold is in the report.
+/// When the database does not answer. Defects of the ledger are in the report.
 pub async fn examine(db: &Db, server_key: &VerifyingKey, pins: Pins, now: OffsetDateTime) -> Result<Report, Error> {
     let tx = db.snapshot().await?;
     let report = examine_state(&tx, server_key, pins, now).await?;
@@ -79,7 +79,7 @@ async fn examine_state(tx: &Tx, server_key: &VerifyingKey, pins: Pins, now: Offs
     impl Sink for Examination {
         async fn line(&mut self, line: Line) -> Result<(), Error> {
             match &line {
-                // What is wrong with it was told when its row was read.
+                // The defect was reported when its row was read.
                 Line::Withheld { position, hash } => self.0.missing(*position, hash),
                 line => self.0.line(line),
             }
@@ -96,8 +96,8 @@ async fn examine_state(tx: &Tx, server_key: &VerifyingKey, pins: Pins, now: Offs
     Ok(sink.0.finish())
 }
 
-/// Hands the bytes of a bundle of everything to `to`, piece by piece, and gives the number of rows that are not those that were
-/// written: they are in the bundle as withheld, so that whoever examines it sees them.
+/// Passes the bytes of a bundle of the whole ledger to `to`, piece by piece. Returns the number of changed rows: the
+/// bundle contains them as withheld, so that its examination reports them.
 ///
 /// # Errors
 /// When the database does not answer, or `to` fails.
@@ -132,10 +132,10 @@ pub async fn export(
     Ok(found)
 }
 
-/// The bytes of a consortium's bundle: the whole tree, and of its leaves those of the accounts that the actor may read.
+/// Returns the bytes of a consortium's bundle: the whole tree, and the leaves of the accounts that the actor may read.
 ///
 /// # Errors
-/// 404 and 403 as usual; `rate_limited` and `unavailable` where too many exports are under way.
+/// 404 and 403 as usual; `rate_limited` and `unavailable` when too many exports are running.
 pub async fn of_consortium(
     ctx: &Ctx,
     actor: &Actor,
@@ -155,13 +155,13 @@ pub async fn of_consortium(
         subject: None,
         detail: json!({ "organizations": reach.organizations }),
     };
-    // Whoever finds no place takes nothing away, and no entry says so.
+    // A refused export sends no data, so it has no audit entry.
     let (writer, reader) = ctx.spools().begin(actor.id(), &ctx.config.data_dir).await?;
     audit_log::note(ctx, act).await?;
     let ctx = ctx.clone();
     tokio::spawn(async move {
         if let Err(error) = write(&ctx, &reach, writer).await {
-            // Logged there, once. Without its end the bundle is none, so its reader knows.
+            // `into_problem` logs it, once. A bundle without its end is invalid, so its reader notices.
             let _ = error.into_problem();
         }
     });
@@ -190,7 +190,7 @@ async fn write(ctx: &Ctx, reach: &Reach, spool: SpoolWriter) -> Result<(), Error
     spool.finish().await
 }
 
-/// All lines but the last.
+/// Writes all lines except the last.
 async fn lines(
     tx: &Tx,
     server_key: &VerifyingKey,

@@ -1,5 +1,5 @@
-//! Counts of what the tables hold, for whoever watches the server: numbers of everything, ids and names of nothing. They are
-//! asked for at the address of `/metrics`, which is the operator's; no member can reach them.
+//! Statistics of the tables, for monitoring: only numbers, no ids and no names. They are served at the address of
+//! `/metrics`, which only the operator can reach.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::entity::{job, ledger_entry, log_head, round, worker};
 
-/// A worker that was heard of since then is there: it asks for work every half a minute.
+/// A worker seen within this time counts as present: it asks for work every half minute.
 const SEEN: Duration = Duration::minutes(2);
 
-/// Counts of what the tables hold.
+/// Statistics of the tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Census {
     /// Jobs by state.
     pub jobs: BTreeMap<String, u64>,
-    /// Workers that are `seen` and `silent`.
+    /// Workers by `seen` and `silent`.
     pub workers: BTreeMap<String, u64>,
-    /// Rounds that wait for submissions, of jobs that run.
+    /// Open rounds of running jobs.
     pub rounds_open: u64,
-    /// Of these, those whose deadline has passed.
+    /// Those of them with a passed deadline.
     pub rounds_late: u64,
     /// Entries of the ledger.
     pub ledger_entries: u64,
@@ -30,7 +30,7 @@ pub struct Census {
     pub log_leaves: u64,
 }
 
-/// Counts now.
+/// Counts the rows now.
 ///
 /// # Errors
 /// When the database does not answer.

@@ -1,8 +1,8 @@
-//! Certificates: what a job and all that it released cost. Made once, when the job is over; kept as it was signed.
+//! Certificates: the cost of a job and of all its releases. Made once, when the job is over, and stored as signed.
 //!
-//! `draft` reads what happened, `price` computes every figure from it (the same code computes them again for whoever
-//! checks), `evidence` puts the signed documents beside the certificate when somebody takes it away, [`verify`] checks all
-//! of it on any machine, [`command`] from the command line. Nothing here decides whether a job may run.
+//! `draft` reads the facts. `price` computes every figure from them; verification runs the same code again. `evidence`
+//! adds the signed documents for a download. [`verify`] checks all of it on any machine, [`command`] does so from the
+//! command line. Nothing here decides about the admission of a job.
 
 pub mod command;
 mod draft;
@@ -30,7 +30,7 @@ use crate::service::notification;
 
 pub(crate) use draft::covered;
 
-/// A job's certificate, for reading.
+/// Returns a job's certificate, for reading.
 ///
 /// # Errors
 /// 404 when there is no job that the caller may know, `wrong_state` while there is nothing to certify.
@@ -39,7 +39,7 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Certificate, Err
     from_json(&wanted(ctx, id).await?.payload)
 }
 
-/// A job's certificate with its evidence, for taking away.
+/// Returns a job's certificate with its evidence, for a download.
 ///
 /// # Errors
 /// As [`get`].
@@ -50,7 +50,7 @@ pub async fn file(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<CertificateFile
     Ok(CertificateFile { payload: row.payload, signature: row.signature, evidence })
 }
 
-/// A job's certificate as a file that leaves the server, which the audit log notes.
+/// Returns a job's certificate as a downloaded file, which the audit log notes.
 ///
 /// # Errors
 /// As `file`.
@@ -61,7 +61,8 @@ pub async fn take(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<CertificateFile
     Ok(file)
 }
 
-/// The certificate, made now if it is due and was not made when the job ended (the server died in between).
+/// Returns the certificate, and makes it if it is due and was not made when the job ended (the server crashed in
+/// between).
 async fn wanted(ctx: &Ctx, id: JobId) -> Result<certificate::Model, Error> {
     issue(ctx, id).await?.ok_or_else(|| {
         Error::problem(
@@ -72,10 +73,10 @@ async fn wanted(ctx: &Ctx, id: JobId) -> Result<certificate::Model, Error> {
     })
 }
 
-/// Makes a job's certificate when it is due, and gives the one that there is.
+/// Makes a job's certificate when it is due, and returns the existing one.
 ///
-/// The figures are computed outside of any transaction, because they take time; what they are computed from cannot change
-/// to the worse in the meantime: a part that is settled stays as it is, and of one that is not everything reserved counts.
+/// The figures are computed outside of any transaction, because they take time. Their inputs can only improve in the
+/// meantime: a settled part does not change, and for an open one the whole reservation counts.
 pub(crate) async fn issue(ctx: &Ctx, id: JobId) -> Result<Option<certificate::Model>, Error> {
     if let Some(made) = find(ctx.db.read(), id).await? {
         return Ok(Some(made));
@@ -100,7 +101,7 @@ pub(crate) async fn issue(ctx: &Ctx, id: JobId) -> Result<Option<certificate::Mo
     let made = ctx
         .db
         .write("issue certificate", async |tx| {
-            // Another replica, or another request, may have been faster.
+            // Another replica or request may have made it in the meantime.
             if let Some(made) = find(tx, id).await? {
                 return Ok(made);
             }
@@ -112,20 +113,20 @@ pub(crate) async fn issue(ctx: &Ctx, id: JobId) -> Result<Option<certificate::Mo
     Ok(Some(made))
 }
 
-/// As [`issue`], for whoever has just ended a job: a failure is told and does not undo what ended it; the certificate is made
-/// when it is first asked for then.
+/// Makes the certificate as [`issue`] does, after the end of a job. A failure is logged and does not undo the end; the
+/// certificate is then made at the first request.
 pub(crate) async fn issue_if_due(ctx: &Ctx, id: JobId) {
     if let Err(error) = issue(ctx, id).await {
         tracing::error!(job.id = %id, %error, "a certificate was not issued");
     }
 }
 
-/// Every dataset of a job with what it has paid until now, the lead first; figures are left out.
+/// Returns every dataset of a job with its charges until now, the lead first, without figures.
 pub(crate) async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) -> Result<Vec<Party>, Error> {
     draft::parties(ctx, job, manifest).await
 }
 
-/// The certificate that a job has already, with the digest of its signed payload. None is made here.
+/// Returns the certificate that a job has already, with the digest of its signed payload. It makes none.
 pub(crate) async fn existing(ctx: &Ctx, id: JobId) -> Result<Option<(String, Certificate)>, Error> {
     let made = find(ctx.db.read(), id).await?;
     made.map(|made| Ok((made.digest, from_json(&made.payload)?))).transpose()

@@ -1,9 +1,9 @@
-//! Challenges: what a worker must sign to prove its key. A challenge is a document that the server has signed for one worker, good for
-//! a minute at every replica of the server and through a restart.
+//! Challenges, which a worker signs to prove its key. A challenge is a document that the server has signed for one
+//! worker. It is valid for a minute at every replica of the server and after a restart.
 //!
-//! Nothing is kept of a challenge that is asked for, so that whoever asks in a worker's name takes nothing from it: as many are open
-//! as were asked for. What is kept is which ones the worker has answered with its key, until their minute is over: each is good once.
-//! Only the worker's key can use one up; who calls `spend` has made sure of that.
+//! An open challenge is not stored, so that requests in a worker's name do not exhaust a limit of that worker; any
+//! number may be open. The server stores only the challenges that the worker's key has answered, until their minute is
+//! over: each is valid once. Callers of `spend` must have verified the worker's key.
 
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 use serde::{Deserialize, Serialize};
@@ -17,12 +17,12 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::service::entity::challenge;
 
-/// How long a challenge may wait for its answer.
+/// The time in which a challenge must be answered.
 pub(crate) const PATIENCE: Duration = Duration::minutes(1);
-/// How many answers of one worker are taken within [`PATIENCE`].
+/// The highest number of accepted answers of one worker within [`PATIENCE`].
 pub(crate) const MOST: usize = 16;
 
-/// What a challenge says.
+/// The content of a challenge.
 #[derive(Serialize, Deserialize)]
 struct Challenge {
     worker: WorkerId,
@@ -40,7 +40,8 @@ impl Document for Challenge {
     }
 }
 
-/// Asks a worker something new, hex. Whoever is no worker of ours is asked as well: nobody is told who works here.
+/// Makes a new challenge for a worker, hex. An unknown id receives a challenge too, so that the response does not
+/// reveal the registered workers.
 ///
 /// # Errors
 /// When the challenge cannot be signed.
@@ -52,7 +53,8 @@ pub fn ask(ctx: &Ctx, worker: WorkerId) -> Result<String, Error> {
     Ok(hex::encode(json))
 }
 
-/// Looks whether a text is a challenge that this worker was asked within the last minute. Whether it was answered is not looked at.
+/// Checks that a text is a challenge that this worker received within the last minute. It does not check for an earlier
+/// answer.
 ///
 /// # Errors
 /// `unauthenticated` when it is not.
@@ -60,10 +62,10 @@ pub(crate) fn check(ctx: &Ctx, worker: WorkerId, text: &str) -> Result<(), Error
     read(ctx, worker, text).map(drop)
 }
 
-/// Uses up a challenge that the worker's key has answered.
+/// Marks a challenge as answered by the worker's key.
 ///
 /// # Errors
-/// `unauthenticated` when it does not hold, or was answered already; `rate_limited` for the 17th answer within a minute.
+/// `unauthenticated` when it is not valid, or was answered already; `rate_limited` for the 17th answer within a minute.
 pub(crate) async fn spend(ctx: &Ctx, tx: &Tx, worker: WorkerId, text: &str) -> Result<(), Error> {
     let Challenge { nonce, asked_at_unix, .. } = read(ctx, worker, text)?;
     let name = format!("{asked_at_unix}:{nonce}");
@@ -94,7 +96,7 @@ fn read(ctx: &Ctx, worker: WorkerId, text: &str) -> Result<Challenge, Error> {
     challenge.filter(|it| it.worker == worker && is_in_time(ctx, it.asked_at_unix)).ok_or_else(none)
 }
 
-/// Whether the minute of an answered challenge is not over, by its name.
+/// Returns whether the minute of an answered challenge, given by its name, is not over.
 fn is_young(ctx: &Ctx, name: &str) -> bool {
     let asked_at = name.split_once(':').and_then(|(asked_at, _)| asked_at.parse::<i64>().ok());
     asked_at.is_some_and(|asked_at| is_in_time(ctx, asked_at))
@@ -123,13 +125,13 @@ mod tests {
     use crate::service::world::{Site, World};
     use crate::testing::on_both;
 
-    /// With which code a challenge is refused, if it is.
+    /// Returns the error code for a challenge, if it is refused.
     async fn spent(ctx: &Ctx, worker: WorkerId, text: &str) -> Option<Code> {
         let spent = ctx.db.write("test", async |tx| spend(ctx, tx, worker, text).await).await;
         spent.err().map(|error| error.code())
     }
 
-    /// With which code a worker's answer is refused, if it is.
+    /// Returns the error code for a worker's answer, if it is refused.
     async fn answered(ctx: &Ctx, site: &Site, text: &str) -> Option<Code> {
         let answer = Presence { worker: site.worker, challenge: text.to_owned() };
         let presence = Signed::new(&answer, &site.key).expect("it has a JSON form");

@@ -1,11 +1,11 @@
-//! How values of the contract stand in columns: enums as their word, structures as JSON.
+//! The form of contract values in columns: enums as their word, structures as JSON.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
 
-/// The word of a value whose JSON form is a string (a unit variant).
+/// Returns the word of a value whose JSON form is a string (a unit variant).
 ///
 /// # Errors
 /// An internal error when it has another form.
@@ -16,16 +16,16 @@ pub(crate) fn word<T: Serialize>(value: &T) -> Result<String, Error> {
     }
 }
 
-/// The value of a word.
+/// Returns the value of a word.
 ///
 /// # Errors
-/// An internal error when the column holds what no version of the contract knows.
+/// An internal error when the column holds an unknown word.
 pub(crate) fn from_word<T: DeserializeOwned>(word: &str) -> Result<T, Error> {
     serde_json::from_value(serde_json::Value::String(word.to_owned()))
         .map_err(|error| Error::internal("reading a word from a column", error))
 }
 
-/// A structure as JSON.
+/// Writes a structure as JSON.
 ///
 /// # Errors
 /// An internal error when it has no JSON form.
@@ -33,7 +33,7 @@ pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<String, Error> {
     serde_json::to_string(value).map_err(|error| Error::internal("storing a value as JSON", error))
 }
 
-/// A structure from JSON.
+/// Reads a structure from JSON.
 ///
 /// # Errors
 /// An internal error when the column holds something else.

@@ -1,4 +1,4 @@
-//! Consortia: organizations that learn together.
+//! Consortia: groups of organizations that train together.
 
 mod edit;
 mod overlap;
@@ -30,10 +30,11 @@ pub use edit::edit;
 pub(crate) use overlap::in_force;
 pub use overlap::{attest, attest_if, history};
 
-/// Longest description, in characters.
+/// The length limit of a description, in characters.
 const LONGEST: usize = 1000;
 
-/// Founds a consortium. Its founder becomes its admin; the founder's organization, named or made with it, its first.
+/// Founds a consortium. The caller becomes its admin. The caller's organization, an existing one or one made with it,
+/// becomes its first member.
 ///
 /// # Errors
 /// 403 for all but the operator, `validation_failed`, `already_exists` when a name is taken.
@@ -79,8 +80,8 @@ pub async fn found(ctx: &Ctx, actor: &Actor, new: &NewConsortium) -> Result<Cons
     load(ctx, id).await
 }
 
-/// The consortia in which the caller stands, by name; all of them for the operator. Who only annotates in one is told its name, and
-/// not who is in it.
+/// Returns the caller's consortia, by name; all of them for the operator. Annotators see only the name, without the
+/// organizations.
 ///
 /// # Errors
 /// Never for a signed-in member, unless the database fails.
@@ -99,7 +100,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<Consortium>, Error> {
     Ok(all)
 }
 
-/// One consortium.
+/// Returns one consortium.
 ///
 /// # Errors
 /// 404 when the caller may not know it.
@@ -108,7 +109,7 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: ConsortiumId) -> Result<Consortiu
     load(ctx, id).await
 }
 
-/// Lets an organization join; one that is in it already stays.
+/// Adds an organization to a consortium, unless it is a member already.
 pub(super) async fn join(ctx: &Ctx, tx: &Tx, id: ConsortiumId, organization: OrganizationId) -> Result<(), Error> {
     if membership::Entity::find_by_id((id.0, organization.0)).one(tx).await?.is_none() {
         let row = membership::Model {

@@ -1,7 +1,7 @@
-//! Datasets: the coarse facts that their sites tell, for everybody in a consortium with the owner to see.
+//! Datasets: the coarse facts that their sites register, visible to every member of a consortium with the owner.
 //!
-//! A dataset is one name at one organization. Registered again, it keeps its id; its lineage decides which accounts it is
-//! charged to, so a new version of the same people continues the accounts, and so does another name for them.
+//! A dataset is one name at one organization. A new registration keeps its id. Its lineage determines the charged
+//! accounts, so a new version of the same people continues the accounts, and so does another name for them.
 
 mod list;
 mod register;
@@ -27,7 +27,7 @@ pub use list::{Wanted, search};
 pub(crate) use register::MOST_DATASETS;
 pub use register::{register, registered};
 
-/// The datasets of a consortium, by organization and name.
+/// Returns the datasets of a consortium, by organization and name.
 ///
 /// # Errors
 /// 404 when the caller may not know the consortium.
@@ -36,7 +36,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<
     in_consortium(ctx.db.read(), consortium).await
 }
 
-/// One dataset.
+/// Returns one dataset.
 ///
 /// # Errors
 /// 404 when the caller may not know it.
@@ -44,12 +44,12 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Dataset, Err
     let row = dataset::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("dataset"))?;
     let place = Place::Organization(row.organization_id.into());
-    // That there is a dataset is as little for a stranger to know as that there is its organization.
+    // The existence of a dataset is as secret as that of its organization.
     policy::check(actor, Operation::ReadDataset, place).map_err(|_| Error::not_found("dataset"))?;
     shown(ctx.db.read(), vec![row]).await?.pop().ok_or_else(|| Error::not_found("dataset"))
 }
 
-/// The datasets of a consortium, for rules that have asked the policy already.
+/// Returns the datasets of a consortium. The caller has checked the policy.
 pub(crate) async fn in_consortium(
     connection: &impl ConnectionTrait,
     consortium: ConsortiumId,
@@ -57,7 +57,7 @@ pub(crate) async fn in_consortium(
     shown(connection, rows(connection, consortium).await?).await
 }
 
-/// The rows of a consortium's datasets, by organization and name, for rules that have asked the policy already.
+/// Returns the rows of a consortium's datasets, by organization and name. The caller has checked the policy.
 pub(crate) async fn rows(
     connection: &impl ConnectionTrait,
     consortium: ConsortiumId,
@@ -106,7 +106,7 @@ pub(super) async fn shown(connection: &impl ConnectionTrait, rows: Vec<dataset::
     Ok(datasets)
 }
 
-/// The units of a row: their words, with blanks between.
+/// Parses the units of a row: their words, separated by blanks.
 fn units(stored: &str) -> Result<Vec<PrivacyUnit>, Error> {
     stored.split(' ').map(from_word).collect()
 }

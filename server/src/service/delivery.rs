@@ -1,8 +1,9 @@
-//! Sends security notices by e-mail and to the webhook: those that members cannot switch off.
+//! Sends security notices by e-mail and to the webhook. Members cannot switch them off.
 //!
-//! A notice is queued in the transaction that makes it, so a restart loses none. Each attempt claims its row first, and sets the time
-//! of the next, so that of several replicas one sends it. A notice that did not arrive is sent again after a minute, then after twice
-//! as long each time, at most six hours; after [`MOST_ATTEMPTS`] it is given up. It stands in the dashboard all the same.
+//! A notice is queued in the transaction that makes it, so a restart loses none. Each attempt first claims its row and
+//! sets the time of the next attempt, so that only one of several replicas sends it. A failed notice is sent again
+//! after a minute, then after twice as long each time, at most six hours; after [`MOST_ATTEMPTS`] it is given up. The
+//! dashboard shows it all the same.
 
 #[cfg(test)]
 mod tests;
@@ -25,20 +26,20 @@ use crate::outbound::{Channels, OutboundError, OutboundNotice};
 use crate::service::code::{from_word, word};
 use crate::service::entity::{member, notice_delivery};
 
-/// Most notices that wait; more stand in the dashboard only.
+/// The highest number of queued notices; the dashboard alone shows further ones.
 pub(crate) const MOST_WAITING: u64 = 10_000;
-/// Attempts after which a notice is given up: about 32 hours.
+/// The number of attempts after which a notice is given up: about 32 hours.
 pub(crate) const MOST_ATTEMPTS: i32 = 14;
 /// The time from the first attempt to the second. It is longer than an attempt takes.
 const FIRST_PAUSE: Duration = Duration::minutes(1);
 /// The longest time between two attempts.
 const LONGEST_PAUSE: Duration = Duration::hours(6);
-/// How often the queue is looked at.
+/// The interval between checks of the queue.
 const EVERY: Pause = Pause::from_secs(5);
-/// Most notices that are sent before the server looks whether it is to stop.
+/// The number of notices sent between two checks for a shutdown.
 const AT_A_TIME: usize = 20;
 
-/// A way out.
+/// A delivery channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Channel {
@@ -46,7 +47,7 @@ enum Channel {
     Webhook,
 }
 
-/// Queues a security notice for the channels that are configured. Other kinds are not sent.
+/// Queues a security notice for the configured channels. Other kinds are not sent.
 ///
 /// # Errors
 /// When the database fails.
@@ -87,7 +88,7 @@ pub(crate) async fn enqueue(
     Ok(())
 }
 
-/// Sends what is due, every 5 seconds, until the server stops.
+/// Sends due notices, every 5 seconds, until the server stops.
 pub async fn keep(ctx: Ctx) {
     let channels = match Channels::new(&ctx.config) {
         Ok(Channels { mail: None, webhook: None }) => return,
@@ -99,7 +100,7 @@ pub async fn keep(ctx: Ctx) {
     };
     loop {
         if let Err(error) = deliver_due(&ctx, &channels).await {
-            // The log has it now; the next round tries again.
+            // `into_problem` logs it; the next round tries again.
             let _ = error.into_problem();
         }
         tokio::select! {
@@ -109,7 +110,7 @@ pub async fn keep(ctx: Ctx) {
     }
 }
 
-/// Sends what is due, at most 20 notices. Returns the number of attempts.
+/// Sends due notices, at most 20. Returns the number of attempts.
 ///
 /// # Errors
 /// When the database fails.
@@ -132,7 +133,7 @@ async fn claim(ctx: &Ctx) -> Result<Option<notice_delivery::Model>, Error> {
             .filter(notice_delivery::Column::DueAt.lte(ctx.now()))
             .order_by_asc(notice_delivery::Column::DueAt)
     };
-    // Most of the time nothing is due: no transaction is begun for that.
+    // Most of the time nothing is due; this check avoids a transaction.
     if due().one(ctx.db.read()).await?.is_none() {
         return Ok(None);
     }
@@ -179,7 +180,7 @@ async fn send(
     })
 }
 
-/// Forgets a notice that has arrived, or that is given up.
+/// Deletes a notice that was delivered or given up.
 async fn settle(ctx: &Ctx, row: &notice_delivery::Model, sent: Result<(), OutboundError>) -> Result<(), Error> {
     let id = row.id;
     let channel = row.channel.as_str();

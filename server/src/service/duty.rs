@@ -1,6 +1,7 @@
-//! What is done by the time and not by a request: every replica does it, and each finds what another has done already.
+//! The scheduler of periodic tasks. Every replica runs it, and each finds the work that another has done already.
 //!
-//! To add a duty: a function that looks and does what is due, safe to run at several replicas at once, and a line in `round`.
+//! To add a task: a function that checks for due work and does it, safe to run at several replicas at once, and a line
+//! in `round`.
 
 use std::time::Duration;
 
@@ -10,14 +11,14 @@ use crate::service::job::{self, state};
 use crate::service::model::storage;
 use crate::service::{attempt, audit_log, factor, notification};
 
-/// How often duties are done.
+/// The interval of the tasks.
 const EVERY: Duration = Duration::from_secs(15);
 
-/// Does all duties every 15 seconds, until the server stops.
+/// Runs all tasks every 15 seconds, until the server stops.
 pub async fn keep(ctx: Ctx) {
     loop {
         if let Err(error) = round(&ctx).await {
-            // The log has it now; the next round tries again.
+            // `into_problem` logs it; the next round tries again.
             let _ = error.into_problem();
         }
         tokio::select! {

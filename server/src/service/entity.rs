@@ -1,4 +1,4 @@
-//! The rows of the tables, private to `service`: no face can name a table. The schema itself comes from `migrations`.
+//! The rows of the tables, private to `service`: no interface can use a table. `migrations` defines the schema.
 
 #![expect(unreachable_pub, reason = "the derives make their items public; this module keeps them private")]
 

@@ -1,13 +1,13 @@
-//! What changes, told to those who watch: how a job or a consortium stands now, with a version.
+//! Event streams: the present state of a job or a consortium, with a version, for each subscriber.
 //!
-//! A subject that somebody watches is looked at when something happens in this process that may concern it, at most every half
-//! second, and every five seconds for what another replica or the time has changed. Few are looked at at a time, in turns that go
-//! around organizations; what is seen is shared by all who watch. An event is a state,
-//! so nothing is lost by who misses one; who comes back with the version they have is told nothing until there is another.
-//! A stream asks again and again whether its caller is still signed in and still may, and ends when not, when the server
-//! stops, and when the member has too many.
+//! A subject with subscribers is queried after each event in this process that may concern it, at most every half
+//! second. Changes by other replicas or by time are found every five seconds. Few subjects are queried at a time, in
+//! turns that alternate between organizations. All subscribers of a subject share the result. An event is a whole
+//! state, so a missed event loses nothing; a subscriber that reconnects with the current version receives nothing until
+//! there is another. A stream rechecks its caller's session and rights. It ends when these end, when the server stops,
+//! or when the member has too many streams.
 //!
-//! To make something else watchable: a `Subject`, its policy in `may`, its look in `look`.
+//! To add a subject: a variant of `Subject`, its policy in `may`, its query in `look`.
 
 #[cfg(test)]
 mod tests;
@@ -35,16 +35,16 @@ use crate::service::entity::{account, annotation, api_key, dataset, freeze, job,
 use crate::service::job::{readable, standing, state, summary};
 use crate::service::{job_log, member as members, session, stuck};
 
-/// How often is looked for what another replica, or the time, has changed.
+/// The interval of queries for changes by other replicas or by time.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// Least time between two looks, however much happens.
+/// The minimum time between two queries, however many events arrive.
 const LEAST: Duration = Duration::from_millis(500);
-/// How often a stream asks whether its caller still may.
+/// The interval of a stream's checks of its caller's rights.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
-/// Jobs that an event of a consortium holds at most.
+/// The highest number of jobs in an event of a consortium.
 const MOST_JOBS: u64 = 50;
 
-/// A stream of what changes.
+/// A stream of changes.
 pub struct Events {
     ctx: Ctx,
     actor: Actor,
@@ -58,8 +58,9 @@ pub struct Events {
     _seat: Seat,
 }
 
-/// Begins to watch for the caller, who comes from an address and has seen the version `known`, if any. `operation` is what the caller would otherwise
-/// do to see the subject: [`Operation::ReadJob`], or [`Operation::FollowQuestions`] where only versions are told.
+/// Begins a stream for a caller at an address with the version `known`, if any. `operation` is the operation with which
+/// the caller would read the subject: [`Operation::ReadJob`], or [`Operation::FollowQuestions`] where only versions are
+/// sent.
 ///
 /// # Errors
 /// 404 and 403 as usual; those of [`take_seat`].
@@ -71,9 +72,9 @@ pub async fn watch(
     operation: Operation,
     known: Option<String>,
 ) -> Result<Events, Error> {
-    // Before the first look at the caller's rights, so that no change falls in between.
+    // Before the first check of the caller's rights, so that no change is missed in between.
     let standings = ctx.wake().listen_for_standings();
-    // Which asks the policy.
+    // Checks the policy.
     may(ctx, actor, subject, operation).await?;
     let seat = take_seat(ctx, actor, from)?;
     let (news, desk) = ctx.watchers().join(subject);
@@ -98,7 +99,7 @@ pub async fn watch(
 /// Counts a stream of a member from an address until the seat is dropped.
 ///
 /// # Errors
-/// `rate_limited` where the member, the organization or the address has too many, `unavailable` where the server has.
+/// `rate_limited` when the member, the organization or the address has too many, `unavailable` when the server has.
 pub fn take_seat(ctx: &Ctx, actor: &Actor, from: IpAddr) -> Result<Seat, Error> {
     let organization = actor.organizations().first().copied();
     let caller = StreamCaller { member: actor.id(), organization, address: from };
@@ -109,7 +110,7 @@ pub fn take_seat(ctx: &Ctx, actor: &Actor, from: IpAddr) -> Result<Seat, Error> 
 }
 
 impl Events {
-    /// The next state that the caller does not have; nothing when the stream has ended.
+    /// Returns the next state that the caller does not have; `None` when the stream has ended.
     pub async fn next(&mut self) -> Option<Arc<Seen>> {
         loop {
             let newest = self.news.borrow_and_update().clone();
@@ -137,7 +138,7 @@ impl Events {
         }
     }
 
-    /// Whether the caller is still signed in, and still may.
+    /// Returns whether the caller still has a session and the right to watch.
     async fn still_may(&mut self) -> bool {
         let asked = async {
             let actor = still(&self.ctx, &self.actor).await?;
@@ -151,7 +152,7 @@ impl Events {
             }
             Err(Error::Problem(_)) => false,
             Err(error) => {
-                // The log has it now; who cannot be asked about is told nothing.
+                // `into_problem` logs it. Without a successful check, the stream ends.
                 let _ = error.into_problem();
                 false
             }
@@ -159,7 +160,7 @@ impl Events {
     }
 }
 
-/// The caller as they stand now.
+/// Returns the caller with its present grants.
 async fn still(ctx: &Ctx, actor: &Actor) -> Result<Actor, Error> {
     let over = || Error::problem(Code::Unauthenticated, "the session or the key is over");
     match &actor.means {
@@ -179,7 +180,7 @@ async fn still(ctx: &Ctx, actor: &Actor) -> Result<Actor, Error> {
     }
 }
 
-/// Whether the caller may watch.
+/// Checks that the caller may watch the subject.
 async fn may(ctx: &Ctx, actor: &Actor, subject: Subject, operation: Operation) -> Result<(), Error> {
     match subject {
         Subject::Job(id) => readable(ctx, actor, id).await.map(|_| ()),
@@ -187,7 +188,7 @@ async fn may(ctx: &Ctx, actor: &Actor, subject: Subject, operation: Operation) -
     }
 }
 
-/// Begins to listen to what may change a subject.
+/// Subscribes to changes that may concern a subject.
 pub(super) fn listen(ctx: &Ctx, subject: Subject) -> Waiter {
     match subject {
         Subject::Job(id) => ctx.wake().listen_to_shown(id),
@@ -195,10 +196,10 @@ pub(super) fn listen(ctx: &Ctx, subject: Subject) -> Waiter {
     }
 }
 
-/// Looks at a subject for all who watch it, until nobody does, in the turns of whoever watched first.
+/// Queries a subject until it has no subscribers, in the turns of the first subscriber.
 async fn keep_looking(ctx: Ctx, owner: WorkOwner, subject: Subject, desk: Desk) {
     loop {
-        // Before looking, so that no change falls in between.
+        // Before the query, so that no change is missed in between.
         let mut waiter = listen(&ctx, subject);
         let seen = async {
             let _turn = ctx.watchers().looks().acquire(owner).await?;
@@ -215,7 +216,7 @@ async fn keep_looking(ctx: Ctx, owner: WorkOwner, subject: Subject, desk: Desk) 
                 });
             }
             Err(error) => {
-                // Told in the log; the next look may succeed.
+                // `into_problem` logs it; the next query may succeed.
                 let _ = error.into_problem();
             }
         }
@@ -258,14 +259,15 @@ async fn look(ctx: &Ctx, subject: Subject) -> Result<Seen, Error> {
     }
 }
 
-/// A state with its version; `rest` is what belongs to the version beside the state.
+/// Returns a state with its version; `rest` is further content that belongs to the version only.
 fn seen(state: &impl Serialize, rest: &str) -> Result<Seen, Error> {
     let json = to_json(state)?;
     let digest = Sha256::new().chain_update(&json).chain_update(rest).finalize();
     Ok(Seen { version: hex::encode(&digest[..8]), json })
 }
 
-/// What else the pages of a consortium show: who is in it, what each dataset is and has, what is frozen, what was answered.
+/// Returns the other content of a consortium's pages: its members, the facts and accounts of its datasets, freezes, and
+/// answers.
 async fn beside(ctx: &Ctx, id: ConsortiumId, jobs: &[job::Model]) -> Result<String, Error> {
     let connection = ctx.db.read();
     let members: Vec<Uuid> = membership::Entity::find()

@@ -1,8 +1,8 @@
-//! A member's second factor: a secret in their authenticator, and ten codes on paper for the day it is lost. Passkeys are second
-//! factors as well (`service::passkey`).
+//! A member's second factor: a secret in an authenticator, and ten recovery codes on paper. Passkeys are second factors
+//! as well (`service::passkey`).
 //!
-//! A secret is offered once and is in force when a first code of it was given. A code is used up by being right: its step
-//! and every one before it are over, on every replica. Recovery codes have 80 random bits and are kept as hashes.
+//! A secret is offered once and is in force after its first correct code. A correct code is used up: its step and all
+//! earlier ones become invalid, on every replica. Recovery codes have 80 random bits and are stored as hashes.
 
 mod kept;
 #[cfg(test)]
@@ -34,23 +34,23 @@ use crate::service::{attempt, passkey, password};
 pub(crate) use kept::{locked_out, reseal, sealed_by};
 pub(super) use wrong::notify_wrong_codes;
 
-/// How long an offered secret waits for its first code.
+/// The time in which an offered secret must be confirmed with a code.
 pub const OFFER: Duration = Duration::minutes(15);
-/// Random bytes of a recovery code.
+/// The number of random bytes of a recovery code.
 const RECOVERY: usize = 10;
 
-/// How a code proved itself.
+/// The kind of a correct code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// By the authenticator.
+    /// From the authenticator.
     Authenticator,
-    /// By a recovery code, which is used up.
+    /// A recovery code, which is used up.
     Recovery,
-    /// By a passkey.
+    /// From a passkey.
     Passkey,
 }
 
-/// How the caller's second factor stands.
+/// Returns the state of the caller's second factor.
 ///
 /// # Errors
 /// Never for a signed-in member, unless the database fails.
@@ -73,7 +73,7 @@ pub async fn state(ctx: &Ctx, actor: &Actor) -> Result<Factor, Error> {
     })
 }
 
-/// Offers a secret. It replaces one that was offered before; nothing is asked for at sign-in until [`confirm`].
+/// Offers a secret, which replaces an earlier offer. Sign-in does not require it until [`confirm`].
 ///
 /// # Errors
 /// `wrong_state` while a second factor is in force.
@@ -106,7 +106,7 @@ pub async fn offer(ctx: &Ctx, actor: &Actor) -> Result<FactorOffer, Error> {
     })
 }
 
-/// Puts the offered secret in force, by a code of it, and makes recovery codes.
+/// Confirms the offered secret with a code, and makes recovery codes.
 ///
 /// # Errors
 /// `wrong_state` when none is offered, `wrong_code`, `rate_limited` after too many of those.
@@ -133,7 +133,7 @@ pub async fn confirm(ctx: &Ctx, actor: &Actor, given: &FactorCode) -> Result<Rec
     Ok(RecoveryCodes { codes })
 }
 
-/// Makes new recovery codes; those before let nobody in any more.
+/// Makes new recovery codes; earlier ones become invalid.
 ///
 /// # Errors
 /// `wrong_state` while there is no second factor, `wrong_code`, `rate_limited` after too many of those.
@@ -148,8 +148,8 @@ pub async fn renew_codes(ctx: &Ctx, actor: &Actor, given: &FactorCode) -> Result
     Ok(RecoveryCodes { codes })
 }
 
-/// Switches the second factor off: takes the password and a code. Who has come by a provider has no password to give: a
-/// code is what they prove beside their session.
+/// Switches the second factor off. It requires the password and a code. A member without a password, because of sign-in
+/// with a provider, proves only a code.
 ///
 /// # Errors
 /// `wrong_state` while there is none, `wrong_credentials`, `wrong_code`, `rate_limited` after too many of those.
@@ -168,7 +168,7 @@ pub async fn drop(ctx: &Ctx, actor: &Actor, proof: &FactorProof) -> Result<(), E
     Ok(())
 }
 
-/// Returns whether a second factor is asked of the member at sign-in.
+/// Returns whether the member's sign-in requires a second factor.
 pub(super) async fn in_force(connection: &impl ConnectionTrait, member: MemberId) -> Result<bool, Error> {
     let SecondFactors { code, passkey } = available(connection, member).await?;
     Ok(code || passkey)
@@ -187,7 +187,7 @@ async fn takes_codes(connection: &impl ConnectionTrait, member: MemberId) -> Res
     Ok(row.is_some_and(|row| row.confirmed_at.is_some()))
 }
 
-/// Uses a code up: the authenticator's for a step that is not over, or a recovery code. `None` when it is neither.
+/// Uses up a code: the authenticator's for a valid step, or a recovery code. Returns `None` when it is neither.
 pub(super) async fn spend(ctx: &Ctx, tx: &Tx, member: MemberId, code: &str) -> Result<Option<Proof>, Error> {
     let row = second_factor::Entity::find_by_id(member.0).one(tx).await?;
     let Some(row) = row.filter(|row| row.confirmed_at.is_some()) else { return Ok(None) };
@@ -206,13 +206,13 @@ pub(super) async fn spend(ctx: &Ctx, tx: &Tx, member: MemberId, code: &str) -> R
     Ok(Some(Proof::Recovery))
 }
 
-/// Takes every second factor and everything of them away, passkeys as well.
+/// Deletes every second factor with its data, including passkeys.
 pub(super) async fn clear(tx: &Tx, member: MemberId) -> Result<(), Error> {
     passkey::clear(tx, member).await?;
     clear_codes(tx, member).await
 }
 
-/// Takes the authenticator's secret and the recovery codes away.
+/// Deletes the authenticator's secret and the recovery codes.
 async fn clear_codes(tx: &Tx, member: MemberId) -> Result<(), Error> {
     second_factor::Entity::delete_by_id(member.0).exec(tx).await?;
     recovery_code::Entity::delete_many().filter(recovery_code::Column::MemberId.eq(member.0)).exec(tx).await?;
@@ -220,12 +220,12 @@ async fn clear_codes(tx: &Tx, member: MemberId) -> Result<(), Error> {
     Ok(())
 }
 
-/// The failure of a code that is not right, or is used up: which of these is not told.
+/// Returns the error for a wrong or used code; it does not distinguish the two.
 pub(super) fn wrong() -> Error {
     Error::problem(Code::WrongCode, "give the six digits that the authenticator shows now; each works once")
 }
 
-/// Does `work` if the code is right, which uses it up; a wrong one is logged.
+/// Runs `work` if the code is correct, which uses it up; logs a wrong one.
 pub(super) async fn proven(
     ctx: &Ctx,
     actor: &Actor,
@@ -257,7 +257,7 @@ pub(super) async fn proven(
     if right { Ok(()) } else { Err(wrong()) }
 }
 
-/// The step of which `code` is, when that is not over.
+/// Returns the step of `code`, if it is valid.
 fn step(ctx: &Ctx, member: MemberId, row: &second_factor::Model, code: &str) -> Result<Option<i64>, Error> {
     let digits: String = code.chars().filter(|letter| !letter.is_whitespace()).collect();
     let secret = factor::unseal(&ctx.keys.factor(), member, &row.secret)?;
@@ -265,7 +265,7 @@ fn step(ctx: &Ctx, member: MemberId, row: &second_factor::Model, code: &str) -> 
     Ok(step.filter(|step| *step > row.last_step))
 }
 
-/// New recovery codes: sixteen letters and digits in fours.
+/// Makes recovery codes: sixteen letters and digits in groups of four.
 fn fresh(ctx: &Ctx) -> Vec<String> {
     let fours = |text: String| {
         let parts: Vec<_> = text.as_bytes().chunks(4).map(|four| String::from_utf8_lossy(four).into_owned()).collect();
@@ -290,7 +290,7 @@ async fn replace(ctx: &Ctx, tx: &Tx, member: MemberId, codes: &[String]) -> Resu
     Ok(())
 }
 
-/// The hash of a recovery code as it may be typed: in any case, with or without what stands between the fours.
+/// Returns the hash of a recovery code, whatever its case and the separators between the groups.
 fn hash(code: &str) -> String {
     let letters: String = code.chars().filter(char::is_ascii_alphanumeric).collect();
     fingerprint(&letters.to_ascii_uppercase())

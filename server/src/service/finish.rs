@@ -1,4 +1,5 @@
-//! The end of a participant's part: its last receipts are counted, then what provably never left is given back.
+//! The end of a participant's part: its last receipts are counted, then the releases that were never made are returned
+//! to the account.
 
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 use undertone_api::id::{JobId, WorkerId};
@@ -16,24 +17,24 @@ use crate::service::job::series::Planned;
 use crate::service::job::state;
 use crate::service::{audit, lease, ledger, question, receipt, round};
 
-/// Most characters of a reason for giving up.
+/// The limit of a reason for giving up, in characters.
 const LONGEST_REASON: usize = 1000;
 
-/// How a part ended.
+/// The outcome of a part.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// Done; the lead hands in the report.
+    /// Completed; the lead submits the report.
     Done(Option<Report>),
-    /// Given up for good, with a reason that is fit for others to read.
+    /// Given up for good, with a reason that other members may read.
     GaveUp(String),
 }
 
-/// Ends a participant's part, and countersigns its last receipts. Also how a part of a job that was ended by others hands in
-/// its last receipts; saying it twice changes nothing the second time.
+/// Ends a participant's part, and countersigns its last receipts. A part of an already ended job submits its last
+/// receipts in the same way. A repetition changes nothing.
 ///
 /// # Errors
-/// `lease_lost` when a later lease has begun, `validation_failed` when the lead brings no report or one of another kind, or
-/// the audit is missing that the job promises, and what the receipts deserve.
+/// `lease_lost` when a later lease has begun; `validation_failed` when the lead submits no report or one of another
+/// kind, or a promised audit is missing; and the errors of the receipts.
 pub async fn finish(
     ctx: &Ctx,
     worker: WorkerId,
@@ -44,11 +45,11 @@ pub async fn finish(
     finish_audited(ctx, worker, token, outcome, None, receipts).await
 }
 
-/// As [`finish`], with what the audit of the participant's releases stated.
+/// Ends a part as [`finish`], with the statement of the audit of the participant's releases.
 ///
 /// # Errors
-/// As [`finish`]; `bad_signature` and `validation_failed` for a statement that is not this worker's, is about anything else,
-/// or does not add up.
+/// As [`finish`]; `bad_signature` and `validation_failed` for a statement that this worker did not sign, that is about
+/// another part, or that is inconsistent.
 pub async fn finish_audited(
     ctx: &Ctx,
     worker: WorkerId,
@@ -77,7 +78,7 @@ pub async fn finish_audited(
                 None => None,
             };
             end(ctx, tx, By::Worker(worker), row, part, outcome, disproved).await?;
-            // Last, so that everything it paid for is counted before the rest is given back.
+            // Last, so that all charges are counted before the rest is returned.
             ledger::settle(ctx, tx, held.job.0, held.dataset.0).await?;
             Ok((held.job, countersigned))
         })
@@ -127,7 +128,7 @@ async fn end(
             if over {
                 return Ok(());
             }
-            // A job is not good without the audit it promises.
+            // A job must not finish without its promised audit.
             if leads || owes || !can_go_on(tx, &row).await? {
                 state::step(ctx, tx, by, row, Step::Fail, Some(reason)).await?;
             } else {
@@ -140,9 +141,9 @@ async fn end(
     Ok(())
 }
 
-/// Takes a participant out of a job that goes on or fails without it: its worker or its organization was retired. Its lease ends. A
-/// part that never had one gives its reservation back; one that had keeps it until the worker accounts for it
-/// (`state::settle_untouched`).
+/// Removes a participant from a job, which continues or fails: its worker or its organization was retired. Its lease
+/// ends. A part without any lease returns its reservation; one that had a lease keeps it until the worker accounts for
+/// it (`state::settle_untouched`).
 ///
 /// # Errors
 /// When the database fails, or the job's state has no such step.
@@ -173,7 +174,8 @@ pub(crate) async fn withdraw(
     Ok(())
 }
 
-/// Whether every series still has enough contributors for its quorum, and somebody has asked or will.
+/// Returns whether every series still has enough contributors for its quorum, and a job with questions has a pool or
+/// can still get one.
 async fn can_go_on(tx: &Tx, row: &job::Model) -> Result<bool, Error> {
     let participants = state::participants(tx, JobId(row.id)).await?;
     let planned: Vec<Planned> = from_json(&row.series)?;

@@ -1,7 +1,7 @@
-//! Frozen lines of versions: nothing new is reserved on them in any consortium, until a steward of the owner has cleared it.
+//! Frozen lineages: nothing new is reserved on them in any consortium until a steward of the owner clears the freeze.
 //!
-//! A freeze follows from an audit that disproved a claim ([`audit`](crate::service::audit)); nobody freezes by hand. Releases
-//! that were made under older reservations are counted as ever: they have left.
+//! A freeze follows from an audit that disproved a claim ([`audit`](crate::service::audit)); there is no manual freeze.
+//! Releases under older reservations are still counted: they have left the site.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,10 +23,10 @@ use crate::service::entity::{dataset as dataset_row, freeze, job, participant};
 use crate::service::ledger::Ask;
 use crate::service::notification::{self, Notice};
 
-/// What is written as the author of a freeze.
+/// The author of a freeze in the table.
 const AUDIT: &str = "audit";
 
-/// The freezes of a dataset's line and their ends, the last first.
+/// Returns the freezes of a dataset's lineage and their ends, the last first.
 ///
 /// # Errors
 /// 404 when the caller may not know the dataset.
@@ -36,7 +36,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Vec<Freeze>
     Ok(rows.into_iter().map(shown).collect())
 }
 
-/// The datasets of a consortium that are frozen now, by organization and name, each with the freeze that stands.
+/// Returns the frozen datasets of a consortium, by organization and name, each with its present freeze.
 ///
 /// # Errors
 /// 404 when the caller may not know the consortium.
@@ -57,11 +57,11 @@ pub async fn standing(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Res
     Ok(datasets.iter().filter_map(frozen).collect())
 }
 
-/// Lets a frozen line go on, by a steward's word that what was broken is mended. The site's own freeze is cleared at the
-/// site's terminal.
+/// Clears the freeze of a lineage, on a steward's statement that the fault is repaired. The site's own freeze is
+/// cleared at the site's terminal.
 ///
 /// # Errors
-/// 404 and 403 as usual, `validation_failed` without a reason, `wrong_state` when the line is not frozen.
+/// 404 and 403 as usual, `validation_failed` without a reason, `wrong_state` when the lineage is not frozen.
 pub async fn clear(ctx: &Ctx, actor: &Actor, id: DatasetId, word: &ClearFreeze) -> Result<Freeze, Error> {
     let dataset = dataset::get(ctx, actor, id).await?;
     policy::check(actor, Operation::ClearFreeze, Place::Organization(dataset.organization))?;
@@ -98,7 +98,7 @@ pub async fn clear(ctx: &Ctx, actor: &Actor, id: DatasetId, word: &ClearFreeze) 
     Ok(shown(row))
 }
 
-/// Freezes a participant's line; one that is frozen stays as it is.
+/// Freezes a participant's lineage, unless it is frozen already.
 pub(crate) async fn freeze(ctx: &Ctx, tx: &Tx, part: &participant::Model, reason: &str) -> Result<(), Error> {
     let last = last(tx, part.organization_id.into(), part.lineage_id.into()).await?;
     if last.as_ref().is_some_and(|row| row.frozen) {
@@ -132,10 +132,10 @@ pub(crate) async fn freeze(ctx: &Ctx, tx: &Tx, part: &participant::Model, reason
     Ok(())
 }
 
-/// That none of the lines a job asks is frozen.
+/// Checks that none of a job's lineages is frozen.
 ///
 /// # Errors
-/// `account_frozen` naming those that are.
+/// `account_frozen` with the names of the frozen ones.
 pub(crate) async fn refuse(connection: &impl ConnectionTrait, asks: &[Ask]) -> Result<(), Error> {
     let rows = freeze::Entity::find()
         .filter(freeze::Column::OrganizationId.is_in(asks.iter().map(|ask| ask.organization.0)))
@@ -157,7 +157,7 @@ pub(crate) async fn refuse(connection: &impl ConnectionTrait, asks: &[Ask]) -> R
     Err(Error::problem(Code::AccountFrozen, frozen.join("; ")))
 }
 
-/// The freezes that stand, by line, of rows in the order of their numbers: the last of a line says how it stands.
+/// Returns the freezes in force, by lineage. `rows` are in the order of their numbers: the last of a lineage decides.
 fn stand(rows: Vec<freeze::Model>) -> HashMap<(Uuid, Uuid), freeze::Model> {
     let mut last: HashMap<_, _> = rows.into_iter().map(|row| ((row.organization_id, row.lineage_id), row)).collect();
     last.retain(|_, row| row.frozen);

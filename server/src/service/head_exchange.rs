@@ -1,5 +1,5 @@
-//! The exchange of cosigned heads: each site hands in the newest head of the log that it has verified, signed with its key,
-//! and receives those of its peers with the proofs that they agree (see `undertone_api::log::peers`).
+//! The exchange of cosigned heads. Each site submits the newest head of the log that it has verified, signed with its
+//! key. It receives those of its peers with the proofs that they agree (see `undertone_api::log::peers`).
 //!
 //! Peers are the workers of all organizations that share a consortium with the caller's. The server cannot alter an
 //! observation, since it lacks the site's key.
@@ -28,8 +28,8 @@ use crate::service::{log, restoration, site_key};
 /// Stores the caller's observation and returns those of its peers, the newest first.
 ///
 /// # Errors
-/// `bad_signature` when the observation is not signed by the worker's key, or its head not by this server's; `wrong_state` for a head
-/// of the log that was lost when this server was restored.
+/// `bad_signature` when the observation is not signed by the worker's key, or its head not by this server's;
+/// `wrong_state` for a head of the log that was lost when this server was restored.
 pub async fn exchange_heads(ctx: &Ctx, caller: WorkerId, signed: &Signed) -> Result<Vec<PeerHead>, Error> {
     let row = worker::Entity::find_by_id(caller.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("worker"))?;
@@ -47,8 +47,8 @@ pub async fn exchange_heads(ctx: &Ctx, caller: WorkerId, signed: &Signed) -> Res
     peer_heads(ctx, &row, &head).await
 }
 
-/// Refuses a head of the log that was lost in a restoration. Relayed to a peer that has accepted the restoration it would look like a
-/// fork; the site that has it accepts the restoration first.
+/// Rejects a head of the log that was lost in a restoration. A peer that has accepted the restoration would take it for
+/// a fork. The site with this head must accept the restoration first.
 async fn check_not_lost(ctx: &Ctx, head: &Head) -> Result<(), Error> {
     if restoration::newest(ctx.db.read()).await?.is_none() {
         return Ok(());
@@ -125,7 +125,8 @@ async fn peer_heads(ctx: &Ctx, caller: &worker::Model, own: &Head) -> Result<Vec
     Ok(found)
 }
 
-/// Returns the workers of all organizations that share a consortium with the caller's, with the names of their organizations.
+/// Returns the workers of all organizations that share a consortium with the caller's, with the names of their
+/// organizations.
 async fn peer_workers(ctx: &Ctx, caller: &worker::Model) -> Result<BTreeMap<Uuid, (worker::Model, String)>, Error> {
     let own = membership::Entity::find()
         .filter(membership::Column::OrganizationId.eq(caller.organization_id))

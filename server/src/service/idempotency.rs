@@ -1,8 +1,10 @@
-//! Requests that bear a key are done once: whoever sends one again, because the answer was lost, gets the first answer.
+//! Requests with an idempotency key are performed once: a repetition, after a lost response, returns the first
+//! response.
 //!
-//! What is kept for 24 hours is in the database, so that all replicas agree. Answers that hold what is shown once (a link, a token, a
-//! key) never come here: REST refuses a key there. The others are sealed under a key made of the server's own and the caller's, and
-//! whoever reads the tables reads nothing. A request that failed changed nothing and is forgotten; one whose answer never came stays and is not done again.
+//! Responses are stored in the database for 24 hours, so that all replicas agree. Responses with one-time content (a
+//! link, a token, a key) are never stored: REST rejects an idempotency key there. The others are encrypted under a key
+//! derived from the server's and the caller's, so that they cannot be read from the tables. A failed request changed
+//! nothing and is deleted. A request whose response never came stays and is not performed again.
 
 #[cfg(test)]
 mod tests;
@@ -28,48 +30,49 @@ use crate::service::entity::idempotency;
 #[cfg(test)]
 pub(crate) use tests::stored;
 
-/// How long an answer is kept.
+/// The time for which a response is kept.
 const KEPT: Duration = Duration::hours(24);
-/// After which time a request without an answer is one that lost it: none takes so long.
+/// The time after which a request without a response counts as lost: none takes that long.
 const LOST: Duration = Duration::minutes(2);
-/// Longest key, in characters.
+/// The length limit of a key, in characters.
 const LONGEST: usize = 255;
-/// Most keys of one member within 24 hours.
+/// The highest number of keys of one member within 24 hours.
 pub(crate) const MOST: u64 = 10_000;
 const NONCE: usize = 12;
 
-/// An answer, as it left.
+/// A response as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
     /// The HTTP status.
     pub status: u16,
-    /// The headers that belong to the answer itself.
+    /// The headers of the response itself.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: String,
 }
 
-/// A request that has begun: it ends with [`keep`] or [`forget`].
+/// A started request: it ends with [`keep`] or [`forget`].
 #[derive(Debug, Clone)]
 pub struct Begun {
     member: MemberId,
     key: String,
 }
 
-/// What a key says of a request.
+/// The state of a key.
 #[derive(Debug)]
 pub enum Seen {
-    /// Nothing was done with this key yet: do it.
+    /// The key is new: perform the request.
     Never(Begun),
-    /// It was done: this was the answer.
+    /// The request was performed, with this response.
     Before(Kept),
 }
 
-/// Begins a request of a caller with a key. What one credential asked is nothing to another. `request` is all that makes it this request and no other.
+/// Begins a caller's request with a key. Keys of different credentials are independent. `request` is the complete
+/// identity of the request.
 ///
 /// # Errors
-/// `validation_failed` for a key that is none, and for one that another request bore; `in_progress` while the first is under
-/// way, or when its answer was lost; `rate_limited` for too many keys.
+/// `validation_failed` for an invalid key, and for one that another request used; `in_progress` while the first is
+/// running, or when its response was lost; `rate_limited` for too many keys.
 pub async fn begin(ctx: &Ctx, who: &Actor, key: &str, request: &[u8]) -> Result<Seen, Error> {
     if !(1..=LONGEST).contains(&key.len()) || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
         let detail = format!("give 1 to {LONGEST} visible ASCII characters, best a random UUID");
@@ -119,7 +122,7 @@ pub async fn begin(ctx: &Ctx, who: &Actor, key: &str, request: &[u8]) -> Result<
     }
 }
 
-/// Keeps the answer of a request that was done.
+/// Stores the response of a performed request.
 ///
 /// # Errors
 /// When the database fails.
@@ -136,7 +139,7 @@ pub async fn keep(ctx: &Ctx, begun: &Begun, answer: &Kept) -> Result<(), Error> 
         .await
 }
 
-/// Forgets a request that changed nothing: its key may be used again.
+/// Deletes a request that changed nothing: its key may be used again.
 ///
 /// # Errors
 /// When the database fails.
@@ -155,7 +158,8 @@ impl Begun {
     }
 }
 
-/// The cipher for one member's one key. The server's own key goes in first, so that a key that can be guessed opens nothing.
+/// Returns the cipher for one key of one member. The server's own key is hashed first, so that a guessed idempotency
+/// key decrypts nothing.
 fn cipher(own: &RingKey, member: MemberId, key: &str) -> ChaCha20Poly1305 {
     let mut digest = Sha256::new();
     digest.update(b"undertone/idempotency/1");

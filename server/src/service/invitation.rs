@@ -1,5 +1,5 @@
-//! One-time links: how people and organizations come in. A link holds for 7 days and works once; the server keeps only
-//! the hash of its secret.
+//! One-time links with which people and organizations join. A link is valid for 7 days and works once; the server
+//! stores only the hash of its secret.
 
 mod accept;
 mod join;
@@ -30,14 +30,14 @@ pub use accept::accept;
 pub(super) use accept::found;
 pub use join::join;
 
-/// How long a link holds.
+/// The validity of a link.
 pub const LIFETIME: Duration = Duration::days(7);
 
-/// Makes a link that brings an organization or an annotator into a consortium, a member into an organization, or another operator
-/// to the server.
+/// Makes a link that brings an organization or an annotator into a consortium, a member into an organization, or
+/// another operator to the server.
 ///
 /// # Errors
-/// 404 and 403 as usual; `validation_failed` for roles that an organization does not give.
+/// 404 and 403 as usual; `validation_failed` for roles that an organization cannot give.
 pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewInvitation) -> Result<Invitation, Error> {
     let (operation, place) = wanted(&new.purpose);
     policy::check(actor, operation, place)?;
@@ -83,7 +83,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewInvitation) -> Result<Inv
     Ok(Invitation { link, ..shown(row)? })
 }
 
-/// The links into a place that still work or were used, newest first.
+/// Returns every link into a place, newest first.
 ///
 /// # Errors
 /// 404 and 403 as usual.
@@ -101,7 +101,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, purpose: &Purpose) -> Result<Vec<Inv
     rows.into_iter().map(shown).collect()
 }
 
-/// Withdraws a link that was not used: it works no longer, from this moment on. Doing so again changes nothing.
+/// Withdraws an unused link with immediate effect. Withdrawing it again changes nothing.
 ///
 /// # Errors
 /// 404 when the place has no such link, 403 as usual, `wrong_state` when it was used.
@@ -137,10 +137,10 @@ pub async fn withdraw(ctx: &Ctx, actor: &Actor, place: Place, id: InvitationId) 
         .await
 }
 
-/// What a link is for, for whoever bears it.
+/// Returns the purpose of a link, for its holder.
 ///
 /// # Errors
-/// `link_spent` when it was used, is over, or never was: which of these is not told.
+/// `link_spent` when it was used, has expired, or never existed; these are not distinguished.
 pub async fn preview(ctx: &Ctx, secret: &str) -> Result<InvitationPreview, Error> {
     let row = open(ctx, ctx.db.read(), secret).await?;
     let purpose = purpose(&row)?;
@@ -156,7 +156,7 @@ pub async fn preview(ctx: &Ctx, secret: &str) -> Result<InvitationPreview, Error
     Ok(InvitationPreview { purpose, from })
 }
 
-/// The row of a link that still works.
+/// Returns the row of a valid link.
 pub(super) async fn open(
     ctx: &Ctx,
     connection: &impl ConnectionTrait,
@@ -197,7 +197,7 @@ pub(super) async fn insert(
     Ok(row.into_active_model().insert(tx).await?)
 }
 
-/// The address of a link, as the dashboard answers it.
+/// Returns the address of a link in the dashboard.
 pub(super) fn link(ctx: &Ctx, secret: &str) -> String {
     format!("{}/accept/{secret}", ctx.addresses.http)
 }

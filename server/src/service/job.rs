@@ -1,4 +1,4 @@
-//! Jobs: proposed, listed, shown, cancelled. What they may cost was decided by the ledger before any worker hears of them.
+//! Jobs: proposal, lists, views, cancellation. The ledger decides about a job's costs before any worker receives it.
 
 mod draft;
 pub(crate) mod hold;
@@ -29,7 +29,7 @@ pub use list::{Wanted, list, search};
 pub use propose::{propose, violations};
 pub use repeat::{clone_spec, retry};
 
-/// A job in full.
+/// Returns a job in full.
 ///
 /// # Errors
 /// 404 when there is none that the caller may know.
@@ -38,7 +38,7 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
     view::job(ctx, actor, row).await
 }
 
-/// How a job stands at this moment.
+/// Returns the present progress of a job.
 ///
 /// # Errors
 /// 404 when there is none that the caller may know.
@@ -47,7 +47,7 @@ pub async fn progress(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Progress, E
     view::progress(ctx, Some(actor), row).await
 }
 
-/// Ends a job that is not over: its proposer may, and the consortium's admins.
+/// Ends an unfinished job, for its proposer or the consortium's admins.
 ///
 /// # Errors
 /// 404 and 403 as usual, `wrong_state` when it is over.
@@ -59,7 +59,7 @@ pub async fn cancel(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
         .db
         .write("cancel job", async |tx| {
             let row = state::row(tx, id).await?;
-            // The entry in the audit log says by whom.
+            // The entry in the audit log names the author.
             state::step(ctx, tx, actor.into(), row, Step::Cancel, Some(reason.clone())).await
         })
         .await?;
@@ -69,12 +69,12 @@ pub async fn cancel(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
     view::job(ctx, actor, row).await
 }
 
-/// A job in a list, for whoever has its row.
+/// Returns the list item of a job from its row.
 pub(crate) fn summary(row: &job::Model) -> Result<JobSummary, Error> {
     view::summary(row)
 }
 
-/// The row of a job that the caller may read.
+/// Returns the row of a job that the caller may read.
 pub(crate) async fn readable(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<job::Model, Error> {
     let row = state::row(ctx.db.read(), id).await?;
     let place = Place::Consortium(ConsortiumId(row.consortium_id));
@@ -82,12 +82,12 @@ pub(crate) async fn readable(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<job:
     Ok(row)
 }
 
-/// How a job stands at this moment, as everybody may see it who sees the job.
+/// Returns the present progress of a job, with the content that every reader of the job may see.
 pub(crate) async fn standing(ctx: &Ctx, row: job::Model) -> Result<Progress, Error> {
     view::progress(ctx, None, row).await
 }
 
-/// The job as a view, for whoever has changed it.
+/// Returns the view of a job after a change.
 pub(crate) async fn shown(ctx: &Ctx, actor: &Actor, row: job::Model) -> Result<Job, Error> {
     view::job(ctx, actor, row).await
 }

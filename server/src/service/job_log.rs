@@ -1,14 +1,14 @@
-//! The log of a job: what its sites say of their parts, and what the server did. Numbers and closed words only, see
-//! `undertone_api::job::log`.
+//! The log of a job: reports of its sites about their parts, and actions of the server. It contains only numbers and
+//! fixed words, see `undertone_api::job::log`.
 //!
-//! It is no evidence and decides nothing: the ledger and the receipts are. So it is bounded, a site's oldest lines go first,
-//! and what a site says twice or about a round that does not exist is left out or refused. To note something more of the
-//! server's: a variant of `LogEvent`, and `note` in the transaction that does it.
+//! It is no evidence and decides nothing; the ledger and the receipts do. So it is bounded, and the oldest lines of a
+//! part are dropped first. Repeated events of a site are ignored, and events about a round that does not exist are
+//! rejected. To note one more action of the server: a variant of `LogEvent`, and `note` in its transaction.
 //!
-//! Sites talk more than anything else happens, so what they say is written beside the one writer ([`Db::beside`](crate::db::Db::beside)).
-//! What is read before a line is written, the newest number and the newest that the site said, are lines of the same log, and
-//! whoever writes lines of it, `append` or `note`, has its lock from before that until the end of the transaction: so numbers follow
-//! one another without gaps, appear in their order, and nothing that is said twice stands twice.
+//! Site events are the most frequent writes, so they do not use the single writer
+//! ([`Db::beside`](crate::db::Db::beside)). Both `append` and `note` hold the log's lock from before they read the
+//! newest numbers until the end of the transaction. So numbers have no gaps, lines appear in their order, and no event
+//! is stored twice.
 
 #[cfg(test)]
 mod tests;
@@ -37,33 +37,33 @@ use crate::service::entity::{job, job_log, participant};
 use crate::service::job::{readable, state};
 use crate::service::lease;
 
-/// Something that a site says.
+/// An event that a site reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Said {
-    /// The site's own number: each is greater than the one before.
+    /// The site's own number, strictly increasing.
     pub sequence: u64,
-    /// The site's clock when it happened, in seconds.
+    /// The time of the event by the site's clock, seconds.
     pub at_unix: i64,
-    /// What.
+    /// The event.
     pub event: SiteEvent,
 }
 
-/// The last thing that a site said of its part.
+/// The last event that a site reported about its part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Last {
     pub(crate) event: SiteEvent,
     pub(crate) at: OffsetDateTime,
-    /// How many seconds the site's clock was before the server's.
+    /// The lead of the site's clock over the server's, seconds.
     pub(crate) skew_seconds: i64,
 }
 
-/// Takes what a site says of its part, oldest first; `sent_at_unix` is its clock now. Said again, it changes nothing.
+/// Stores a site's events about its part, oldest first; `sent_at_unix` is its clock now. A repetition changes nothing.
 ///
 /// # Errors
-/// `lease_lost` when a later lease has begun, `validation_failed` when there is more than a message holds, or it is about a
-/// round that the job does not have.
+/// `lease_lost` when a later lease has begun, `validation_failed` when there are more events than a message may hold,
+/// or one is about a round that the job does not have.
 pub async fn append(ctx: &Ctx, worker: WorkerId, token: &str, sent_at_unix: i64, said: &[Said]) -> Result<(), Error> {
-    // The lease of a job that is over as well: what ended it is worth most.
+    // The lease of an ended job is accepted too: the events around its end are the most useful.
     let held = lease::held(ctx.db.read(), worker, token).await?;
     if !(1..=MOST_EVENTS).contains(&said.len()) {
         let most = format!("send 1 to {MOST_EVENTS} events, not {}", said.len());
@@ -113,7 +113,7 @@ pub async fn append(ctx: &Ctx, worker: WorkerId, token: &str, sent_at_unix: i64,
     Ok(())
 }
 
-/// Notes something that the server did, in the transaction that does it.
+/// Notes an action of the server, in the transaction of the action.
 pub(crate) async fn note(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Option<Uuid>, event: LogEvent) -> Result<(), Error> {
     lock_job_log(tx, job).await?;
     let number = newest_in(tx, job).await? as i64 + 1;
@@ -131,10 +131,10 @@ pub(crate) async fn note(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Option<Uuid>, e
     trim(tx, job, dataset, number).await
 }
 
-/// A job's log, newest first.
+/// Returns a job's log, newest first.
 ///
 /// # Errors
-/// 404 when there is no job that the caller may know, `validation_failed` for a cursor that is none.
+/// 404 when there is no job that the caller may know, `validation_failed` for an invalid cursor.
 pub async fn list(ctx: &Ctx, actor: &Actor, id: JobId, query: &LogQuery) -> Result<Page<LogLine>, Error> {
     let row = readable(ctx, actor, id).await?;
     let mut find = job_log::Entity::find().filter(job_log::Column::JobId.eq(row.id));
@@ -158,7 +158,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, id: JobId, query: &LogQuery) -> Resu
     Ok(Page { items: lines(ctx, &row, rows).await?, next })
 }
 
-/// A job's whole log as JSON Lines, oldest first.
+/// Returns a job's whole log as JSON Lines, oldest first.
 ///
 /// # Errors
 /// 404 when there is no job that the caller may know.
@@ -178,12 +178,12 @@ pub async fn export(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<String, Error
     Ok(text)
 }
 
-/// The number of the newest line; 0 while there is none.
+/// Returns the number of the newest line; 0 while there is none.
 pub(crate) async fn newest(ctx: &Ctx, id: JobId) -> Result<u64, Error> {
     newest_in(ctx.db.read(), id.0).await
 }
 
-/// The last thing that each site said of its part, by dataset.
+/// Returns the last event that each site reported about its part, by dataset.
 pub(crate) async fn last(connection: &impl ConnectionTrait, job: Uuid) -> Result<HashMap<Uuid, Last>, Error> {
     let newest = sea_orm::sea_query::Query::select()
         .expr(job_log::Column::Number.max())
@@ -207,7 +207,7 @@ pub(crate) async fn last(connection: &impl ConnectionTrait, job: Uuid) -> Result
     Ok(last)
 }
 
-/// The newest line that a site itself said.
+/// Returns the newest line of the site itself.
 async fn last_row(
     connection: &impl ConnectionTrait,
     job: Uuid,
@@ -237,7 +237,7 @@ async fn newest_in(connection: &impl ConnectionTrait, job: Uuid) -> Result<u64, 
     Ok(last.map_or(0, |row| row.number as u64))
 }
 
-/// Drops the oldest lines of a part when there are more than are kept; `newest` is the number of the job's newest line.
+/// Drops the oldest lines of a part above the limit; `newest` is the number of the job's newest line.
 async fn trim(tx: &Tx, job: Uuid, dataset: Option<Uuid>, newest: i64) -> Result<(), Error> {
     // Lines are numbered from 1: no part of the job can have more.
     if newest <= MOST_LINES as i64 {
@@ -248,7 +248,7 @@ async fn trim(tx: &Tx, job: Uuid, dataset: Option<Uuid>, newest: i64) -> Result<
         .column(job_log::Column::Number)
         .order_by_desc(job_log::Column::Number)
         .offset(MOST_LINES)
-        // No message brings as many.
+        // No message contains as many.
         .limit(MOST_LINES)
         .into_query();
     job_log::Entity::delete_many()
@@ -259,7 +259,7 @@ async fn trim(tx: &Tx, job: Uuid, dataset: Option<Uuid>, newest: i64) -> Result<
     Ok(())
 }
 
-/// Events about rounds that the job does not have.
+/// Returns the violations of events about rounds that the job does not have.
 fn violations(spec: &Spec, said: &[Said]) -> Vec<Violation> {
     let rounds = spec.series(&[]).into_iter().map(|series| series.rounds);
     let rounds: Vec<u32> = rounds.chain(spec.questions().map(|_| 1)).chain(spec.outside().map(|_| 1)).collect();
@@ -278,7 +278,8 @@ fn violations(spec: &Spec, said: &[Said]) -> Vec<Violation> {
         .collect()
 }
 
-/// When something happened, by the server's clock: as long ago as the site says, never before the job nor after now.
+/// Returns the time of an event by the server's clock: the age is the site's, limited to the time between the job's
+/// creation and now.
 fn happened(ctx: &Ctx, job_from: OffsetDateTime, sent_at_unix: i64, at_unix: i64) -> OffsetDateTime {
     let now = ctx.now();
     let ago = Duration::seconds(sent_at_unix.saturating_sub(at_unix).clamp(0, 366 * 86_400));

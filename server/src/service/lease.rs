@@ -1,5 +1,5 @@
-//! Leases: which worker is at which participant's part of a job, proved by a fencing token. Nobody gets one before the
-//! job's reservation holds; a new token ends the one before it.
+//! Leases: the assignment of a participant's part of a job to a worker, proved by a fencing token. No lease is granted
+//! before the job's reservation; a new token ends the one before it.
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +24,7 @@ use crate::service::entity::{job, lease, participant};
 use crate::service::job::{hold, state};
 use crate::service::{job_log, ledger};
 
-/// How long a lease holds without a word from its worker, in seconds.
+/// The validity of a lease without a call from its worker, in seconds.
 pub const SECONDS: u32 = 60;
 
 /// A lease in force.
@@ -36,16 +36,16 @@ pub(crate) struct Held {
     row: lease::Model,
 }
 
-/// Whether a job goes on, as its worker is told.
+/// The response to a renewal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Renewal {
-    /// False when the job is over: stop.
+    /// False when the job is over: the worker must stop.
     pub go_on: bool,
-    /// Why it stops, in words.
+    /// The reason to stop, in words.
     pub reason: String,
 }
 
-/// The lease behind a token, if it is this worker's and no later one has ended it.
+/// Returns the lease of a token, if it is this worker's and no later one has replaced it.
 ///
 /// # Errors
 /// `lease_lost` otherwise.
@@ -57,7 +57,7 @@ pub(crate) async fn held(connection: &impl ConnectionTrait, worker: WorkerId, to
     Ok(Held { job: row.job_id.into(), dataset: row.dataset_id.into(), worker, row })
 }
 
-/// As [`held`], and the job must not be over.
+/// Returns the same as [`held`], and checks that the job is queued or running.
 pub(crate) async fn at_work(
     connection: &impl ConnectionTrait,
     worker: WorkerId,
@@ -72,10 +72,10 @@ pub(crate) async fn at_work(
     }
 }
 
-/// Begins a lease of a participant for its worker: a new token, good at once.
+/// Begins a lease of a participant for its worker: a new token, valid at once.
 ///
 /// # Errors
-/// `wrong_state` when the job has no work to give, or nothing is reserved for what it would spend.
+/// `wrong_state` when the job has no work to give, or nothing is reserved for its charges.
 pub(crate) async fn grant(
     ctx: &Ctx,
     tx: &Tx,
@@ -92,7 +92,7 @@ pub(crate) async fn grant(
     if part.charge.is_some() && ledger::of(tx, job.0, dataset.0).await?.is_none_or(|reservation| reservation.settled) {
         return Err(Error::wrong_state("nothing is reserved for this participant: it must not run"));
     }
-    // When the job is over, whoever had a lease gets another one: to come to its end, which no call but the last allows.
+    // After the end of the job, a participant that had a lease gets another one, only to finish its part.
     let to_end = part.state == "running" && part.charge.is_some() && state::of(&row)?.is_over();
     let row = if to_end { row } else { state::step(ctx, tx, By::Worker(worker), row, Step::Start, None).await? };
     let before = lease::Entity::find_by_id((job.0, dataset.0)).one(tx).await?;
@@ -119,7 +119,7 @@ pub(crate) async fn grant(
     Ok((row, part, token))
 }
 
-/// Ends the lease of a participant: its token proves nothing any more. Returns whether there was one.
+/// Ends the lease of a participant: its token becomes invalid. Returns whether there was one.
 ///
 /// # Errors
 /// When the database fails.
@@ -130,13 +130,13 @@ pub(crate) async fn end(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Uuid) -> Result<
     Ok(true)
 }
 
-/// What whoever works on a paused job is told: that its lease is gone and not that the job is over, so that it puts its work
-/// down as it would if the connection broke, gives nothing back, and takes it up again when it is offered again.
+/// Returns the error for a worker of a paused job: the lease is lost, but the job is not over. The worker then stops as
+/// after a broken connection, returns nothing, and continues when the part is offered again.
 async fn paused(connection: &impl ConnectionTrait, row: &job::Model) -> Result<Error, Error> {
     Ok(Error::problem(Code::LeaseLost, format!("the job is paused: {}", hold::in_words(connection, row).await?)))
 }
 
-/// Keeps a lease; tells whether the job goes on. A lease that ran out without a successor is kept as well.
+/// Renews a lease; returns whether the job continues. An expired lease without a successor is renewed as well.
 ///
 /// # Errors
 /// `lease_lost` when a later lease has begun, and while the job is paused.
@@ -155,7 +155,7 @@ pub async fn renew(ctx: &Ctx, worker: WorkerId, token: &str) -> Result<Renewal, 
     Ok(Renewal { go_on: true, reason: String::new() })
 }
 
-/// As [`at_work`], of a lease that was looked at before and of a job that is there: in one statement where nothing has changed.
+/// Checks [`at_work`] again, for a known lease of an existing job: in one statement if nothing has changed.
 ///
 /// # Errors
 /// As [`at_work`].
@@ -174,17 +174,17 @@ pub(crate) async fn still_at_work(connection: &impl ConnectionTrait, held: &Held
         .one(connection)
         .await?;
     if found.is_none() {
-        // Which says why.
+        // Returns the precise error.
         at_work(connection, held.worker, token).await?;
     }
     Ok(())
 }
 
-/// Extends a lease that has used up a third of its time; every call of a worker that is at work does.
+/// Extends a lease that has used a third of its time; every call of a running worker does this.
 ///
-/// Beside the one writer: one statement by the lease's key. It changes a time and never a token, only of the lease as it was looked
-/// at, so a later lease that was granted meanwhile stays as it is, and this one is lost. A rule that finds a lease run out at
-/// the moment at which it is extended would have found the same a moment earlier.
+/// It does not use the single writer: it is one statement by the lease's key. It changes a time and never a token, and
+/// only of the lease as it was read. So a later lease granted in the meantime stays unchanged, and this one is lost. An
+/// operation that finds a lease expired while it is being extended would have found the same a moment earlier.
 ///
 /// # Errors
 /// `lease_lost` when a later lease has begun.
@@ -204,7 +204,7 @@ pub(crate) async fn extend(ctx: &Ctx, held: &Held, token: &str) -> Result<(), Er
                 .exec(tx)
                 .await?;
             if extended.rows_affected == 0 {
-                // Another call has extended it meanwhile, or it is lost.
+                // Another call has extended it in the meantime, or it is lost.
                 self::held(tx, held.worker, token).await?;
             }
             Ok(())

@@ -1,9 +1,11 @@
-//! The consortium's ledger: reserve, commit, settle, over all accounts of a job; and the proof that the balances follow
-//! from the rows.
+//! The consortium's ledger: reserve, commit and settle, over all accounts of a job; and the proof that the balances
+//! follow from the rows.
 //!
-//! Rows hold events with exact parameters; every price is computed here, none is believed. What a dataset that its owner
-//! opened releases in the clear is recorded like everything else, but outside the finite balance: infinity has no place in
-//! a sum. A job is charged to every limited unit of a dataset's lineage, or refused (`charged.rs`). Functions that write take the caller's transaction, so that a charge and what it pays for stand or fall together.
+//! Rows contain events with exact parameters; every price is computed here, and none is taken from a caller. Exact
+//! releases, which the owner of a dataset permitted, are recorded too, but outside the finite balance: a sum cannot
+//! contain infinity. A job is charged to every limited unit of a dataset's lineage, or refused (`charged.rs`).
+//! Functions that write take the caller's transaction, so that a charge and the release that it pays for commit
+//! together.
 
 pub(crate) mod account;
 pub mod bench;
@@ -51,7 +53,7 @@ pub(crate) use promises::promises;
 pub use read::{Wanted, entries, search};
 pub use rebuild::{Rebuilt, rebuild};
 
-/// What one dataset of a job asks of its account.
+/// The request of one dataset of a job to its account.
 #[derive(Debug, Clone)]
 pub(crate) struct Ask {
     pub(crate) dataset: DatasetId,
@@ -81,10 +83,10 @@ pub(crate) struct Release<'a> {
     pub(crate) receipt: &'a str,
 }
 
-/// What every account would say now, nothing being changed: the refusals, none when all would admit.
+/// Returns the refusals that [`reserve`] would return now, without a change; empty when all accounts admit the job.
 ///
 /// # Errors
-/// `account_frozen` when an audit has stopped one of the lines.
+/// `account_frozen` when an audit has frozen one of the lineages.
 pub(crate) async fn check(connection: &impl ConnectionTrait, asks: &[Ask]) -> Result<Vec<Refusal>, Error> {
     freeze::refuse(connection, asks).await?;
     let (charged, mut refusals) = charged::accounts(connection, asks).await?;
@@ -102,10 +104,10 @@ pub(crate) async fn check(connection: &impl ConnectionTrait, asks: &[Ask]) -> Re
     Ok(refusals)
 }
 
-/// Reserves everything a job asks for, or nothing: the refusals, none when all is reserved.
+/// Reserves all requests of a job, or none. Returns the refusals, empty when all is reserved.
 ///
 /// # Errors
-/// `account_frozen` when an audit has stopped one of the lines.
+/// `account_frozen` when an audit has frozen one of the lineages.
 pub(crate) async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[Ask]) -> Result<Vec<Refusal>, Error> {
     freeze::refuse(tx, asks).await?;
     let (charged, mut refusals) = charged::accounts(tx, asks).await?;
@@ -174,17 +176,17 @@ pub(crate) async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[Ask]) -> Resu
     Ok(refusals)
 }
 
-/// Moves one release from reserved to spent. Gives the position in the log of the row that says so.
+/// Moves one release from reserved to spent. Returns the position of its row in the log.
 ///
 /// # Errors
-/// `wrong_state` when the reservation is settled, `budget_exceeded` when all of it is spent: the release is not counted and
-/// whatever it should pay for must not be accepted.
+/// `wrong_state` when the reservation is settled, `budget_exceeded` when all of it is spent: the release is not
+/// counted, and the submission that it should pay for must not be accepted.
 pub(crate) async fn commit(ctx: &Ctx, tx: &Tx, release: &Release<'_>) -> Result<u64, Error> {
     let mut reserved = account::reserved(tx, release.job, release.dataset).await?.into_iter();
     let (row, mut account) = reserved.next().filter(|(row, _)| row.own).ok_or_else(|| {
         Error::wrong_state("nothing was ever reserved for this release: the job has not been admitted")
     })?;
-    // An exact release beside charged ones (the open arm of a comparison) takes nothing from the reservation.
+    // An exact release of a job with charged ones (the open arm of a comparison) uses nothing of the reservation.
     let in_the_clear = *release.event == Event::NonPrivate;
     if in_the_clear {
         if row.settled {
@@ -222,8 +224,8 @@ pub(crate) async fn commit(ctx: &Ctx, tx: &Tx, release: &Release<'_>) -> Result<
     log::append(ctx, tx, &leaves).await
 }
 
-/// Counts a release on the account of another limited unit. The receipt is for the unit that the job protects, and so is the row
-/// that names it; this one names the same job, series, round and attempt.
+/// Counts a release on the account of another limited unit. The receipt is for the unit that the job protects, and only
+/// that unit's row names it; this row names the same job, series, round and attempt.
 async fn commit_beside(
     ctx: &Ctx,
     tx: &Tx,
@@ -262,7 +264,8 @@ fn spend(row: &reservation::Model, account: &mut Held) -> Result<(), Error> {
     })
 }
 
-/// Gives back what a dataset's reservations in a job still hold, and closes them. Settling twice gives nothing back.
+/// Returns the unused part of a dataset's reservations in a job to the accounts, and closes them. Settling again
+/// returns nothing.
 pub(crate) async fn settle(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Uuid) -> Result<(), Error> {
     let mut leaves = Vec::new();
     for (row, account) in account::reserved(tx, job, dataset).await? {
@@ -298,7 +301,7 @@ async fn settle_one(ctx: &Ctx, tx: &Tx, row: reservation::Model, mut account: He
     Ok(leaf)
 }
 
-/// The reservation of a dataset in a job on the account of the unit that the job protects.
+/// Returns the reservation of a dataset in a job on the account of the unit that the job protects.
 pub(crate) async fn of(
     connection: &impl ConnectionTrait,
     job: Uuid,
@@ -312,7 +315,8 @@ pub(crate) async fn of(
         .await?)
 }
 
-/// The reservations of a dataset in a job on the accounts of other units than the one that the job protects, with these accounts.
+/// Returns the reservations of a dataset in a job on the accounts of all units except the protected one, with these
+/// accounts.
 pub(crate) async fn beside(
     connection: &impl ConnectionTrait,
     job: Uuid,
@@ -322,7 +326,7 @@ pub(crate) async fn beside(
     Ok(rows.into_iter().filter(|(row, _)| !row.own).collect())
 }
 
-/// A row as the rules know it.
+/// Converts a row into the type of the privacy rules.
 fn part(row: &reservation::Model) -> Result<Reservation, Error> {
     Reservation::from_parts(
         ReservationId(row.id.as_u128()),

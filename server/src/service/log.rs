@@ -1,10 +1,11 @@
-//! The server's transparency log: every account, limit and ledger entry gets the next place in one Merkle tree, in the
-//! transaction that writes it, and the server signs the tree's new head before that transaction ends. So whoever has seen
-//! a head can prove every later tampering (see `undertone_api::log`).
+//! The server's transparency log. Every account, limit and ledger entry gets the next position in one Merkle tree, in
+//! the transaction that writes it. The server signs the tree's new head before that transaction ends. So every holder
+//! of a head can prove later tampering (see `undertone_api::log`).
 //!
-//! A leaf's row keeps the roots of the complete subtrees that end with it; appending reads the tree's right edge and
-//! nothing else, and any proof needs O(log² n) of these hashes. What a leaf says is not kept twice: it is computed from the
-//! record's own row, so that a changed row is a changed leaf. To log one more kind of record: a [`Leaf`] made in `leaf`.
+//! A leaf's row contains the roots of the complete subtrees that end with it. Appending reads only the tree's right
+//! edge, and any proof needs O(log² n) of these hashes. The content of a leaf is not stored: it is computed from the
+//! record's own row, so that a changed row is a changed leaf. To log one more kind of record: a [`Leaf`] made in
+//! `leaf`.
 
 mod adopt;
 mod examine;
@@ -32,17 +33,17 @@ pub(crate) use adopt::adopt;
 pub(crate) use examine::{LogEnd, examine_end};
 pub use read::{consistency, head, heads};
 
-/// Hex digits of a hash.
+/// The number of hex digits of a hash.
 const HEX: usize = 64;
-/// Most rows asked for in one statement.
+/// The highest number of rows queried in one statement.
 const AT_ONCE: usize = 500;
 
-/// Appends leaves in their order and signs the new head. Gives the position of the first.
+/// Appends leaves in their order and signs the new head. Returns the position of the first.
 pub(crate) async fn append(ctx: &Ctx, tx: &Tx, leaves: &[Leaf]) -> Result<u64, Error> {
     append_signed(&ctx.signer, ctx.now(), tx, leaves).await
 }
 
-/// As [`append`], for commands, which have a database and no server.
+/// Appends as [`append`], for commands, which have a database and no server.
 pub(crate) async fn append_signed(
     signer: &ServerSigner,
     at: OffsetDateTime,
@@ -55,7 +56,7 @@ pub(crate) async fn append_signed(
         return Ok(size);
     }
     let mut frontier = frontier(tx, size).await?;
-    // A head must never cover what was changed behind the server's back.
+    // A head must never cover rows that were changed behind the server's back.
     if newest.is_some_and(|head| head.root != hex::encode(frontier.root())) {
         return Err(broken("the stored hashes do not lead to the last head: run `undertone-server verify`"));
     }
@@ -76,12 +77,12 @@ pub(crate) async fn append_signed(
     Ok(size)
 }
 
-/// The newest head; `None` while the log is empty.
+/// Returns the newest head; `None` while the log is empty.
 pub(crate) async fn newest(connection: &impl ConnectionTrait) -> Result<Option<log_head::Model>, Error> {
     Ok(log_head::Entity::find().order_by_desc(log_head::Column::Size).one(connection).await?)
 }
 
-/// The newest head of a database, as it was signed.
+/// Returns the newest signed head of a database.
 ///
 /// # Errors
 /// When the database does not answer.
@@ -89,7 +90,7 @@ pub(crate) async fn newest_of(db: &Db) -> Result<Option<Signed>, Error> {
     Ok(newest(db.read()).await?.map(|head| Signed { payload: head.payload, signature: head.signature }))
 }
 
-/// Whether the log, if it has begun, was signed with this server's key.
+/// Returns whether the log is empty or signed with this server's key.
 ///
 /// # Errors
 /// When the database does not answer.
@@ -98,7 +99,7 @@ pub(crate) async fn is_ours(ctx: &Ctx) -> Result<bool, Error> {
     Ok(newest(ctx.db.read()).await?.is_none_or(|head| head.server == ours))
 }
 
-/// The hashes that paths are made of.
+/// Returns the hashes of subtrees, which proof paths consist of.
 pub(crate) async fn hashes(
     connection: &impl ConnectionTrait,
     wanted: BTreeSet<Subtree>,
@@ -117,7 +118,7 @@ pub(crate) async fn hashes(
     found.collect::<Option<_>>().ok_or_else(|| broken("a leaf is missing: run `undertone-server verify`"))
 }
 
-/// The right edge of the tree of the first `size` leaves.
+/// Returns the right edge of the tree of the first `size` leaves.
 async fn frontier(connection: &impl ConnectionTrait, size: u64) -> Result<Frontier, Error> {
     let edge = proof::frontier_of(size);
     let hashes = hashes(connection, edge.iter().copied().collect()).await?;

@@ -1,5 +1,5 @@
-//! Figures: measured by the lead, on public test sets that the job names. Nothing else that is measured anywhere is taken:
-//! metrics are releases too.
+//! Figures that the lead measured on the public test sets of the job. No other measurement is accepted: metrics are
+//! releases too.
 
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{EntityTrait as _, IntoActiveModel as _};
@@ -13,13 +13,13 @@ use crate::service::code::from_json;
 use crate::service::entity::{measurement, participant};
 use crate::service::lease;
 
-/// Takes a figure. The figure of a lead that came back and measured again replaces the one before.
+/// Stores a figure. A lead that returned and measured again replaces its earlier figure.
 ///
 /// # Errors
-/// 403 from anyone but the lead, `validation_failed` for a series, round or test set that the job does not measure and for
-/// numbers out of range.
+/// 403 for any worker but the lead's, `validation_failed` for a series, round or test set that the job does not measure
+/// and for numbers out of range.
 pub async fn measure(ctx: &Ctx, worker: WorkerId, token: &str, figure: &Measurement) -> Result<(), Error> {
-    // Who leads and what is measured stay as they are; whether the job does is asked again.
+    // The lead and the measured sets do not change; the job's state is checked again below.
     let (held, row) = lease::at_work(ctx.db.read(), worker, token).await?;
     let part = participant::Entity::find_by_id((held.job.0, held.dataset.0)).one(ctx.db.read()).await?;
     if part.is_none_or(|part| part.position != 0) {

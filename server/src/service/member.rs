@@ -1,4 +1,4 @@
-//! Members: people, with the roles that they have and where.
+//! Members: people, with their roles and the scopes of these.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::service::code::{from_word, word};
 use crate::service::entity::{member, membership, role};
 
-/// The caller's own account.
+/// Returns the caller's own account.
 ///
 /// # Errors
 /// Never for a signed-in member.
@@ -26,8 +26,8 @@ pub fn me(actor: &Actor) -> Result<Member, Error> {
     Ok(actor.member.clone())
 }
 
-/// Who works at an organization, by name, with the roles there. E-mail addresses are told to its admins only, and to each
-/// member their own.
+/// Returns the members of an organization, by name, with their roles there. Only its admins see all e-mail addresses;
+/// each member sees their own.
 ///
 /// # Errors
 /// 404 when the caller may not know the organization, 403 when they may not know its members.
@@ -62,23 +62,23 @@ pub async fn list(ctx: &Ctx, actor: &Actor, organization: OrganizationId) -> Res
         .collect())
 }
 
-/// The e-mail as it is stored and compared.
+/// Returns the e-mail address in the form in which it is stored and compared.
 pub(super) fn normal_email(email: &str) -> String {
     email.trim().to_lowercase()
 }
 
-/// The row with this e-mail (in any case).
+/// Returns the row with this e-mail address (in any case).
 pub(super) async fn by_email(connection: &impl ConnectionTrait, email: &str) -> Result<Option<member::Model>, Error> {
     Ok(member::Entity::find().filter(member::Column::Email.eq(normal_email(email))).one(connection).await?)
 }
 
-/// A member with all their roles.
+/// Returns a member with all their roles.
 pub(super) async fn with_grants(connection: &impl ConnectionTrait, row: member::Model) -> Result<Member, Error> {
     let grants = grants(connection, vec![row.id]).await?.remove(&row.id).unwrap_or_default();
     Ok(shown(row, grants))
 }
 
-/// Some members, each with all their roles.
+/// Returns members, each with all their roles.
 pub(super) async fn all_with_grants(
     connection: &impl ConnectionTrait,
     rows: Vec<member::Model>,
@@ -110,8 +110,8 @@ async fn grants(connection: &impl ConnectionTrait, members: Vec<Uuid>) -> Result
     Ok(grants)
 }
 
-/// Returns the consortia in which these roles let a member stand. An organization that is retired from a consortium gives no
-/// standing there.
+/// Returns the consortia of a member with these roles. An organization that is retired from a consortium gives no
+/// access there.
 pub(super) async fn standing_of(connection: &impl ConnectionTrait, grants: &[Grant]) -> Result<Memberships, Error> {
     let mut own = Vec::new();
     let mut found: BTreeMap<ConsortiumId, Vec<OrganizationId>> = BTreeMap::new();
@@ -144,7 +144,7 @@ pub(super) async fn standing_of(connection: &impl ConnectionTrait, grants: &[Gra
     Ok(Memberships { consortia: found, retired })
 }
 
-/// Notes that a member's e-mail address is theirs.
+/// Notes that a member's e-mail address is confirmed.
 pub(super) async fn mark_address_confirmed(ctx: &Ctx, tx: &Tx, id: MemberId) -> Result<(), Error> {
     let row = member::Entity::find_by_id(id.0).one(tx).await?.ok_or_else(|| Error::not_found("member"))?;
     let address_confirmed_at = row.address_confirmed_at.or_else(|| Some(ctx.now()));
@@ -152,7 +152,7 @@ pub(super) async fn mark_address_confirmed(ctx: &Ctx, tx: &Tx, id: MemberId) -> 
     Ok(())
 }
 
-/// Gives a role; one that is held already stays.
+/// Grants a role, unless the member has it already.
 pub(super) async fn grant(tx: &Tx, member: MemberId, scope: Scope, role: Role) -> Result<(), Error> {
     let (scope, scope_id) = match scope {
         Scope::Consortium(id) => ("consortium", id.0),

@@ -1,4 +1,4 @@
-//! Files of jobs: put there by the lead, fetched by the other participants, and the model taken away by people.
+//! Files of jobs: stored by the lead, fetched by the other participants, and downloaded by members as the model.
 
 mod list;
 pub(crate) mod storage;
@@ -33,48 +33,48 @@ use crate::service::{audit, lease};
 pub use list::in_consortium;
 use storage::StorageHold;
 
-/// Longest time that a worker may ask to wait, in seconds.
+/// The longest wait that a worker may request, seconds.
 pub(crate) const LONGEST_WAIT: u32 = 60;
-/// How often is looked again for what another replica has changed.
+/// The interval of queries for changes by other replicas.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What stands before a file.
+/// The header of an upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// Fencing token.
     pub lease: String,
     /// Name within the job.
     pub name: String,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
     /// SHA-256 of the content, hex.
     pub digest: String,
 }
 
-/// A file on its way in.
+/// An upload in progress.
 pub struct Incoming {
     header: Header,
     worker: WorkerId,
     job: JobId,
     upload: Upload,
-    /// The room of its bytes, until a row counts them.
+    /// The storage reserved for its bytes, until a row counts them.
     _hold: StorageHold,
 }
 
-/// A stored file and where its bytes lie.
+/// A stored file and the location of its bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stored {
     /// The file.
     pub artifact: Artifact,
-    /// Where it lies in the object store.
+    /// Its path in the object store.
     pub object: Path,
 }
 
-/// Begins to take a file of the job from its lead.
+/// Begins the upload of a file of the job by its lead.
 ///
 /// # Errors
-/// 403 from anyone but the lead, `too_large` when the file, or all files of the job or of its lead's organization, would be over
-/// their limit, `validation_failed`, `lease_lost`.
+/// 403 for any worker but the lead's, `too_large` when the file, or all files of the job or of its lead's organization,
+/// would exceed their limit, `validation_failed`, `lease_lost`.
 pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incoming, Error> {
     if header.size > MAX_SIZE {
         return Err(Error::problem(Code::TooLarge, format!("a file has at most {MAX_SIZE} bytes")));
@@ -89,7 +89,7 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incomi
     if !violations.is_empty() {
         return Err(Error::validation(violations));
     }
-    // One content has one digest, however its sender writes it.
+    // The digest must not depend on the sender's spelling.
     let header = Header { digest: header.digest.to_ascii_lowercase(), ..header };
     let (job, organization) = lead(ctx.db.read(), worker, &header.lease).await?;
     let hold = StorageHold::take(ctx, job, organization, &header.name, header.size).await?;
@@ -103,16 +103,16 @@ impl Incoming {
     /// Takes the next bytes.
     ///
     /// # Errors
-    /// `bad_signature` when they are not what was announced.
+    /// `bad_signature` when they do not match the header.
     pub async fn write(&mut self, data: &[u8]) -> Result<(), Error> {
         self.upload.write(data).await.map_err(object_error)
     }
 
-    /// Keeps the file under its name; a file of the same name is replaced, and its bytes go.
+    /// Stores the file under its name. A file of the same name is replaced, and its bytes are deleted.
     ///
     /// # Errors
-    /// `bad_signature` when the bytes are not what was announced, `lease_lost`, `too_large` when the job has too many files. Then
-    /// nothing of the upload is kept.
+    /// `bad_signature` when the bytes do not match the header, `lease_lost`, `too_large` when the job has too many
+    /// files. Then nothing of the upload is kept.
     pub async fn accept(self, ctx: &Ctx) -> Result<ArtifactId, Error> {
         let Self { header, worker, job, upload, _hold } = self;
         upload.finish().await.map_err(object_error)?;
@@ -130,7 +130,7 @@ impl Incoming {
     }
 }
 
-/// Writes the row of a file whose bytes are stored. Returns the file's id, and the digest that its name had before.
+/// Writes the row of a file whose bytes are stored. Returns the file's id, and the previous digest of its name.
 async fn name_file(
     ctx: &Ctx,
     worker: WorkerId,
@@ -163,7 +163,7 @@ async fn name_file(
         .await
 }
 
-/// Waits up to `wait_seconds` for a file of the job; `None` when it is not there.
+/// Waits up to `wait_seconds` for a file of the job; `None` when it does not exist.
 ///
 /// # Errors
 /// `lease_lost` when the lease or the job has ended.
@@ -194,7 +194,7 @@ pub async fn fetch(
     }
 }
 
-/// The files of a job, by name; none while an audit that the job promises withholds them.
+/// Returns the files of a job, by name; none while a promised audit withholds them.
 ///
 /// # Errors
 /// 404 when there is no job that the caller may know.
@@ -206,7 +206,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, job: JobId) -> Result<Vec<Artifact>,
     Ok(of_jobs(ctx.db.read(), [job.0]).await?.remove(&job.0).unwrap_or_default())
 }
 
-/// The files of some jobs, each job's by name, for rules that have asked whether they may be seen.
+/// Returns the files of jobs, each job's by name. The caller has checked the access.
 async fn of_jobs(
     connection: &impl ConnectionTrait,
     jobs: impl IntoIterator<Item = Uuid>,
@@ -223,11 +223,11 @@ async fn of_jobs(
     Ok(all)
 }
 
-/// A file to be taken away.
+/// Returns a file for download.
 ///
 /// # Errors
-/// 404 when there is none that the caller may know, 403 when they may not take it away, `withheld` while an audit that the
-/// job promises has not been passed.
+/// 404 when there is none that the caller may know, 403 when they may not download it, `withheld` while the job has not
+/// passed a promised audit.
 pub async fn take(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<Stored, Error> {
     let row = artifact::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("file"))?;

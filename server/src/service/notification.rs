@@ -1,11 +1,11 @@
-//! What members are told: that something waits for them, or that something which concerns them has happened.
+//! Notifications of members: about required actions, and about events that concern them.
 //!
-//! An operation that does something worth telling calls `tell` in its own transaction with a `Notice`; who is told is
-//! decided here, by role. A notice has a key, so that the same thing is told once, however often and by whichever replica
-//! it is noticed. A member sees of it only what is about a consortium in which they still stand. Texts name jobs, datasets,
-//! workers and organizations, never people's addresses or anything of the data.
+//! An operation calls `tell` in its own transaction with a `Notice`; this module determines the recipients, by role. A
+//! notice has a key, so that the same event is notified once, however many replicas notice it. A member sees only
+//! notices about a consortium to which they still belong. Texts name jobs, datasets, workers and organizations, never
+//! addresses of people or data.
 //!
-//! To tell of something more: a kind in `undertone_api::notification`, a variant of `Notice` with its line in
+//! To add a notice: a kind in `undertone_api::notification`, a variant of `Notice` with its line in
 //! `notification/notice.rs`, and the call.
 
 mod access;
@@ -36,10 +36,10 @@ pub(crate) use access::AccessNotice;
 pub(crate) use notice::{Notice, tell};
 pub(crate) use silent::look;
 
-/// What the caller was told, newest first.
+/// Returns the caller's notifications, newest first.
 ///
 /// # Errors
-/// `validation_failed` for a cursor that is none.
+/// `validation_failed` for an invalid cursor.
 pub async fn list(ctx: &Ctx, actor: &Actor, query: &NotificationQuery) -> Result<Page<Notification>, Error> {
     policy::check(actor, Operation::ReadNotifications, Place::Server)?;
     let mut find = own(actor);
@@ -61,7 +61,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, query: &NotificationQuery) -> Result
     Ok(Page { items: rows.into_iter().map(shown).collect::<Result<_, _>>()?, next })
 }
 
-/// How many of them the caller has not read.
+/// Returns the number of the caller's unread notifications.
 ///
 /// # Errors
 /// Never for a signed-in member, unless the database fails.
@@ -70,10 +70,10 @@ pub async fn unread(ctx: &Ctx, actor: &Actor) -> Result<u64, Error> {
     Ok(own(actor).filter(notification::Column::ReadAt.is_null()).count(ctx.db.read()).await?)
 }
 
-/// Marks one as read. Again changes nothing.
+/// Marks a notification as read. A repetition changes nothing.
 ///
 /// # Errors
-/// 404 when the caller was told nothing of this id.
+/// 404 when the caller has no notification with this id.
 pub async fn read(ctx: &Ctx, actor: &Actor, id: NotificationId) -> Result<Notification, Error> {
     policy::check(actor, Operation::MarkNotifications, Place::Server)?;
     let row = ctx
@@ -88,7 +88,7 @@ pub async fn read(ctx: &Ctx, actor: &Actor, id: NotificationId) -> Result<Notifi
     shown(row)
 }
 
-/// Marks all as read; gives how many that were.
+/// Marks all as read; returns the number of those that were unread.
 ///
 /// # Errors
 /// Never for a signed-in member, unless the database fails.
@@ -107,7 +107,7 @@ pub async fn read_all(ctx: &Ctx, actor: &Actor) -> Result<u64, Error> {
         .await
 }
 
-/// Of what the caller wants to be told.
+/// Returns the caller's notification settings.
 ///
 /// # Errors
 /// Never for a signed-in member, unless the database fails.
@@ -121,7 +121,7 @@ pub async fn switches(ctx: &Ctx, actor: &Actor) -> Result<NotificationSwitches, 
     Ok(NotificationSwitches { off: rows.iter().map(|row| from_word(&row.kind)).collect::<Result<_, _>>()? })
 }
 
-/// Sets of what the caller wants to be told. What they were told before stays.
+/// Sets the caller's notification settings. Earlier notifications stay.
 ///
 /// # Errors
 /// Never for a signed-in member, unless the database fails.
@@ -153,7 +153,7 @@ pub async fn set_switches(
     self::switches(ctx, actor).await
 }
 
-/// The caller's own, as far as they still may know them.
+/// Selects the caller's own notifications that they may still know.
 fn own(actor: &Actor) -> sea_orm::Select<notification::Entity> {
     let here = actor.consortia.keys().map(|consortium| consortium.0);
     let mut seen = Condition::any()

@@ -1,5 +1,5 @@
-//! What a worker is told when it asks: a job to decide about, work to do, or that there is nothing. Most wait and are told nothing:
-//! what may be due to any of them is looked at once for all, and only whom it concerns looks for itself.
+//! The offers to workers that ask for work: a job to decide about, a part to run, or nothing. Most workers wait. One
+//! query finds the due offers of all workers, and only a worker that it concerns queries for itself.
 
 mod due;
 #[cfg(test)]
@@ -26,30 +26,30 @@ use crate::service::job::{self, state};
 use crate::service::lease as leases;
 use crate::service::restoration;
 
-/// Longest time that a worker may ask to wait, in seconds.
+/// The longest wait that a worker may request, seconds.
 pub const LONGEST_WAIT: u32 = 60;
-/// How often is looked again for what another replica, or the time, has changed.
+/// The interval of queries for changes by other replicas or by time.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// How old another worker's look may be for one that only looks again.
+/// The age up to which a poll may reuse the query of another worker.
 const SHARED: Duration = Duration::from_millis(500);
-/// How often a worker's sign of life is written down, in seconds.
+/// The minimum time between two stored signs of life of a worker, seconds.
 const SIGN_OF_LIFE: i64 = 15;
 
-/// What a worker says when it asks.
+/// A worker's request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Asking {
-    /// How long it would wait, in seconds.
+    /// The requested wait, seconds.
     pub wait_seconds: u32,
-    /// Digests of manifests that it knows.
+    /// The digests of the manifests that it knows.
     pub decided: Vec<String>,
-    /// Tokens of leases that it holds.
+    /// The tokens of the leases that it holds.
     pub leases: Vec<String>,
 }
 
-/// What a worker is told.
+/// The response to a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Offer {
-    /// Nothing within the time.
+    /// No offer within the time.
     Nothing,
     /// A proposed job that names a dataset of its site.
     Proposal {
@@ -58,7 +58,7 @@ pub enum Offer {
         /// The dataset.
         dataset: DatasetId,
     },
-    /// Work to do now.
+    /// A part to run now.
     Work {
         /// The manifest.
         manifest: Signed,
@@ -66,14 +66,14 @@ pub enum Offer {
         dataset: DatasetId,
         /// The fencing token.
         lease: String,
-        /// Whose steward approved this manifest at the server; empty when none did.
+        /// The steward who approved this manifest at the server; empty without one.
         steward: Option<String>,
         /// The steward's signed approval, for the site to verify.
         approval: Option<Box<SignedApproval>>,
     },
 }
 
-/// Waits for something for this worker to decide or to do. Also its sign of life.
+/// Waits for an offer for this worker. The request is also its sign of life.
 ///
 /// # Errors
 /// When the worker is not known; `unauthenticated` when its key changes while it waits.
@@ -93,7 +93,7 @@ pub async fn next(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Offer, Err
         if may_be || alive.is_none_or(|at| (ctx.now() - at).whole_seconds() >= SIGN_OF_LIFE) {
             let worker = seen(ctx, id).await?;
             alive = Some(ctx.now());
-            // A worker whose receipts the server lacks gives them back first; until then it waits like one without work.
+            // A worker must first return the receipts that a restored server lacks; until then it gets no offer.
             if restoration::waiting(ctx.db.read(), [id.0]).await?.is_empty() {
                 if let Some(offer) = proposal(ctx, id, asking).await? {
                     return Ok(offer);
@@ -112,14 +112,15 @@ pub async fn next(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Offer, Err
             () = waiter.wait(pause) => {}
             () = ctx.shutdown.cancelled() => return Ok(Offer::Nothing),
         }
-        // After a bell only a look from now on tells what it rang for; when only time has passed, somebody else's will do.
+        // After a notification, only a query from now on includes the change; after a mere timeout, another worker's
+        // recent query is enough.
         let now = Instant::now();
         since = if now - began < pause { now } else { now.checked_sub(SHARED).unwrap_or(now) };
     }
 }
 
-/// Notes a sign of life, at most every few seconds. That a worker is there decides nothing, and the column is set to a time whoever
-/// else writes the row: so it is written beside the one writer, who has better things to do for hundreds of workers that wait.
+/// Stores a sign of life, at most every few seconds. Presence decides nothing, and the column is set to a time
+/// independent of the row. So it does not use the single writer, which hundreds of waiting workers would slow down.
 pub(crate) async fn seen(ctx: &Ctx, id: WorkerId) -> Result<worker::Model, Error> {
     let row = worker::Entity::find_by_id(id.0).one(ctx.db.read()).await?.ok_or_else(|| Error::not_found("worker"))?;
     let now = ctx.now();
@@ -136,7 +137,7 @@ pub(crate) async fn seen(ctx: &Ctx, id: WorkerId) -> Result<worker::Model, Error
     Ok(worker::Model { last_seen_at: Some(now), ..row })
 }
 
-/// The oldest proposed job that waits for this site's answer and that the worker does not know yet.
+/// Returns the oldest proposed job that needs this site's answer and that the worker does not know yet.
 async fn proposal(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Option<Offer>, Error> {
     let rows = participant::Entity::find()
         .filter(participant::Column::WorkerId.eq(id.0))
@@ -154,8 +155,8 @@ async fn proposal(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Option<Off
     Ok(None)
 }
 
-/// The oldest work for this worker that it does not hold already. A worker that was restarted holds nothing, and gets a new
-/// token at once.
+/// Returns the oldest work for this worker that it does not hold already. A restarted worker holds no lease, and gets a
+/// new token at once.
 async fn work(ctx: &Ctx, worker: &worker::Model, asking: &Asking) -> Result<Option<Offer>, Error> {
     let kinds: Vec<String> = from_json(&worker.kinds)?;
     let rows = participant::Entity::find()
@@ -169,8 +170,8 @@ async fn work(ctx: &Ctx, worker: &worker::Model, asking: &Asking) -> Result<Opti
         let (job, dataset) = (JobId(part.job_id), DatasetId(part.dataset_id));
         let row = state::row(ctx.db.read(), job).await?;
         let now = state::of(&row)?;
-        // A part of a job that is over and still holds a reservation: its worker died, or lost its lease, before it could say
-        // what never left. It is offered until it has, or the budget would be held for ever.
+        // An ended job's part that still holds a reservation: its worker crashed, or lost its lease, before it
+        // accounted for its releases. It is offered until it has; otherwise the budget would stay reserved for ever.
         let owes = now.is_over() && part.state == "running" && part.charge.is_some();
         if !(owes || matches!(now, State::Queued | State::Running)) || !kinds.contains(&row.kind) {
             continue;
@@ -183,7 +184,7 @@ async fn work(ctx: &Ctx, worker: &worker::Model, asking: &Asking) -> Result<Opti
             ctx.db.write("grant lease", async |tx| leases::grant(ctx, tx, worker.id.into(), job, dataset).await).await;
         let (row, part, lease) = match granted {
             Ok(granted) => granted,
-            // It changed since it was looked at.
+            // It changed after the query.
             Err(Error::Problem(_)) => continue,
             Err(error) => return Err(error),
         };

@@ -1,12 +1,12 @@
 //! Accounts and identities at an OpenID Connect provider.
 //!
-//! A linked identity signs its member in. A new identity creates an account only if its bearer holds a valid invitation or
-//! the server allows sign-up (`oidc.allow_signup`). A new identity never opens an account that exists already, whatever
-//! e-mail the provider vouches for: the member signs in first and links the identity from the settings. So the
+//! A linked identity signs its member in. A new identity creates an account only if its bearer holds a valid invitation
+//! or the server allows sign-up (`oidc.allow_signup`). A new identity never opens an existing account, whatever e-mail
+//! address the provider vouches for: the member signs in first and links the identity in the settings. So the
 //! administrator of a provider cannot take over an account of another organization.
 //!
-//! `oidc.domains` bounds the e-mail domains for which the provider is believed. An identity is known by issuer and subject
-//! only, because an e-mail address may pass from one person to another. A second factor is still required.
+//! `oidc.domains` limits the e-mail domains for which the provider is trusted. An identity is determined by issuer and
+//! subject only, because an e-mail address may pass from one person to another. A second factor is still required.
 
 #[cfg(test)]
 mod tests;
@@ -39,14 +39,14 @@ pub enum Refusal {
     Domain,
     /// No account has the e-mail address, and the bearer has no invitation.
     Unknown,
-    /// An account has the e-mail address. Its member has to sign in and link the identity.
+    /// An account has the e-mail address. Its member must sign in and link the identity.
     Account,
     /// The identity is linked to another account, or the account to another identity of the provider.
     Taken,
 }
 
 impl Refusal {
-    /// Its word, as it stands in addresses and in the audit log.
+    /// Returns its word for addresses and the audit log.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Unverified => "unverified",
@@ -58,7 +58,7 @@ impl Refusal {
     }
 }
 
-/// Signs in the member of a linked identity, or creates the account of an invited person.
+/// Signs in the member of a linked identity, or creates an account where an invitation or the settings allow it.
 ///
 /// # Errors
 /// When the database fails.
@@ -97,10 +97,10 @@ pub async fn enter(
     }))
 }
 
-/// The caller's identities at the provider.
+/// Returns the caller's identities at the provider.
 ///
 /// # Errors
-/// `forbidden` for a caller who uses a key.
+/// `forbidden` for a caller with a key.
 pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<LinkedIdentity>, Error> {
     policy::check(actor, Operation::ManageIdentities, Place::Server)?;
     let rows = identity::Entity::find()
@@ -114,10 +114,10 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<LinkedIdentity>, Error
         .collect())
 }
 
-/// Takes one of the caller's identities away: it signs nobody in any more.
+/// Removes one of the caller's identities: it can no longer sign in.
 ///
 /// # Errors
-/// `forbidden` for a caller who uses a key; 404 for an identity that is not theirs.
+/// `forbidden` for a caller with a key; 404 for an identity of another member.
 pub async fn unlink(ctx: &Ctx, actor: &Actor, id: IdentityId) -> Result<(), Error> {
     policy::check(actor, Operation::ManageIdentities, Place::Server)?;
     ctx.db
@@ -130,10 +130,10 @@ pub async fn unlink(ctx: &Ctx, actor: &Actor, id: IdentityId) -> Result<(), Erro
         .await
 }
 
-/// Links an identity to the account of the caller, who has signed in by other means.
+/// Links an identity to the account of the caller, after a sign-in by other means.
 ///
 /// # Errors
-/// `forbidden` for a caller who uses an API key.
+/// `forbidden` for a caller with an API key.
 pub async fn link(ctx: &Ctx, actor: &Actor, who: &Identity) -> Result<Result<(), Refusal>, Error> {
     policy::check(actor, Operation::ManageIdentities, Place::Server)?;
     // A linked identity needs no verified e-mail, unless the domains of e-mails are limited.
@@ -195,7 +195,7 @@ async fn recognize(
         id: ctx.id::<MemberId>().0,
         name: name(who, email),
         email: members::normal_email(email),
-        // An account without a password: none is right.
+        // An account without a password accepts none.
         password_hash: String::new(),
         operator: false,
         created_at: ctx.now(),
@@ -209,17 +209,17 @@ async fn recognize(
     Ok(Ok(row))
 }
 
-/// Returns the provider that an identity is of.
+/// Returns the provider of an identity.
 fn provider<'a>(ctx: &'a Ctx, who: &Identity) -> Option<&'a Provider> {
     ctx.providers.iter().find(|provider| provider.issuer() == who.issuer)
 }
 
-/// Returns the domains for which the provider of an identity is believed; empty for all.
+/// Returns the domains for which the provider of an identity is trusted; empty for all.
 fn domains<'a>(ctx: &'a Ctx, who: &Identity) -> &'a str {
     provider(ctx, who).map_or(ctx.config.oidc.domains.as_str(), Provider::domains)
 }
 
-/// Returns the e-mail address for which the provider is believed.
+/// Returns the e-mail address for which the provider is trusted.
 fn believed_email<'a>(ctx: &Ctx, who: &'a Identity) -> Result<&'a str, Refusal> {
     let email = who.email.as_deref().ok_or(Refusal::Unverified)?;
     let domains = domains(ctx, who);
@@ -250,7 +250,7 @@ async fn insert_identity(ctx: &Ctx, tx: &Tx, member: MemberId, who: &Identity) -
     Ok(())
 }
 
-/// What a new member is called: as the provider says, or as their address begins.
+/// Returns the name of a new member: the provider's, or the beginning of their address.
 fn name(who: &Identity, email: &str) -> String {
     let usable = |name: &&str| {
         let mut violations = Vec::new();

@@ -1,5 +1,6 @@
-//! Operators: the members who run the server. An operator invites another one, which is announced to all operators. A person at the
-//! server's terminal may do the same when no operator can sign in; the audit log says so.
+//! Operators: the members with responsibility for the server. An operator invites another one, which is announced to
+//! all operators. A user at the server's terminal may do the same when no operator can sign in; the audit log records
+//! it.
 
 #[cfg(test)]
 mod tests;
@@ -34,7 +35,7 @@ pub(super) async fn count(connection: &impl ConnectionTrait) -> Result<u64, Erro
     Ok(active().count(connection).await?)
 }
 
-/// Refuses to go on when there is one operator only.
+/// Fails when there is only one operator.
 ///
 /// # Errors
 /// `wrong_state`.
@@ -53,7 +54,7 @@ pub(super) async fn announce_invitation(ctx: &Ctx, tx: &Tx, invitation: Uuid, by
     AccessNotice::new(format!("operator_invited:{invitation}"), &text).for_operators().send(ctx, tx).await
 }
 
-/// Announces to all operators that there is another one; the first operator is the only one and hears nothing.
+/// Announces to all operators that there is another one; the first operator receives no notice.
 pub(super) async fn announce_arrival(ctx: &Ctx, tx: &Tx, id: MemberId) -> Result<(), Error> {
     if count(tx).await? < 2 {
         return Ok(());
@@ -63,7 +64,7 @@ pub(super) async fn announce_arrival(ctx: &Ctx, tx: &Tx, id: MemberId) -> Result
     AccessNotice::new(format!("operator_joined:{id}"), &text).for_operators().send(ctx, tx).await
 }
 
-/// Makes a link for another operator, as a person at the server's terminal asks for it.
+/// Makes a link for another operator, for a user at the server's terminal.
 ///
 /// # Errors
 /// `validation_failed` for the label.
@@ -91,7 +92,7 @@ pub async fn invite_at_terminal(ctx: &Ctx, label: &str) -> Result<String, Error>
     Ok(invitation::link(ctx, &secret))
 }
 
-/// Makes a link that resets an operator's password, as a person at the server's terminal asks for it.
+/// Makes a link that resets an operator's password, for a user at the server's terminal.
 ///
 /// # Errors
 /// 404 unless the e-mail is an operator's, `wrong_state` when the account is retired.

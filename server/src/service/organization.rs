@@ -19,7 +19,7 @@ use crate::service::entity::{dataset, membership, organization, role};
 use crate::service::retirement::{self, SubjectKind};
 use crate::service::worker;
 
-/// Every organization that the caller may see, by name; all of them for the operator.
+/// Returns every organization that the caller may see, by name; all of them for the operator.
 ///
 /// # Errors
 /// Never for a signed-in member, unless the database fails.
@@ -35,7 +35,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<Organization>, Error> 
     shown(ctx, query.order_by_asc(organization::Column::Name).all(ctx.db.read()).await?).await
 }
 
-/// The organizations of a consortium, by name.
+/// Returns the organizations of a consortium, by name.
 ///
 /// # Errors
 /// 404 when the caller may not know the consortium.
@@ -58,7 +58,7 @@ pub async fn in_consortium(ctx: &Ctx, actor: &Actor, id: ConsortiumId) -> Result
     Ok(all)
 }
 
-/// Returns an organization as it stands in a consortium, for rules that have asked the policy already.
+/// Returns an organization with its state in a consortium. The caller has checked the policy.
 ///
 /// # Errors
 /// 404 when there is none.
@@ -72,7 +72,7 @@ pub(super) async fn get_in(ctx: &Ctx, consortium: ConsortiumId, id: Organization
     Ok(found)
 }
 
-/// One organization.
+/// Returns one organization.
 ///
 /// # Errors
 /// 404 when the caller may not know it.
@@ -98,7 +98,7 @@ pub(super) async fn insert(ctx: &Ctx, tx: &Tx, name: &str) -> Result<Organizatio
     Ok(id)
 }
 
-/// The names of organizations.
+/// Returns the names of organizations.
 pub(super) async fn names(
     connection: &impl ConnectionTrait,
     ids: impl IntoIterator<Item = Uuid>,

@@ -1,8 +1,9 @@
-//! A member's passkeys: registering, listing and removing them; and believing what they sign.
+//! A member's passkeys: registration, list, removal; and the verification of their signatures.
 //!
-//! A passkey recognizes its user (by PIN, fingerprint or face), so it signs in alone as well as after a password. An answer is
-//! believed when its ticket is ours, for this use and not over; when the key verifies challenge, origin and relying party; when the
-//! signature counter, where there is one, has grown; and when the ticket was not answered before.
+//! A passkey verifies its user (by PIN, fingerprint or face), so it signs in alone as well as after a password. An
+//! answer is accepted when its ticket is ours, for this use and not expired; when the key verifies challenge, origin
+//! and relying party; when the signature counter, if there is one, has grown; and when the ticket was not answered
+//! before.
 
 mod answer;
 #[cfg(test)]
@@ -36,8 +37,8 @@ pub(super) use answer::{VerifiedPasskey, verify};
 /// Returns a challenge for a signed-in member.
 ///
 /// # Errors
-/// `proof_stale` for a registration without a fresh proof of identity; `wrong_state` where browsers have no passkeys for this server,
-/// and to prove with none registered.
+/// `proof_stale` for a registration without a fresh proof of identity; `wrong_state` where browsers have no passkeys
+/// for this server, and to prove with none registered.
 pub async fn challenge(ctx: &Ctx, actor: &Actor, purpose: PasskeyUse) -> Result<PasskeyChallenge, Error> {
     match purpose {
         PasskeyUse::Register => {
@@ -85,11 +86,11 @@ pub(super) async fn issue(
     })
 }
 
-/// Registers a passkey of the caller's. It is a second factor from then on.
+/// Registers a passkey of the caller. It is a second factor from then on.
 ///
 /// # Errors
-/// `proof_stale` without a fresh proof of identity; `validation_failed` with every violation, also for the 11th passkey and one that
-/// is registered already.
+/// `proof_stale` without a fresh proof of identity; `validation_failed` with every violation, also for the 11th passkey
+/// and one that is registered already.
 pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewPasskey) -> Result<Passkey, Error> {
     policy::check(actor, Operation::ManageFactor, Place::Server)?;
     policy::check_fresh(actor)?;
@@ -139,17 +140,17 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewPasskey) -> Result<Passke
 /// Returns the caller's passkeys, newest first.
 ///
 /// # Errors
-/// `forbidden` for a caller who uses an API key.
+/// `forbidden` for a caller with an API key.
 pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<Passkey>, Error> {
     policy::check(actor, Operation::ManageFactor, Place::Server)?;
     let rows = of_member(actor.id()).order_by_desc(passkey::Column::Id).all(ctx.db.read()).await?;
     rows.into_iter().map(to_api).collect()
 }
 
-/// Removes a passkey of the caller's: it opens nothing any more.
+/// Removes a passkey of the caller: it becomes invalid.
 ///
 /// # Errors
-/// `proof_stale` without a fresh proof of identity; 404 for a passkey that is not theirs.
+/// `proof_stale` without a fresh proof of identity; 404 for a passkey of another member.
 pub async fn remove(ctx: &Ctx, actor: &Actor, id: PasskeyId) -> Result<(), Error> {
     policy::check(actor, Operation::ManageFactor, Place::Server)?;
     policy::check_fresh(actor)?;
@@ -188,7 +189,7 @@ fn of_member(member: MemberId) -> sea_orm::Select<passkey::Entity> {
     passkey::Entity::find().filter(passkey::Column::MemberId.eq(member.0))
 }
 
-/// Returns where this server's passkeys are used.
+/// Returns the relying party and the origin of this server's passkeys.
 fn place(ctx: &Ctx) -> Result<PasskeyPlace, Error> {
     PasskeyPlace::of_address(&ctx.addresses.http).ok_or_else(|| {
         Error::wrong_state(

@@ -1,4 +1,4 @@
-//! Passwords: proving one, and choosing another. How they are hashed is `auth::password`'s.
+//! Passwords: verification and change. `auth::password` hashes them.
 
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 use serde_json::json;
@@ -17,11 +17,11 @@ use crate::service::entity::member;
 use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::{api_key, attempt, member as members, sessions};
 
-/// Most bytes of a password that is hashed: 200 characters have no more.
+/// The highest number of bytes of a password that is hashed: 200 characters have no more.
 const LONGEST: usize = 800;
 
-/// Changes the caller's password. Every other session of theirs ends, and their API keys are revoked unless they keep them; this
-/// session goes on.
+/// Changes the caller's password. Every other session of the caller ends, and their API keys are revoked unless they
+/// keep them; this session continues.
 ///
 /// # Errors
 /// `wrong_credentials` for the old one, `rate_limited` after too many of those, `validation_failed` for the new one.
@@ -59,7 +59,7 @@ pub async fn change(ctx: &Ctx, actor: &Actor, change: &ChangePassword) -> Result
     Ok(())
 }
 
-/// What is wrong with a password that somebody chooses, with what is known of them.
+/// Returns the violations of a new password, given known facts about its owner.
 pub(super) fn chosen(field: &str, password: &str, known: &[&str]) -> Vec<Violation> {
     let mut violations = Vec::new();
     check_password(field, password, &mut violations);
@@ -70,11 +70,12 @@ pub(super) fn chosen(field: &str, password: &str, known: &[&str]) -> Vec<Violati
     violations
 }
 
-/// Checks the password of an account, slowly and not too often. Whether there is such an account is not told, not even by
-/// the time it takes. The attempt stays counted until the caller forgives these doors in what it does then.
+/// Checks the password of an account, slowly and with a rate limit. Neither the response nor its time reveals the
+/// existence of an account. The attempt stays counted until the caller forgives these counters in its own transaction.
 ///
 /// # Errors
-/// `wrong_credentials`; `rate_limited` after too many of those; `unavailable` where too many passwords wait to be hashed.
+/// `wrong_credentials`; `rate_limited` after too many of those; `unavailable` when too many passwords wait to be
+/// hashed.
 pub(super) async fn prove(
     ctx: &Ctx,
     from: &Origin,
@@ -82,9 +83,9 @@ pub(super) async fn prove(
     password: &str,
     row: Option<&member::Model>,
 ) -> Result<Vec<Door>, Error> {
-    // Where no password can be hashed soon, no attempt is made, and so none is counted.
+    // If no password can be hashed soon, no attempt is made, and none is counted.
     expect_room(ctx)?;
-    // Where a member signed in before, guesses from elsewhere do not keep them out.
+    // On a device on which a member signed in before, guesses from elsewhere do not block them.
     let known = row.map(|row| MemberId(row.id)).filter(|id| from.is_device_of(*id));
     let mut doors = Door::of_address(from.address);
     doors.push(known.map_or_else(|| Door::Email(members::normal_email(email)), Door::Device));
@@ -92,7 +93,8 @@ pub(super) async fn prove(
     if verified(ctx, password, row).await? { Ok(doors) } else { Err(wrong()) }
 }
 
-/// Checks the password of a member who is signed in: somebody else may sit at their screen. Gives the row that it was held against.
+/// Checks the password of a signed-in member: another person may use their screen. Returns the row of the checked
+/// password.
 ///
 /// # Errors
 /// As [`prove`].
@@ -108,8 +110,8 @@ pub(super) async fn prove_own(ctx: &Ctx, actor: &Actor, password: &str) -> Resul
     Ok(row)
 }
 
-/// Refuses a password that was proven before this transaction and was changed since. To check one takes a while, and whoever changes
-/// theirs shuts out everybody who knew it, those who are half way in among them.
+/// Rejects a password that was verified before this transaction and changed since. Verification takes a while, and a
+/// change must also block sign-ins in progress.
 ///
 /// # Errors
 /// `wrong_credentials`.
@@ -118,7 +120,8 @@ pub(super) async fn still(tx: &Tx, proven: &member::Model) -> Result<(), Error> 
     if now.is_some_and(|now| now.password_hash == proven.password_hash) { Ok(()) } else { Err(wrong()) }
 }
 
-/// Whether a member has a password. Who was made by a sign-in at a provider has none until they reset it by a link.
+/// Returns whether a member has a password. A member created by a sign-in at a provider has none until a reset by a
+/// link.
 ///
 /// # Errors
 /// When the database fails.
@@ -134,7 +137,7 @@ pub(super) async fn set(tx: &Tx, id: MemberId, hash: &str) -> Result<(), Error> 
     Ok(())
 }
 
-/// Refuses an attempt whose password could not be hashed soon.
+/// Rejects an attempt whose password could not be hashed soon.
 fn expect_room(ctx: &Ctx) -> Result<(), Error> {
     ctx.passwords.expect_room().inspect_err(|_| ctx.metrics.reach(Limit::PasswordQueue))
 }
@@ -143,8 +146,8 @@ pub(super) fn wrong() -> Error {
     Error::problem(Code::WrongCredentials, "check e-mail and password")
 }
 
-/// A password longer than any account's is wrong without being hashed. Where there is no account, or no password of it, none is
-/// right, after the same work.
+/// Checks a password against a member's hash. A password above the length limit is wrong without being hashed. Without
+/// an account or its password the result is false, after the same work.
 async fn verified(ctx: &Ctx, password: &str, row: Option<&member::Model>) -> Result<bool, Error> {
     let stored = row.map(|row| row.password_hash.as_str()).filter(|hash| !hash.is_empty());
     Ok(password.len() <= LONGEST && ctx.passwords.verify(password, stored).await?)

@@ -1,7 +1,7 @@
-//! By which certificates the server is recognized: said to whoever asks, in the server's own hand, for one question.
+//! The certificates by which the server is recognized, signed by the server for each challenge, for any caller.
 //!
-//! A site knows the key that signs this from its enrolment. So it may be told over a connection that proves nothing: whoever
-//! sits between has no signature of the server's under a certificate of their own.
+//! A site knows the signing key from its enrolment. So the response may use an unauthenticated connection: an attacker
+//! in between has no server signature over a certificate of their own.
 
 use undertone_api::problem::Violation;
 use undertone_api::signed::{Pinned, Pins, Signed};
@@ -9,10 +9,10 @@ use undertone_api::signed::{Pinned, Pins, Signed};
 use crate::ctx::Ctx;
 use crate::error::Error;
 
-/// Bytes of a challenge.
+/// The size of a challenge, bytes.
 const CHALLENGE: usize = 32;
 
-/// The certificates of the server, signed, as the answer to `challenge`.
+/// Returns the server's certificates, signed, as the answer to `challenge`.
 ///
 /// # Errors
 /// `validation_failed` when the challenge is not 32 bytes in hex.
@@ -24,7 +24,7 @@ pub fn pins(ctx: &Ctx, challenge: &str) -> Result<Signed, Error> {
     Signed::new(&document, &ctx.signer).map_err(|error| Error::internal("signing the certificates", error))
 }
 
-/// That in force, then the one that will follow it.
+/// Returns the present certificate, then the next one.
 fn certificates(ctx: &Ctx) -> Vec<Pinned> {
     let Some(shown) = &ctx.tls else { return Vec::new() };
     let mut certificates = vec![Pinned { sha256: shown.fingerprint(), until: shown.rotates_at() }];

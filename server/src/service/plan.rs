@@ -1,6 +1,6 @@
-//! Plans: what a job would cost each owner, what would be left, what the budgets buy, and what would fit instead. Nothing is
-//! changed. The figures are `undertone_api::plan`'s, which the planner in the browser calls as well; here they meet the
-//! balances of the database, and every offer meets the ledger's own check before it is made.
+//! Plans: the cost of a job for each owner, the remaining budgets, the number of affordable rounds, and alternatives
+//! that fit. Nothing is changed. The figures come from `undertone_api::plan`, which the planner in the browser calls as
+//! well. This module supplies the balances of the database, and every offer passes the ledger's own check.
 
 #[cfg(test)]
 mod tests;
@@ -22,11 +22,11 @@ use crate::service::code::{from_json, from_word};
 use crate::service::ledger::{self, Ask, account};
 use crate::service::{consortium, dataset, job};
 
-/// What a job would come to.
+/// Returns the plan of a job.
 ///
 /// # Errors
-/// 404 and 403 as usual; `rate_limited` or `unavailable` when too many computations wait. What is wrong with the job itself is in the
-/// plan.
+/// 404 and 403 as usual; `rate_limited` or `unavailable` when too many computations wait. Violations of the job itself
+/// are in the plan.
 pub async fn plan(ctx: &Ctx, actor: &Actor, new: &NewPlan) -> Result<Plan, Error> {
     policy::check(actor, Operation::PlanJob, Place::Consortium(new.consortium))?;
     let datasets = dataset::in_consortium(ctx.db.read(), new.consortium).await?;
@@ -38,7 +38,7 @@ pub async fn plan(ctx: &Ctx, actor: &Actor, new: &NewPlan) -> Result<Plan, Error
     let (owner, priced) = (WorkOwner::from(actor), Arc::clone(&input));
     let PlanFigures { mut parties, buys, together } =
         ctx.compute().run(owner, "pricing a plan", move || priced.figures(rule.overlap)).await?;
-    // Numbers that nobody may propose are not worth a transform.
+    // An invalid job is not worth a transform.
     if violations.is_empty() {
         tighten(ctx, owner, &mut parties).await?;
     }
@@ -48,7 +48,7 @@ pub async fn plan(ctx: &Ctx, actor: &Actor, new: &NewPlan) -> Result<Plan, Error
         let refused = Arc::clone(&input);
         let candidates = move || plan::nearest(&refused.job, &refused.datasets, &refused.books);
         for offer in ctx.compute().run(owner, "looking for a plan that fits", candidates).await? {
-            // The books are copies that may be a moment old; the ledger has the last word.
+            // The books are copies that may be outdated; the ledger decides.
             if ledger::check(ctx.db.read(), &asks(&offer.job.spec, &input.datasets)).await?.is_empty() {
                 offers.push(offer);
             }
@@ -58,7 +58,7 @@ pub async fn plan(ctx: &Ctx, actor: &Actor, new: &NewPlan) -> Result<Plan, Error
     Ok(Plan { admitted, violations, parties, refusals, buys, offers, together })
 }
 
-/// What a job would come to for one dataset, as things stand, computed for `owner`; nothing when it is not charged.
+/// Returns the present cost of a job for one dataset, computed for `owner`; `None` when it is not charged.
 pub(crate) async fn party(
     ctx: &Ctx,
     owner: WorkOwner,
@@ -76,14 +76,14 @@ pub(crate) async fn party(
     Ok(Some(ctx.compute().run(owner, "pricing a job for a dataset", price).await?))
 }
 
-/// What a plan is computed from.
+/// The input of a plan.
 struct PlanInput {
     job: NewJob,
     datasets: Vec<Dataset>,
     books: Books,
 }
 
-/// What is computed of a plan without asking the database.
+/// The figures of a plan that need no database.
 struct PlanFigures {
     parties: Vec<PlanParty>,
     buys: Option<Buys>,
@@ -102,7 +102,7 @@ impl PlanInput {
     }
 }
 
-/// Every dataset of a job that is charged, with its charge.
+/// Returns every charged dataset of a job, with its charge.
 fn charges<'a>(spec: &Spec, datasets: &'a [Dataset]) -> Vec<(&'a Dataset, Charge)> {
     let used = spec.datasets();
     let known = used.iter().filter_map(|(id, _)| datasets.iter().find(|dataset| dataset.id == *id));
@@ -120,7 +120,7 @@ fn asks(spec: &Spec, datasets: &[Dataset]) -> Vec<Ask> {
     charges(spec, datasets).into_iter().map(ask).collect()
 }
 
-/// The balances of every account that a job charges: all those of the lineages that it charges.
+/// Returns the balances of all accounts of the lineages that a job charges.
 async fn books(ctx: &Ctx, spec: &Spec, datasets: &[Dataset]) -> Result<Books, Error> {
     let asks = asks(spec, datasets);
     let lineages: BTreeSet<_> = asks.iter().map(|ask| ask.lineage.0).collect();
@@ -135,8 +135,8 @@ async fn books(ctx: &Ctx, spec: &Spec, datasets: &[Dataset]) -> Result<Books, Er
     Ok(books)
 }
 
-/// Gives every party the ε of its charge by itself from the privacy-loss distribution: once for all that pay alike, and not again for
-/// a charge that was asked for before.
+/// Sets every party's ε of its charge alone from the privacy-loss distribution: once for all parties with the same
+/// charge, and from the cache for a known charge.
 async fn tighten(ctx: &Ctx, owner: WorkOwner, parties: &mut [PlanParty]) -> Result<(), Error> {
     for party in parties {
         let Some(delta) = party.delta else { continue };
@@ -147,8 +147,8 @@ async fn tighten(ctx: &Ctx, owner: WorkOwner, parties: &mut [PlanParty]) -> Resu
     Ok(())
 }
 
-/// ε at δ of a charge whose parameters are fixed before its first release, rounded up; `None` when it is infinite, or there is
-/// no distribution of it.
+/// Returns ε at δ of a charge whose parameters are fixed before its first release, rounded up; `None` when it is
+/// infinite or has no known distribution.
 fn tight(charge: Charge, delta: f64) -> Option<f64> {
     let plan = pld::Plan::of(&charge.event.times(charge.releases), charge.adjacency);
     plan.epsilon(Delta::new(delta).ok()?).ok()?.map(f64::from)

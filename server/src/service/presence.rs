@@ -1,4 +1,4 @@
-//! How a worker proves that it is there: it signs the server's challenge with its site's key.
+//! A worker's proof of its identity: it signs the server's challenge with its site's key.
 
 use sea_orm::{ActiveModelTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _};
 use undertone_api::id::{OrganizationId, WorkerId};
@@ -12,15 +12,16 @@ use crate::service::challenge;
 use crate::service::code::to_json;
 use crate::service::entity::{organization, worker};
 
-/// Most job kinds that a worker may name.
+/// The highest number of job kinds that a worker may name.
 const MOST_KINDS: usize = 100;
 
-/// Signs a worker in that answers a challenge of ours, and notes what it can run. Gives the public key (hex) that signed the answer.
-/// Who does not have the key changes nothing: no challenge is used up, and no transaction begins.
+/// Signs in a worker that answers one of our challenges, and stores its supported kinds. Returns the public key (hex)
+/// that signed the answer. A caller without the key changes nothing: no challenge is used up, and no transaction
+/// begins.
 ///
 /// # Errors
-/// `unauthenticated` when the worker is not known, its key did not sign the answer, or the challenge does not hold or was answered
-/// already; `rate_limited` for too many answers in a minute.
+/// `unauthenticated` when the worker is not known, its key did not sign the answer, or the challenge is invalid or was
+/// answered already; `rate_limited` for too many answers in a minute.
 pub async fn sign_in(
     ctx: &Ctx,
     worker: WorkerId,
@@ -34,12 +35,12 @@ pub async fn sign_in(
     }
     let (row, answered) = proven(ctx.db.read(), worker, presence).await?;
     challenge::check(ctx, worker, &answered)?;
-    // The key is proven: its organization's turns, and not those of strangers.
+    // The key is proven: use the turns of its organization, not those of unauthenticated callers.
     recognize_caller(WorkOwner::Organization(row.organization_id.into()));
     let key = ctx
         .db
         .write("worker signs in", async |tx| {
-            // Asked again: the site's key may have changed.
+            // Checked again: the site's key may have changed.
             let (row, answered) = proven(tx, worker, presence).await?;
             challenge::spend(ctx, tx, worker, &answered).await?;
             let key = row.public_key.clone();
@@ -58,7 +59,7 @@ pub async fn sign_in(
     Ok(key)
 }
 
-/// The key of a worker's site, and whose worker it is.
+/// The key of a worker's site, with the worker's organization.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteKey {
     /// The public key, hex.
@@ -67,17 +68,17 @@ pub struct SiteKey {
     pub organization: OrganizationId,
 }
 
-/// Returns the key that a worker's site has now; `None` for a worker that is unknown or retired.
+/// Returns the present key of a worker's site; `None` for a worker that is unknown or retired.
 ///
 /// # Errors
-/// Of the database.
+/// When the database fails.
 pub async fn key(ctx: &Ctx, worker: WorkerId) -> Result<Option<SiteKey>, Error> {
     let row = worker::Entity::find_by_id(worker.0).one(ctx.db.read()).await?;
     let key = |row: worker::Model| SiteKey { public_key: row.public_key, organization: row.organization_id.into() };
     Ok(row.filter(|row| row.retired_at.is_none()).map(key))
 }
 
-/// The worker whose key has signed this answer, and the challenge that it answers.
+/// Returns the worker whose key has signed this answer, and the challenge that it answers.
 async fn proven(
     connection: &impl ConnectionTrait,
     worker: WorkerId,
@@ -90,20 +91,20 @@ async fn proven(
     if answer.worker != worker {
         return Err(refused());
     }
-    // Only the holder of the key learns of it.
+    // Only the holder of the key learns about the retirement.
     if row.retired_at.is_some() {
         return Err(retired());
     }
     Ok((row, answer.challenge))
 }
 
-/// Returns the failure of a call by a retired worker.
+/// Returns the error of a call by a retired worker.
 pub(crate) fn retired() -> Error {
     let remedy = "this worker is retired: an admin of its organization restores it, or makes a token for a replacement";
     Error::problem(Code::Unauthenticated, remedy)
 }
 
-/// The name of an organization, for a worker that has just enrolled in it.
+/// Returns the name of an organization, for a worker that has just enrolled in it.
 ///
 /// # Errors
 /// 404 when there is none.

@@ -1,11 +1,11 @@
-//! Questions: what sites release to be asked of people, what of it the lead chooses, what people answer.
+//! Questions: the texts that sites release for annotation, the lead's choice among them, and the annotators' answers.
 //!
-//! `pool` takes what a site releases, in the transaction in which it is paid; `choose` puts questions to people, in rounds; `queue`
-//! tells each of them what is next; `answer` takes what they say, and takes it back; `close` ends a round, and gives the lead its
-//! answers; `list` shows, `figures` counts, `export` and `import` carry answers out and in. What a kind asks is in [`Questions`]: no file here knows a
-//! kind.
+//! `pool` accepts a site's released texts, in the transaction of their charge; `choose` opens rounds of questions;
+//! `queue` assigns the next question to each annotator; `answer` records answers and withdraws them; `close` ends a
+//! round and returns its answers to the lead; `list` shows, `figures` counts, `export` and `import` transfer answers.
+//! [`Questions`] describes the questions of a kind: no file here depends on a kind.
 //!
-//! Annotators are known to the job by a number. Which member it stands for is told to nobody, the lead included.
+//! The job knows annotators by a number. The member behind a number is disclosed to no user, including the lead.
 
 mod agreement;
 mod answer;
@@ -51,10 +51,10 @@ pub use queue::next;
 
 /// The round that stands for the pools.
 const POOLS: i32 = 0;
-/// Most rows that are written by one statement: databases bound the numbers in it.
+/// The highest number of rows written by one statement: databases limit the number of values in it.
 const ROWS: usize = 500;
 
-/// What a job asks; nothing for one that asks nothing.
+/// Returns the questions of a job; `None` for a job without any.
 pub(crate) fn of(row: &job::Model) -> Result<Option<Questions>, Error> {
     if !row.asks {
         return Ok(None);
@@ -62,12 +62,12 @@ pub(crate) fn of(row: &job::Model) -> Result<Option<Questions>, Error> {
     Ok(from_json::<Spec>(&row.spec)?.questions())
 }
 
-/// What a job asks, for whoever takes it for one that does.
+/// Returns the questions of a job that must have some.
 fn wanted(row: &job::Model) -> Result<Questions, Error> {
     of(row)?.ok_or_else(|| Error::wrong_state("the job asks nothing of people"))
 }
 
-/// What a job asks, for its lead.
+/// Returns the questions of a job, for its lead.
 fn led(row: &job::Model, held: &Held) -> Result<Questions, Error> {
     let questions = wanted(row)?;
     if questions.lead == held.dataset {
@@ -77,7 +77,7 @@ fn led(row: &job::Model, held: &Held) -> Result<Questions, Error> {
     }
 }
 
-/// The pools of a job, in the order of its participants.
+/// Returns the pools of a job, in the order of its participants.
 async fn pools(
     connection: &impl ConnectionTrait,
     job: JobId,
@@ -89,7 +89,7 @@ async fn pools(
     Ok(rows)
 }
 
-/// Whether a job that asks has a pool, or can still get one.
+/// Returns whether a job with questions has a pool, or can still get one.
 pub(crate) async fn can_go_on(
     connection: &impl ConnectionTrait,
     row: &job::Model,
@@ -105,7 +105,7 @@ fn stored(rows: &[pool::Model]) -> Vec<Stored> {
     rows.iter().map(|row| Stored { dataset: row.dataset_id.into(), object: row.object.as_str().into() }).collect()
 }
 
-/// A job whose questions the caller may do something with; one that asks nothing is none.
+/// Returns a job on whose questions the caller may perform the operation; not found if it has none.
 async fn askable(ctx: &Ctx, actor: &Actor, operation: Operation, id: JobId) -> Result<(job::Model, Questions), Error> {
     let row = state::row(ctx.db.read(), id).await?;
     may(actor, operation, &row, "job")?;
@@ -113,7 +113,7 @@ async fn askable(ctx: &Ctx, actor: &Actor, operation: Operation, id: JobId) -> R
     Ok((row, questions))
 }
 
-/// A question that the caller may answer.
+/// Returns a question that the caller may answer.
 async fn answerable(ctx: &Ctx, actor: &Actor, id: QuestionId) -> Result<(question::Model, job::Model), Error> {
     let found = question::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
     let found = found.ok_or_else(|| Error::not_found("question"))?;
@@ -122,14 +122,14 @@ async fn answerable(ctx: &Ctx, actor: &Actor, id: QuestionId) -> Result<(questio
     Ok((found, row))
 }
 
-/// Asks the policy; who may not know the consortium learns that there is no such `what`.
+/// Checks the policy. Without access to the consortium, the error is that `what` is not found.
 fn may(actor: &Actor, operation: Operation, row: &job::Model, what: &str) -> Result<(), Error> {
     let hidden = undertone_api::problem::Code::NotFound;
     policy::check(actor, operation, Place::Consortium(ConsortiumId(row.consortium_id)))
         .map_err(|error| if error.code() == hidden { Error::not_found(what) } else { error })
 }
 
-/// An answer in two columns.
+/// Returns the two columns of an answer.
 fn columns(answer: &Answer) -> (String, Option<String>) {
     let word = match answer {
         Answer::Label { .. } => "label",
@@ -139,7 +139,7 @@ fn columns(answer: &Answer) -> (String, Option<String>) {
     (word.to_owned(), answer.label().map(str::to_owned))
 }
 
-/// The answer in two columns.
+/// Returns the answer of two columns.
 fn answer_of(word: &str, label: Option<&str>) -> Result<Answer, Error> {
     match (word, label) {
         ("label", Some(label)) => Ok(Answer::Label { label: label.to_owned() }),

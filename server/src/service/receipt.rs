@@ -1,5 +1,5 @@
-//! Receipts: what a site says it has paid. Believed only as links of one signed, unbroken chain, for a release that the
-//! manifest foresees; then each is charged to the consortium's ledger, once, in the caller's transaction.
+//! Receipts: a site's statements of its charges. They are accepted only as links of one signed, unbroken chain, for a
+//! release that the manifest plans. Then each is charged to the consortium's ledger, once, in the caller's transaction.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -24,34 +24,34 @@ use crate::service::lease::{self, Held};
 use crate::service::ledger::{self, Release};
 use crate::service::{question, site_key};
 
-/// SHA-256 of nothing, hex: what the first receipt of a chain names as the one before it.
+/// SHA-256 of the empty string, hex: the predecessor that the first receipt of a chain names.
 const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// A worker's receipts, oldest first, as they were looked at. A signature and what manifests foresee stay as they are for ever; which
-/// keys the site has may change, so it is told after how many changes they were judged.
+/// A worker's verified receipts, oldest first. A signature and the plan of a manifest never change, but the site's keys
+/// may; so this records the number of key changes at the time of the verification.
 pub(crate) struct Proven {
     changes: usize,
     receipts: Vec<Looked>,
 }
 
-/// A receipt that was signed by the key that has to have signed it.
+/// A receipt with a valid signature of the right key.
 struct Looked {
     document: Receipt,
     digest: String,
     foreseen: Result<Foreseen, &'static str>,
 }
 
-/// A release that a manifest foresees.
+/// A release that a manifest plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Foreseen {
-    /// One of those that the participant's charge is made of.
+    /// A release of the participant's charge.
     Charged,
-    /// An exact one beside them, of which the ledger has its own count.
+    /// An exact release in addition to them, which the ledger counts separately.
     Beside,
 }
 
 impl Proven {
-    /// Whether one of them pays for a vector of a lease's dataset in a round.
+    /// Returns whether one of them pays for a vector of a lease's dataset in a round.
     pub(crate) fn pay_for(&self, held: &Held, series: &str, round: u32) -> bool {
         let paid = (held.job, held.dataset, series, round);
         let pays = |receipt: &Receipt| (receipt.job, receipt.dataset, &*receipt.series, receipt.round) == paid;
@@ -59,11 +59,11 @@ impl Proven {
     }
 }
 
-/// Looks at a worker's receipts, which needs nobody's turn: signatures, and what manifests foresee. Not whether they follow what is
-/// known.
+/// Verifies a worker's receipts outside the writer's turn: signatures, and the plans of manifests. It does not check
+/// that they continue the known chain.
 ///
 /// # Errors
-/// `bad_signature` when one was not signed by the key that has to have signed it.
+/// `bad_signature` when one was not signed by the right key.
 pub(crate) async fn prove(
     connection: &impl ConnectionTrait,
     worker: WorkerId,
@@ -77,7 +77,7 @@ pub(crate) async fn prove(
     proven.changes = keys.changes();
     let mut parts = BTreeMap::new();
     for signed in receipts {
-        // Which key has to have signed it depends on its number alone.
+        // The right key depends on the receipt's number alone.
         let claimed: Receipt = serde_json::from_str(&signed.payload).map_err(|error| bad(error.to_string()))?;
         let document: Receipt = signed.open(keys.at(claimed.sequence)).map_err(|error| bad(error.to_string()))?;
         let part = match parts.entry((document.job, document.dataset)) {
@@ -97,14 +97,14 @@ pub(crate) async fn prove(
     Ok(proven)
 }
 
-/// Takes receipts of a part in progress, of which nothing has left yet, and countersigns them. Saying the same again changes
+/// Accepts receipts of a running part before their releases are made, and countersigns them. A repetition changes
 /// nothing.
 ///
 /// # Errors
 /// `lease_lost`, and as `accept`.
 pub async fn countersign(ctx: &Ctx, worker: WorkerId, lease: &str, receipts: &[Signed]) -> Result<Vec<Signed>, Error> {
     let (held, _) = lease::at_work(ctx.db.read(), worker, lease).await?;
-    // What does not hold now is looked at again in the transaction, and refused there.
+    // A receipt that is invalid now is verified again in the transaction, and rejected there.
     let proven = prove(ctx.db.read(), worker, receipts).await.ok();
     ctx.db
         .write("countersign receipts", async |tx| {
@@ -115,18 +115,18 @@ pub async fn countersign(ctx: &Ctx, worker: WorkerId, lease: &str, receipts: &[S
         .await
 }
 
-/// Takes a worker's receipts, oldest first; those that are known already count once. Gives a countersignature for each, in
-/// the same order.
+/// Accepts a worker's receipts, oldest first; known ones count once. Returns a countersignature for each, in the same
+/// order.
 ///
 /// # Errors
-/// `bad_signature` when a signature, the chain or the manifest does not bear a receipt out; what [`ledger::commit`] says
-/// when the reservation does not hold it. Nothing of any of them is kept then.
+/// `bad_signature` when a signature, the chain or the manifest does not support a receipt; the errors of
+/// [`ledger::commit`] when the reservation does not cover it. Then nothing of any of them is stored.
 pub(crate) async fn accept(ctx: &Ctx, tx: &Tx, worker: WorkerId, receipts: &[Signed]) -> Result<Vec<Signed>, Error> {
     accept_proven(ctx, tx, worker, receipts, None).await
 }
 
-/// As [`accept`], of receipts that were looked at before the transaction began; without that, or when the site has another key since, they
-/// are looked at in it.
+/// Accepts receipts as [`accept`], verified before the transaction began. Without this, or after a change of the site's
+/// key, they are verified in the transaction.
 ///
 /// # Errors
 /// As [`accept`].
@@ -208,7 +208,7 @@ pub(crate) async fn accept_proven(
     Ok(countersigned)
 }
 
-/// The server's word that it has charged a receipt, and where.
+/// Signs and stores the server's statement that it has charged a receipt, with its position in the log.
 pub(crate) async fn sign(
     ctx: &Ctx,
     tx: &Tx,
@@ -246,8 +246,8 @@ async fn countersignature_of(
     Ok(row.map(|row| Signed { payload: row.payload, signature: row.signature }))
 }
 
-/// Whether some receipt pays for a vector of a lease's dataset in a round. Who has the lease has signed it: its receipts are looked
-/// through, and nobody else's.
+/// Returns whether a receipt pays for a vector of a lease's dataset in a round. The lease's holder must have signed it,
+/// so only that worker's receipts are searched.
 pub(crate) async fn pays_for(
     connection: &impl ConnectionTrait,
     held: &Held,
@@ -263,8 +263,8 @@ pub(crate) async fn pays_for(
     Ok(receipts.count(connection).await? > 0)
 }
 
-/// Compares a receipt with the manifest it claims to act under. What is looked at of both rows is written once, when the job is
-/// proposed.
+/// Compares a receipt with the manifest that it names. The compared columns of both rows are written once, when the job
+/// is proposed.
 fn foreseen(
     job: &job::Model,
     part: &participant::Model,
@@ -292,7 +292,7 @@ fn foreseen(
             && (1..=planned.series.rounds).contains(&receipt.round)
             && receipt.attempt >= 1
     });
-    // A pool of questions is all that the participant's charge is for, once.
+    // A pool of questions is the whole charge of its participant, once.
     let foreseen = foreseen
         || question::of(job)?.is_some_and(|questions| {
             questions.series == receipt.series
@@ -301,7 +301,7 @@ fn foreseen(
                 && receipt.round == 1
                 && receipt.attempt >= 1
         });
-    // So is what leaves for somebody outside the consortium, which never comes here.
+    // So is a release to a recipient outside the consortium, which is never sent to this server.
     let foreseen = foreseen
         || from_json::<Spec>(&job.spec)?.outside().is_some_and(|outside| {
             outside.series == receipt.series
@@ -316,7 +316,7 @@ fn foreseen(
     Ok(Ok(if charge.event == receipt.event { Foreseen::Charged } else { Foreseen::Beside }))
 }
 
-/// Counts a release that the participant's charge is made of.
+/// Counts a release of the participant's charge.
 async fn count(tx: &Tx, receipt: &Receipt) -> Result<(), Error> {
     participant::Entity::update_many()
         .col_expr(participant::Column::Releases, Expr::col(participant::Column::Releases).add(1_i64))

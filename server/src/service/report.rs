@@ -1,8 +1,7 @@
-//! Reports: all that is known of a job, put together from its own record whenever somebody asks; and the way back, from a
-//! report to a new proposal.
+//! Reports: all facts about a job, assembled from its own record on request; and a new proposal from a report.
 //!
-//! A report is no document of record: nothing in it is stored or signed but what was before. It decides nothing. `levels`
-//! works out what the releases promise at levels that no ledger counts at.
+//! A report is not a record of its own: it contains only data that was stored or signed before. It decides nothing.
+//! `levels` computes the guarantees of the releases at levels at which no ledger counts.
 
 mod levels;
 #[cfg(test)]
@@ -27,10 +26,10 @@ use crate::service::code::from_json;
 use crate::service::entity::{artifact, consortium, job, measurement};
 use crate::service::{audit, certificate, dataset, job as jobs};
 
-/// The class of a dataset that nobody knows any more: so large that nothing is promised for its size.
+/// The size class of an unknown dataset: so large that no guarantee depends on its size.
 const UNKNOWN: SizeClass = SizeClass(1_000_000_000);
 
-/// A job's report as a file that leaves the server, which the audit log notes.
+/// Returns a job's report as a downloaded file, which the audit log notes.
 ///
 /// # Errors
 /// As [`get`].
@@ -41,7 +40,7 @@ pub async fn take(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Err
     Ok(file)
 }
 
-/// A job's report.
+/// Returns a job's report.
 ///
 /// # Errors
 /// 404 when there is no job that the caller may know.
@@ -92,11 +91,11 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Erro
     Ok(report)
 }
 
-/// Proposes the job of a report again, exactly as it was signed then. What the consortium's datasets have become since is
-/// checked as for every proposal, and their owners are asked anew.
+/// Proposes the job of a report again, exactly as it was signed then. Later changes of the consortium's datasets are
+/// checked as for every proposal, and their owners must approve again.
 ///
 /// # Errors
-/// `validation_failed` when the file is no report or says two things, and as [`jobs::propose`].
+/// `validation_failed` when the file is not a report or contradicts itself, and as [`jobs::propose`].
 pub async fn again(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId, file: &ReportFile) -> Result<Job, Error> {
     let new = file.again().map_err(|error| Error::validation(vec![Violation::new("format", error.to_string())]))?;
     jobs::propose(ctx, actor, consortium, new).await
@@ -143,7 +142,7 @@ fn used(party: &Party, known: &[Dataset], outcome: Option<&Report>) -> DatasetUs
     }
 }
 
-/// What the job cost the people in each dataset that it charged.
+/// Returns the job's privacy cost for the people in each charged dataset.
 async fn costs(ctx: &Ctx, actor: &Actor, parties: &[Party], known: &[Dataset]) -> Result<Vec<PartyCost>, Error> {
     let mut costs = Vec::new();
     for party in parties {
@@ -173,7 +172,7 @@ fn named(id: JobId, digest: &str, certificate: &Certificate) -> CertificateNamed
     }
 }
 
-/// What one would look for in a report of this job and not find.
+/// Returns the parts that a reader of this report may miss, with the reasons.
 fn absent(report: &ReportFile, state: State) -> Vec<Absent> {
     let mut absent = Vec::new();
     let mut say = |what: &str, why: String| absent.push(Absent { what: what.to_owned(), why });
@@ -211,7 +210,7 @@ fn absent(report: &ReportFile, state: State) -> Vec<Absent> {
     absent
 }
 
-/// What a report of a training job does not have.
+/// Adds the parts that a report of a training job lacks.
 fn absent_of_training(spec: &dp_sgd::Spec, report: &ReportFile, say: &mut impl FnMut(&str, String)) {
     if spec.open.is_none() {
         say(
@@ -242,7 +241,7 @@ fn absent_of_training(spec: &dp_sgd::Spec, report: &ReportFile, say: &mut impl F
     }
 }
 
-/// What a report of a transcription does not have.
+/// Adds the parts that a report of a transcription lacks.
 fn absent_of_transcribing(report: &ReportFile, say: &mut impl FnMut(&str, String)) {
     say("The transcript", "it is at the site, in the job's own folder, and was never anywhere else".to_owned());
     if report.datasets.iter().any(|dataset| dataset.visibility != Visibility::Public) {
@@ -261,7 +260,7 @@ fn absent_of_transcribing(report: &ReportFile, say: &mut impl FnMut(&str, String
     }
 }
 
-/// What a report of a job that asks people does not have.
+/// Adds the parts that a report of a job with questions lacks.
 fn absent_of_asking(spec: &active_learning::Spec, say: &mut impl FnMut(&str, String)) {
     say(
         "What was not asked often enough",

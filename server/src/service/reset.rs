@@ -1,6 +1,5 @@
-//! Letting somebody back in who has forgotten their password: a one-time link that an operator makes and hands over by a
-//! way of their own. The operator never learns the password, and whoever has a second factor is still asked for it, unless
-//! the link takes it away, which is recorded.
+//! Password resets: a one-time link that an operator makes and hands over by another channel. The operator never learns
+//! the password. A second factor is still required, unless the link removes it, which is recorded.
 
 #[cfg(test)]
 mod tests;
@@ -26,13 +25,13 @@ use crate::service::entity::{member, reset};
 use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::{api_key, attempt, factor, member as members, password, sessions};
 
-/// How long a link holds.
+/// The validity of a link.
 pub const LIFETIME: Duration = Duration::hours(24);
 
-/// Makes a link for the member with an e-mail; one that was made for them before is withdrawn.
+/// Makes a link for the member with an e-mail address; an earlier link for them is withdrawn.
 ///
 /// # Errors
-/// 403 for all but operators, 404 when nobody has the e-mail.
+/// 403 for all but operators, 404 when no member has the e-mail address.
 pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewReset) -> Result<Reset, Error> {
     policy::check(actor, Operation::ResetPassword, Place::Server)?;
     policy::check_fresh(actor)?;
@@ -49,8 +48,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewReset) -> Result<Reset, E
     Ok(Reset { link: link(ctx, &secret), expires_at })
 }
 
-/// Stores a link for a member, for rules that have asked the policy already; one that was made before is withdrawn. Returns when it
-/// expires.
+/// Stores a link for a member, and withdraws an earlier one. The caller has checked the policy. Returns the expiry.
 pub(super) async fn make(
     ctx: &Ctx,
     tx: &Tx,
@@ -88,22 +86,22 @@ pub(super) async fn make(
     Ok(row.expires_at)
 }
 
-/// Returns the address of a link, as the dashboard answers it.
+/// Returns the address of a link in the dashboard.
 pub(super) fn link(ctx: &Ctx, secret: &str) -> String {
     format!("{}/reset/{secret}", ctx.addresses.http)
 }
 
-/// What a link does, for whoever bears it.
+/// Returns the effects of a link, for its holder.
 ///
 /// # Errors
-/// `link_spent` when it was used, is over, or never was: which of these is not told; `rate_limited` after 50 of those.
+/// `link_spent` when it was used, has expired, or never existed, without distinction; `rate_limited` after 50 of those.
 pub async fn preview(ctx: &Ctx, from: IpAddr, secret: &str) -> Result<ResetPreview, Error> {
     let row = tried(ctx, from, secret).await?;
     Ok(ResetPreview { clears_second_factor: row.clears_factor, expires_at: row.expires_at })
 }
 
-/// Sets a new password by a link. Every session of the member ends, their API keys are revoked, and nobody is signed in by it: whoever
-/// needs a link may have lost the account to somebody else.
+/// Sets a new password with a link. Every session of the member ends, their API keys are revoked, and no session
+/// begins: an attacker may have access to the account.
 ///
 /// # Errors
 /// As [`preview`], and `validation_failed` for the password.
@@ -119,7 +117,7 @@ pub async fn redeem(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewPassword) ->
     let id = MemberId(member.id);
     ctx.db
         .write("reset password", async |tx| {
-            // Asked again: another request may have been first.
+            // Checked again: another request may have been faster.
             let row = open(ctx, tx, secret).await?;
             password::set(tx, id, &hash).await?;
             let ended = sessions::end_all(ctx, tx, id, None).await?;
@@ -157,7 +155,7 @@ pub async fn redeem(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewPassword) ->
     Ok(())
 }
 
-/// The row of a link; one that is none counts against the address.
+/// Returns the row of a link; an invalid link counts against the address.
 async fn tried(ctx: &Ctx, from: IpAddr, secret: &str) -> Result<reset::Model, Error> {
     let door = Door::of_address(from);
     attempt::enter(ctx, &door).await?;

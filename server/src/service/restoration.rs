@@ -1,9 +1,10 @@
-//! Restorations of the server from an older copy of its database, and how it gets back the receipts that the copy lacks.
+//! Restorations of the server from an older copy of its database, and the return of the receipts that the copy lacks.
 //!
-//! A restoration is stated once, with a signature and a leaf of the log ([`state_restoration`]). Each site proves to itself that
-//! the restored log is the beginning of the log that it saw, and gives back the receipts that the server lost ([`reconcile`]).
-//! Until a site has done so, the spends that the server lost are not known: the site's datasets take part in no new job, and the
-//! site gets no work. A worker that was written off is treated in the same way (`retirement::write_off_worker`).
+//! A restoration is stated once, with a signature and a leaf of the log ([`state_restoration`]). Each site verifies
+//! that the restored log is a prefix of the log that it knows, and returns the receipts that the server lost
+//! ([`reconcile`]). Until then the charges that the server lost are unknown: the site's datasets take part in no new
+//! job, and the site gets no work. A worker that was written off is treated in the same way
+//! (`retirement::write_off_worker`).
 
 mod rebuild;
 mod reconcile;
@@ -42,7 +43,7 @@ pub(crate) async fn newest(connection: &impl ConnectionTrait) -> Result<Option<r
     Ok(restoration::Entity::find().order_by_desc(restoration::Column::Position).one(connection).await?)
 }
 
-/// Returns those of `workers` that have not given the restored server its receipts back, or that were written off.
+/// Returns those of `workers` that have not returned their receipts to the restored server, or that were written off.
 ///
 /// # Errors
 /// When the database fails.
@@ -68,7 +69,7 @@ pub(crate) async fn waiting(
     Ok(waiting)
 }
 
-/// Returns a violation for each dataset of a proposal whose worker is in [`waiting`].
+/// Returns a violation for each dataset of a proposal with a worker in [`waiting`].
 ///
 /// # Errors
 /// When the database fails.
@@ -87,8 +88,9 @@ pub(crate) async fn violations(tx: &Tx, datasets: &[Uuid]) -> Result<Vec<Violati
     Ok(rows.map(violation).collect())
 }
 
-/// Returns the restorations after the one with the digest `accepted`, oldest first, with their proofs in the head of `size` leaves.
-/// All of them when the log does not have that one: it was restored to an earlier state than that one.
+/// Returns the restorations after the one with the digest `accepted`, oldest first, with their proofs in the head of
+/// `size` leaves. It returns all of them when the log does not contain `accepted`: then it was restored to an even
+/// earlier state.
 ///
 /// # Errors
 /// When the database fails, or a leaf is missing.

@@ -1,12 +1,13 @@
-//! Retirement: the immediate end of access for a worker, a member of an organization, an organization in a consortium, or an
-//! account; and its restoration. Nothing is deleted, so signatures stay verifiable and spent budgets stay spent.
+//! Retirement: the immediate end of access for a worker, a member of an organization, an organization in a consortium,
+//! or an account; and its restoration. Nothing is deleted, so signatures stay verifiable and spent budgets stay spent.
 //!
 //! The lowest layer enforces it. `grpc::auth` reads the worker's row at each call; `session::actor_of` and
-//! `api_key::authenticate` read the account's row and the roles at each call. A retirement takes the roles away and keeps them in
-//! its own row, so each rule that asks for a role refuses at once. Streams are checked when `Wake::ring_standings` rings.
+//! `api_key::authenticate` read the account's row and the roles at each call. A retirement removes the roles and stores
+//! them in its own row, so each operation that requires a role refuses at once. Streams are checked after
+//! `Wake::ring_standings`.
 //!
-//! Jobs that are not over: see `parts`. To retire another kind of subject: a `SubjectKind`, a file here, its rows in the policy
-//! table, and the check where the subject authenticates.
+//! Unfinished jobs: see `parts`. To retire another kind of subject: a `SubjectKind`, a file here, its rows in the
+//! policy table, and the check where the subject authenticates.
 
 mod account;
 mod links;
@@ -47,7 +48,7 @@ pub use organization::{restore_organization, retire_organization};
 pub use worker::{restore_worker, retire_worker};
 pub use write_off::write_off_worker;
 
-/// What is retired.
+/// The kind of a retired subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SubjectKind {
     /// A worker.
@@ -61,7 +62,7 @@ pub(crate) enum SubjectKind {
 }
 
 impl SubjectKind {
-    /// Its word in the column.
+    /// Returns its word in the column.
     const fn word(self) -> &'static str {
         match self {
             Self::Worker => "worker",
@@ -72,7 +73,7 @@ impl SubjectKind {
     }
 }
 
-/// A subject, at its place.
+/// A subject, with its scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RetiredSubject {
     /// Its kind.
@@ -83,7 +84,7 @@ pub(crate) struct RetiredSubject {
     pub(crate) scope: Option<Uuid>,
 }
 
-/// A role that a retirement took away and a restoration gives back.
+/// A role that a retirement removed and a restoration returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct StoredRole {
     member: MemberId,
@@ -96,19 +97,20 @@ const OWN: &str = "organization";
 /// The authority of a retirement by the consortium or an operator.
 const ABOVE: &str = "consortium";
 
-/// Checks the request of a retirement or a restoration: a fresh proof of identity, then the reason. Returns the reason, trimmed.
+/// Checks the request of a retirement or a restoration: a fresh proof of identity, then the reason. Returns the reason,
+/// trimmed.
 fn check_request<'a>(actor: &Actor, stated: &'a StatedReason) -> Result<&'a str, Error> {
     policy::check_fresh(actor)?;
     let violations = stated.check();
     if violations.is_empty() { Ok(stated.reason.trim()) } else { Err(Error::validation(violations)) }
 }
 
-/// Returns the authority with which `actor` acts at an organization: the least that they have.
+/// Returns the authority with which `actor` acts at an organization: the lowest that applies.
 fn authority_of(actor: &Actor, place: Place) -> &'static str {
     if Standing::of(actor, place).contains(&Standing::OrganizationAdmin) { OWN } else { ABOVE }
 }
 
-/// Refuses an organization's admin who would end a retirement by the consortium or an operator.
+/// Rejects an organization's admin for a retirement by the consortium or an operator.
 fn check_authority(actor: &Actor, place: Place, row: &retirement::Model) -> Result<(), Error> {
     let standings = Standing::of(actor, place);
     let is_above = standings.contains(&Standing::ConsortiumAdmin) || standings.contains(&Standing::Operator);
@@ -157,7 +159,7 @@ async fn end(ctx: &Ctx, tx: &Tx, actor: &Actor, row: retirement::Model, reason: 
     Ok(())
 }
 
-/// Returns the retirement of a subject that is in force, if there is one.
+/// Returns the retirement in force of a subject, if there is one.
 ///
 /// # Errors
 /// When the database fails.
@@ -168,7 +170,7 @@ pub(crate) async fn in_force(
     Ok(all_in_force(connection, subject.kind, &[subject.id], subject.scope).await?.remove(&subject.id))
 }
 
-/// Returns the retirements of some subjects of one kind that are in force, by subject.
+/// Returns the retirements in force of subjects of one kind, by subject.
 ///
 /// # Errors
 /// When the database fails.
@@ -196,7 +198,7 @@ impl From<retirement::Model> for Retirement {
     }
 }
 
-/// Takes roles away; returns them for the retirement's row.
+/// Removes roles; returns them for the retirement's row.
 async fn take_roles(tx: &Tx, rows: Vec<role::Model>) -> Result<Vec<StoredRole>, Error> {
     let mut taken = Vec::with_capacity(rows.len());
     for row in rows {
@@ -213,7 +215,7 @@ async fn take_roles(tx: &Tx, rows: Vec<role::Model>) -> Result<Vec<StoredRole>, 
     Ok(taken)
 }
 
-/// Gives the roles back that a retirement took away.
+/// Grants the roles again that a retirement removed.
 async fn give_roles_back(tx: &Tx, row: &retirement::Model) -> Result<Vec<StoredRole>, Error> {
     let stored: Vec<StoredRole> = from_json(&row.roles)?;
     for StoredRole { member, grant } in &stored {
@@ -222,7 +224,7 @@ async fn give_roles_back(tx: &Tx, row: &retirement::Model) -> Result<Vec<StoredR
     Ok(stored)
 }
 
-/// Notifies those whom a retirement concerns in this process: waiting workers, watchers and streams.
+/// Notifies the affected tasks of this process: waiting workers, watchers and streams.
 fn notify_all(ctx: &Ctx) {
     ctx.wake().ring();
     ctx.wake().ring_standings();

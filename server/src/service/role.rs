@@ -1,5 +1,5 @@
-//! Roles after the invitation: who may do what at an organization, and over a consortium; and who leaves. The last admin
-//! of a place stays, so that there is always somebody who can let others in.
+//! Roles after the invitation: roles at an organization and over a consortium, and the removal of members. The last
+//! admin of a place cannot be removed, so that an admin always remains.
 
 #[cfg(test)]
 mod tests;
@@ -21,16 +21,16 @@ use crate::service::code::{from_word, word};
 use crate::service::entity::{member, membership, role};
 use crate::service::{member as members, retirement};
 
-/// What an organization gives.
+/// The roles of an organization.
 const OF_ORGANIZATION: [Role; 5] =
     [Role::OrganizationAdmin, Role::DataSteward, Role::Researcher, Role::Auditor, Role::Annotator];
-/// What a consortium gives.
+/// The roles over a consortium.
 const OF_CONSORTIUM: [Role; 3] = [Role::ConsortiumAdmin, Role::Auditor, Role::Annotator];
 
-/// Gives a member of an organization these roles instead of those they have there.
+/// Replaces the roles of a member at an organization.
 ///
 /// # Errors
-/// 404 when they are no member, `validation_failed` for roles that an organization does not give, `wrong_state` for the last
+/// 404 for a non-member, `validation_failed` for roles that an organization cannot give, `wrong_state` for the last
 /// admin.
 pub async fn assign(
     ctx: &Ctx,
@@ -44,21 +44,21 @@ pub async fn assign(
     change(ctx, actor, Scope::Organization(organization), member, &wanted).await
 }
 
-/// Takes every role that a member has at an organization away. Their account, and what they are elsewhere, stays.
+/// Removes every role of a member at an organization. Their account, and their roles elsewhere, stay.
 ///
 /// # Errors
-/// 404 when they are no member, `wrong_state` for the last admin.
+/// 404 for a non-member, `wrong_state` for the last admin.
 pub async fn remove(ctx: &Ctx, actor: &Actor, organization: OrganizationId, member: MemberId) -> Result<(), Error> {
     policy::check(actor, Operation::RemoveMember, Place::Organization(organization))?;
     policy::check_fresh(actor)?;
     change(ctx, actor, Scope::Organization(organization), member, &[]).await.map(|_| ())
 }
 
-/// Confirms, as an admin who knows the person, that the e-mail address which a member typed is theirs. Roles over a consortium are
-/// given by address, so an address that nobody has confirmed does not count there.
+/// Confirms, as an admin, that a typed e-mail address belongs to the member. Roles over a consortium are given by
+/// address, so an unconfirmed address does not count there.
 ///
 /// # Errors
-/// 404 when they are no member, `proof_stale`, `wrong_state` for the caller's own address.
+/// 404 for a non-member, `proof_stale`, `wrong_state` for the caller's own address.
 pub async fn confirm_address(
     ctx: &Ctx,
     actor: &Actor,
@@ -82,7 +82,7 @@ pub async fn confirm_address(
         .await
 }
 
-/// Who has a role over a consortium itself, by name, with those roles.
+/// Returns the members with a role over a consortium itself, by name, with those roles.
 ///
 /// # Errors
 /// 404 and 403 as usual.
@@ -100,10 +100,11 @@ pub async fn over(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<
     Ok(all.into_iter().map(|member| there(member, scope)).collect())
 }
 
-/// Gives somebody who stands in a consortium a role over it, by their e-mail.
+/// Gives a member of a consortium a role over it, by their e-mail address.
 ///
 /// # Errors
-/// 404 when nobody in the consortium has the e-mail, `wrong_state` for an address that is not confirmed, `validation_failed` for roles that a consortium does not give.
+/// 404 when no member of the consortium has the e-mail address, `wrong_state` for an address that is not confirmed,
+/// `validation_failed` for roles that a consortium cannot give.
 pub async fn add_over(
     ctx: &Ctx,
     actor: &Actor,
@@ -132,11 +133,11 @@ pub async fn add_over(
     change(ctx, actor, scope, known.id, &wanted).await
 }
 
-/// Gives a member these roles over a consortium instead of those they have; none takes all away.
+/// Replaces the roles of a member over a consortium; an empty list removes all.
 ///
 /// # Errors
-/// 404 when they have no role in the consortium, `validation_failed` for roles that a consortium does not give, `wrong_state`
-/// for the last admin.
+/// 404 when they have no role in the consortium, `validation_failed` for roles that a consortium cannot give,
+/// `wrong_state` for the last admin.
 pub async fn assign_over(
     ctx: &Ctx,
     actor: &Actor,
@@ -149,7 +150,7 @@ pub async fn assign_over(
     change(ctx, actor, Scope::Consortium(consortium), member, &wanted).await
 }
 
-/// The roles, each once, when the place gives them.
+/// Returns the roles without duplicates, if the place can give them.
 fn checked(roles: &Roles, given: &[Role], place: &str) -> Result<Vec<Role>, Error> {
     let mut violations = Vec::new();
     if roles.roles.is_empty() {
@@ -169,8 +170,8 @@ fn checked(roles: &Roles, given: &[Role], place: &str) -> Result<Vec<Role>, Erro
     Ok(wanted)
 }
 
-/// Makes the roles at a place the wanted ones, and logs each that comes or goes. Somebody who has none there is no member
-/// of the place, but for a consortium, where standing in it through an organization is enough.
+/// Changes the roles at a place to `wanted`, and logs each added or removed one. A person without a role there is not a
+/// member of the place; for a consortium, membership by an organization is enough.
 async fn change(ctx: &Ctx, actor: &Actor, scope: Scope, member: MemberId, wanted: &[Role]) -> Result<Member, Error> {
     let row = ctx
         .db
@@ -209,7 +210,7 @@ async fn change(ctx: &Ctx, actor: &Actor, scope: Scope, member: MemberId, wanted
     Ok(there(members::with_grants(ctx.db.read(), row).await?, scope))
 }
 
-/// Whether a member who has no role over a consortium stands in it through an organization.
+/// Returns whether a member without a role over a consortium belongs to it by an organization.
 async fn stands(tx: &Tx, scope: Scope, member: MemberId) -> Result<bool, Error> {
     let Scope::Consortium(consortium) = scope else { return Ok(false) };
     let own = role::Entity::find()
@@ -226,7 +227,7 @@ async fn stands(tx: &Tx, scope: Scope, member: MemberId) -> Result<bool, Error> 
     Ok(joined > 0)
 }
 
-/// Refuses to take the last admin's role.
+/// Fails if the role is that of the last admin.
 pub(super) async fn keep_an_admin(tx: &Tx, scope: Scope, role: Role) -> Result<(), Error> {
     let admin = match scope {
         Scope::Consortium(_) => Role::ConsortiumAdmin,
@@ -238,7 +239,7 @@ pub(super) async fn keep_an_admin(tx: &Tx, scope: Scope, role: Role) -> Result<(
     Ok(())
 }
 
-/// Everybody's roles at a place.
+/// Selects all members' roles at a place.
 fn at(scope: Scope) -> sea_orm::Select<role::Entity> {
     let (word, id) = match scope {
         Scope::Consortium(id) => ("consortium", id.0),
@@ -247,7 +248,7 @@ fn at(scope: Scope) -> sea_orm::Select<role::Entity> {
     role::Entity::find().filter(role::Column::Scope.eq(word)).filter(role::Column::ScopeId.eq(id))
 }
 
-/// The member as one sees them there: without what they are elsewhere.
+/// Returns the member as visible at a place: without roles elsewhere.
 fn there(member: Member, scope: Scope) -> Member {
     let grants = member.grants.iter().filter(|grant| grant.scope == scope).copied().collect();
     Member { grants, ..member }

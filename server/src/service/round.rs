@@ -1,8 +1,9 @@
-//! Rounds: each contributor hands in one vector, the server averages, all get the mean.
+//! Rounds: each contributor submits one vector, the server averages them, and all contributors receive the mean.
 //!
-//! Round 1 of a series opens with its first submission (before that the lead may still be at its warm start); each later
-//! round opens when the one before it closes. A round closes when all contributors have submitted, or at its deadline if
-//! the quorum is met; without quorum it stays open. What was paid is counted whether or not the vector still is.
+//! Round 1 of a series opens with its first submission (before that the lead may still be in its warm start); each
+//! later round opens when the previous one closes. A round closes when all contributors have submitted, or at its
+//! deadline if the quorum is met; without a quorum it stays open. Charges are counted whether or not the vector is
+//! accepted.
 
 mod clear;
 mod close;
@@ -38,7 +39,7 @@ pub use clear::clear_all;
 pub(crate) use mean::LONGEST_WAIT;
 pub use mean::{Mean, average};
 
-/// What stands before a vector.
+/// The header of a vector's upload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Header {
     /// Fencing token.
@@ -49,22 +50,22 @@ pub struct Header {
     pub round: u32,
     /// Receipts that the server does not know yet, oldest first.
     pub receipts: Vec<Signed>,
-    /// Numbers in the vector.
+    /// The number of elements in the vector.
     pub length: u64,
-    /// SHA-256 of its bytes as they travel, hex.
+    /// SHA-256 of its wire format, hex.
     pub digest: String,
-    /// How many bytes travel in whole.
+    /// The size of its wire format, bytes.
     pub size: u64,
-    /// How many of them are not sent, because the server has them.
+    /// The number of bytes that are not sent, because the server has them.
     pub offset: u64,
 }
 
-/// A vector on its way in.
+/// An upload of a vector in progress.
 pub struct Incoming {
     header: Header,
     worker: WorkerId,
     held: Held,
-    /// As it was when the vector began to come; nothing is read of it that changes.
+    /// The state at the start of the upload; only unchanging columns are read from it.
     row: job::Model,
     planned: Planned,
     form: Form,
@@ -73,7 +74,7 @@ pub struct Incoming {
     upload: Upload,
 }
 
-/// What the site is told of a submission that stands.
+/// The response to an accepted submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken {
     /// Whether it had been accepted before.
@@ -82,7 +83,7 @@ pub struct Taken {
     pub countersignatures: Vec<Signed>,
 }
 
-/// What became of a submission.
+/// The result for a submission.
 enum Accepted {
     New,
     Repeated,
@@ -93,11 +94,11 @@ enum Accepted {
     Unpaid,
 }
 
-/// Begins to take a vector: what can be refused before its bytes come is refused here.
+/// Begins the upload of a vector, and makes every check that does not need its bytes.
 ///
 /// # Errors
-/// `validation_failed` with every field at fault, `too_large`, `lease_lost`; `unavailable` when the server has less of it than
-/// the offset.
+/// `validation_failed` with every invalid field, `too_large`, `lease_lost`; `unavailable` when the server has fewer
+/// bytes of it than the offset.
 pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incoming, Error> {
     let mut violations = Vec::new();
     if !object::is_digest(&header.digest) {
@@ -126,13 +127,13 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incomi
     lease::extend(ctx, &held, &header.lease).await?;
     let name = header.digest.to_ascii_lowercase();
     let round = format!("{}/{}/{}", held.job, header.series, header.round);
-    // In no folder of the round's own: a new folder would have to be synced, and those above it.
+    // Not in a folder per round: a new folder and its parents would have to be synced.
     let object = Path::from(format!("submissions/{round}-{}-{name}", held.dataset));
     let place = Place::new(Path::from(format!("uploads/{round}/{}", held.dataset)), &name);
     let upload = Upload::go_on(&ctx.store, place.clone(), header.size, header.offset, ctx.now()).await;
     let mut upload = upload.map_err(object_error)?;
     if upload.is_none() && stands(ctx, &row, &held, &header.series, header.round, &name).await? {
-        // It has been accepted before, and nobody needs its bytes.
+        // It was accepted before, so its bytes are not needed.
         upload = Some(Upload::nothing_more(&ctx.store, place.clone(), header.size));
     }
     let upload = upload.ok_or_else(|| {
@@ -145,7 +146,7 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incomi
     Ok(Incoming { header, worker, held, row, planned, form, object, place, upload })
 }
 
-/// The form of a vector of `length` numbers in a series.
+/// Returns the form of a vector of `length` elements in a series.
 fn form_of(planned: &Planned, length: u64) -> Result<Form, Error> {
     let most = planned.series.length.unwrap_or(MAX_LENGTH).min(MAX_LENGTH);
     if length > most {
@@ -155,7 +156,7 @@ fn form_of(planned: &Planned, length: u64) -> Result<Form, Error> {
         .map_err(|_| Error::validation(vec![Violation::new("length", "a vector has at least one number")]))
 }
 
-/// Whether this very vector was accepted.
+/// Returns whether exactly this vector was accepted.
 async fn stands(
     ctx: &Ctx,
     row: &job::Model,
@@ -169,8 +170,8 @@ async fn stands(
     Ok(found.is_some_and(|found| found.digest == digest))
 }
 
-/// How many bytes, from its start, the server has of the vector with this digest: of earlier attempts to submit it, or all
-/// of them (`u64::MAX`) when it was accepted.
+/// Returns the number of leading bytes that the server has of the vector with this digest: from earlier attempts to
+/// submit it, or all of them (`u64::MAX`) when it was accepted.
 ///
 /// # Errors
 /// `validation_failed` when the dataset contributes to no such series, `lease_lost`.
@@ -199,17 +200,17 @@ impl Incoming {
     /// Takes the next bytes.
     ///
     /// # Errors
-    /// `bad_signature`, `too_large` or `validation_failed` when they are not what was announced.
+    /// `bad_signature`, `too_large` or `validation_failed` when they do not match the header.
     pub async fn write(&mut self, data: &[u8]) -> Result<(), Error> {
         self.upload.write(data).await.map_err(object_error)
     }
 
-    /// When what has come is to be kept, whatever comes next.
+    /// Returns the time at which the received bytes must be stored, even without further ones.
     pub fn due(&self) -> Option<tokio::time::Instant> {
         self.upload.due()
     }
 
-    /// Keeps what has come, for the next attempt if this one breaks off.
+    /// Stores the received bytes, for the next attempt if this one is interrupted.
     ///
     /// # Errors
     /// When the object store fails; then the next attempt begins a little earlier.
@@ -217,23 +218,24 @@ impl Incoming {
         self.upload.keep().await.map_err(object_error)
     }
 
-    /// Counts what was paid and accepts the vector, in one transaction.
+    /// Commits the charges and accepts the vector, in one transaction.
     ///
     /// # Errors
-    /// `round_closed` when it comes too late (its receipts are counted all the same), `already_exists` when another vector
-    /// was accepted for this round, `bad_signature` when no receipt pays for it, `unavailable` when another attempt to submit it has
-    /// come to its end and what this one goes on from is gone.
+    /// `round_closed` when it is too late (its receipts are counted all the same), `already_exists` when another vector
+    /// was accepted for this round, `bad_signature` when no receipt pays for it, `unavailable` when another attempt to
+    /// submit it has finished and the bytes that this one continues are deleted.
     pub async fn accept(self, ctx: &Ctx) -> Result<Taken, Error> {
         let Self { header, worker, held, row, planned, form, object, place, upload } = self;
         if !upload.is_over() {
             upload.finish(ctx.uploads().turns(), form, &object).await.map_err(object_error)?;
         }
-        // Signatures and manifests are looked at before its turn comes; what does not hold now is looked at again then, and refused.
+        // Signatures and manifests are verified before the writer's turn; a receipt that is invalid now is verified
+        // again in it, and rejected.
         let proven = receipt::prove(ctx.db.read(), worker, &header.receipts).await.ok();
         let (accepted, countersignatures) = ctx
             .db
             .write("accept submission", async |tx| {
-                // The receipts are taken even when the vector is not: what was paid is counted. So from here on a refusal
+                // The receipts are accepted even when the vector is not: charges are counted. So from here on a refusal
                 // is a value.
                 let (header, proven) = (&header, proven.as_ref());
                 let countersignatures = receipt::accept_proven(ctx, tx, worker, &header.receipts, proven).await?;
@@ -250,7 +252,7 @@ impl Incoming {
         }
         match accepted {
             Accepted::New => {
-                // Who waits for the round hears of its end, and not of every vector.
+                // Workers that wait for the round are notified of its end, not of every vector.
                 close::if_due(ctx, held.job, &header.series, header.round).await?;
                 ctx.wake().ring_watched_in(held.job);
                 Ok(Taken { repeated: false, countersignatures })
@@ -258,7 +260,7 @@ impl Incoming {
             Accepted::Repeated => {
                 let row = state::row(ctx.db.read(), held.job).await?;
                 let open = find(ctx.db.read(), &row, &header.series, header.round).await?;
-                // While the round is open the object is the one that will be averaged; afterwards nobody needs it.
+                // While the round is open, this object will be averaged; afterwards it is not needed.
                 if open.is_some_and(|open| open.closed_at.is_some()) {
                     object::remove(&ctx.store, &object).await.map_err(object_error)?;
                 }
@@ -293,7 +295,7 @@ impl Incoming {
     }
 }
 
-/// Accepts a vector, or says why not; `paid` when one of the receipts that came with it pays for it.
+/// Accepts a vector, or returns the refusal; `paid` when one of the receipts in the same request pays for it.
 async fn accept(
     ctx: &Ctx,
     tx: &Tx,
@@ -326,7 +328,7 @@ async fn accept(
             return Ok(Accepted::New);
         }
     }
-    // Whatever speaks against it now, what was accepted before stands.
+    // Whatever the refusal, an earlier acceptance stays valid.
     let key = (row.id, header.series.clone(), header.round as i32, held.dataset.0);
     match (submission::Entity::find_by_id(key).one(tx).await?, refused) {
         (Some(before), _) if before.digest == digest => Ok(Accepted::Repeated),
@@ -336,7 +338,7 @@ async fn accept(
     }
 }
 
-/// Why a vector that was not accepted before is not accepted now. Opens round 1.
+/// Returns the reason against a vector that was not accepted before. Opens round 1.
 async fn refusal(
     ctx: &Ctx,
     tx: &Tx,
@@ -365,7 +367,7 @@ async fn refusal(
     }
 }
 
-/// The round's row; round 1 opens by being asked for, once every series before its own is over.
+/// Returns the round's row. Opens round 1 on request, once every earlier series is over.
 async fn opened(
     ctx: &Ctx,
     tx: &Tx,
@@ -417,18 +419,18 @@ async fn find(
     Ok(round::Entity::find_by_id((row.id, series.to_owned(), number as i32)).one(connection).await?)
 }
 
-/// The series, when the lease's dataset contributes to one of this name.
+/// Returns the series with this name, if the lease's dataset contributes to it.
 fn contributes(row: &job::Model, held: &Held, series: &str) -> Result<Option<Planned>, Error> {
     let planned: Vec<Planned> = from_json(&row.series)?;
     Ok(planned.into_iter().find(|planned| planned.series.name == series && planned.weight_of(held.dataset).is_some()))
 }
 
-/// What the sender of bytes is told.
+/// Converts an error for the sender of bytes.
 pub(crate) fn object_error(error: ObjectError) -> Error {
     match error {
         ObjectError::Turn(refusal) => *refusal,
         ObjectError::Size { .. } | ObjectError::Digest => Error::problem(Code::BadSignature, error.to_string()),
-        // The sender asks and goes on; nothing is wrong with what it sent.
+        // The sender can query the received bytes and continue; its data was valid.
         ObjectError::Lost => Error::problem(Code::Unavailable, error.to_string()),
         ObjectError::Vector(VectorError::TooLong { .. } | VectorError::Length(_))
         | ObjectError::Questions(QuestionError::TooMany | QuestionError::TooLong(_) | QuestionError::Unpacked) => {

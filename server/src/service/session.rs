@@ -1,10 +1,11 @@
-//! Sessions: signing in, staying signed in, signing out.
+//! Sessions: sign-in, renewal, sign-out.
 //!
-//! A session has one refresh token that works. Using it makes the next one; using an old one again means that somebody
-//! has a copy, and ends the session for everybody. The bearer of the token *just* replaced gets half a minute in which a
-//! request that was already under way is still answered, without new tokens ([`Renewed::Late`]).
+//! A session has one valid refresh token. Its use makes the next one. The reuse of an old one means that it was copied,
+//! and ends the session for all holders. For half a minute, a request with the *just* replaced token that was already
+//! in flight is still answered, without new tokens ([`Renewed::Late`]).
 //!
-//! A session ends `session_most_days` after its sign-in, however often it is renewed: a copied refresh token does not last.
+//! A session ends `session_most_days` after its sign-in, however often it is renewed: a copied refresh token does not
+//! last.
 
 mod enter;
 mod passkey;
@@ -39,24 +40,24 @@ pub use enter::{Entered, HALF, finish, sign_in};
 pub use passkey::{passkey_sign_in, second_factors, sign_in_challenge};
 pub use proof::prove_identity;
 
-/// How long a request with the token just replaced is still answered.
+/// The time in which a request with the just replaced token is still answered.
 const LATE: Duration = Duration::seconds(30);
 /// Hex digits of the random part of a refresh token's secret.
 const NONCE_DIGITS: usize = 64;
 /// Bytes of the tag of a refresh token's secret.
 const TAG_BYTES: usize = 16;
 
-/// What using a refresh token gives.
+/// The result of using a refresh token.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Renewed {
     /// The next pair.
     Pair(SessionId, Tokens),
-    /// The token was replaced a moment ago, by a request that ran beside this one.
+    /// The token was replaced a moment ago, by a concurrent request.
     Late(SessionId),
 }
 
-/// A new session of a member whose identity was proven, as far as this server asks for proof: where a second factor is in
-/// force, only [`finish`] or a provider's word may lead here.
+/// Begins a session of a member whose identity was proven as far as this server requires: with a second factor in
+/// force, only [`finish`] or a provider's assertion may lead here.
 pub(super) async fn begin(ctx: &Ctx, tx: &Tx, member: MemberId, from: &Origin) -> Result<Tokens, Error> {
     refuse_retired(tx, member).await?;
     sessions::make_room(ctx, tx, member).await?;
@@ -81,7 +82,7 @@ pub(super) async fn begin(ctx: &Ctx, tx: &Tx, member: MemberId, from: &Origin) -
     tokens(ctx, member, id, &secret)
 }
 
-/// Refuses a member whose account is retired.
+/// Rejects a member whose account is retired.
 async fn refuse_retired(tx: &Tx, member: MemberId) -> Result<(), Error> {
     let row = member::Entity::find_by_id(member.0).one(tx).await?;
     if row.is_some_and(|row| row.retired_at.is_none()) {
@@ -90,23 +91,23 @@ async fn refuse_retired(tx: &Tx, member: MemberId) -> Result<(), Error> {
     Err(Error::problem(Code::Unauthenticated, "this account is retired: ask the server's operator to restore it"))
 }
 
-/// How a refresh token stands to its session.
+/// The state of a refresh token in its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TokenStanding {
-    /// It is the one that works.
+    /// It is the valid one.
     Current,
     /// It was replaced a moment ago.
     JustReplaced,
-    /// It worked once.
+    /// It was valid once.
     Replaced,
-    /// This server never gave it out for this session.
+    /// This server never issued it for this session.
     Foreign,
 }
 
-/// Uses a refresh token. A token that was never given out changes nothing and takes no transaction.
+/// Uses a refresh token. A token that was never issued changes nothing and takes no transaction.
 ///
 /// # Errors
-/// `unauthenticated` when it does not hold. When it once held, the whole session ends.
+/// `unauthenticated` when it is not valid. If it was valid once, the whole session ends.
 pub async fn refresh(ctx: &Ctx, token: &str) -> Result<Renewed, Error> {
     let (id, secret) = token.split_once('.').ok_or_else(over)?;
     let id = SessionId(Uuid::parse_str(id).map_err(|_| over())?);
@@ -117,13 +118,13 @@ pub async fn refresh(ctx: &Ctx, token: &str) -> Result<Renewed, Error> {
         TokenStanding::JustReplaced => return Ok(Renewed::Late(id)),
         TokenStanding::Current | TokenStanding::Replaced => {}
     }
-    // The token was given out to this member.
+    // The token was issued to this member.
     recognize_caller(WorkOwner::Member(MemberId(row.member_id)));
     let next = new_secret(ctx, id);
     let renewed = ctx
         .db
         .write("refresh session", async |tx| {
-            // Asked again: another request may have been first.
+            // Checked again: another request may have been faster.
             let row = session::Entity::find_by_id(id.0).one(tx).await?;
             let row = row.filter(|row| is_open(ctx, row)).ok_or_else(over)?;
             let now = ctx.now();
@@ -174,15 +175,15 @@ fn standing_of(ctx: &Ctx, row: &session::Model, secret: &str) -> TokenStanding {
     }
 }
 
-/// Makes the secret of a refresh token: 32 random bytes, and a tag by which this server knows all those of a session that it ever gave
-/// out, without keeping them.
+/// Makes the secret of a refresh token: 32 random bytes, and a tag by which this server recognizes all issued secrets
+/// of a session without storing them.
 fn new_secret(ctx: &Ctx, session: SessionId) -> String {
     let nonce = ctx.random.secret();
     let tag = tag_of(ctx.keys.token().current(ctx.now()), session, &nonce);
     nonce + &tag
 }
 
-/// Returns whether this server gave a secret out for this session.
+/// Returns whether this server issued a secret for this session.
 fn is_issued(ctx: &Ctx, session: SessionId, secret: &str) -> bool {
     let Some((nonce, tag)) = secret.split_at_checked(NONCE_DIGITS) else { return false };
     let longest = Duration::days(i64::from(ctx.config.session_most_days));
@@ -198,7 +199,7 @@ fn tag_of(key: &RingKey, session: SessionId, nonce: &str) -> String {
     hex::encode(&mac.finalize().into_bytes()[..TAG_BYTES])
 }
 
-/// Ends the caller's session: its tokens hold no longer, from this moment on.
+/// Ends the caller's session: its tokens are invalid with immediate effect.
 ///
 /// # Errors
 /// Never for a signed-in member, unless the database fails.
@@ -222,10 +223,10 @@ pub async fn sign_out(ctx: &Ctx, actor: &Actor) -> Result<(), Error> {
     Ok(())
 }
 
-/// Who is calling, by an access token or by an API key.
+/// Returns the caller of an access token or an API key.
 ///
 /// # Errors
-/// `unauthenticated` when it does not hold or its session is over.
+/// `unauthenticated` when it is not valid or its session is over.
 pub async fn authenticate(ctx: &Ctx, token: &str) -> Result<Actor, Error> {
     if !api_key::is_key(token) {
         return signed_in(ctx, token).await;
@@ -235,7 +236,7 @@ pub async fn authenticate(ctx: &Ctx, token: &str) -> Result<Actor, Error> {
     Ok(actor)
 }
 
-/// Whether a member's keys work here: where everybody is asked for a second factor, only those of a member who has one do.
+/// Checks that a member's keys are accepted here: where a second factor is required, their owner must have one.
 ///
 /// # Errors
 /// `second_factor_missing` when not.
@@ -247,7 +248,7 @@ pub(super) async fn proven_enough(ctx: &Ctx, member: MemberId) -> Result<(), Err
     Ok(())
 }
 
-/// Who has signed in, by an access token: what a browser may bear in its cookies.
+/// Returns the signed-in member of an access token, which a browser may send as a cookie.
 ///
 /// # Errors
 /// As [`authenticate`].
@@ -257,7 +258,7 @@ pub async fn signed_in(ctx: &Ctx, access_token: &str) -> Result<Actor, Error> {
     actor_of(ctx, access.session).await
 }
 
-/// Who is calling, by a session that was proven.
+/// Returns the actor of a session.
 ///
 /// # Errors
 /// `unauthenticated` when it is over.
@@ -288,7 +289,8 @@ fn tokens(ctx: &Ctx, member: MemberId, session: SessionId, secret: &str) -> Resu
     })
 }
 
-/// Returns the end of a session that is used now and began at `began`: after its days without use, and at most its days in all.
+/// Returns the end of a session that is used now and began at `began`: after the permitted days without use, and at
+/// most the permitted days in all.
 fn end_of(ctx: &Ctx, began: OffsetDateTime) -> OffsetDateTime {
     let unused = ctx.now() + Duration::days(i64::from(ctx.config.session_days));
     unused.min(began + Duration::days(i64::from(ctx.config.session_most_days)))

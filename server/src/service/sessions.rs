@@ -1,5 +1,5 @@
-//! Where a member is signed in: the list, and the end of one or of all others. How a session begins and goes on is
-//! [`session`](super::session)'s.
+//! A member's sessions: the list, and the end of one or of all others. [`session`](super::session) begins and renews
+//! sessions.
 
 #[cfg(test)]
 mod tests;
@@ -19,10 +19,10 @@ use crate::error::Error;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{half_session, session};
 
-/// Most sessions of a member at a time: the one that was not used for longest ends for the next.
+/// The highest number of sessions of a member: a further one ends the longest unused.
 pub const MOST: usize = 100;
 
-/// Where the caller is signed in, the last used first.
+/// Returns the caller's sessions, the last used first.
 ///
 /// # Errors
 /// Never for a signed-in member, unless the database fails.
@@ -45,10 +45,10 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<OpenSession>, Error> {
     Ok(rows.into_iter().map(shown).collect())
 }
 
-/// Ends a session of the caller's, from this moment on; their present one too, if it is that.
+/// Ends a session of the caller with immediate effect, possibly the present one.
 ///
 /// # Errors
-/// 404 for a session that is over or not theirs.
+/// 404 for a session that is over or belongs to another member.
 pub async fn end(ctx: &Ctx, actor: &Actor, id: SessionId) -> Result<(), Error> {
     policy::check(actor, Operation::EndSession, Place::Server)?;
     ctx.db
@@ -65,7 +65,7 @@ pub async fn end(ctx: &Ctx, actor: &Actor, id: SessionId) -> Result<(), Error> {
     Ok(())
 }
 
-/// Ends every session of the caller's but the present one; gives how many.
+/// Ends every session of the caller but the present one; returns their number.
 ///
 /// # Errors
 /// Never for a signed-in member, unless the database fails.
@@ -86,7 +86,7 @@ pub async fn end_others(ctx: &Ctx, actor: &Actor) -> Result<u64, Error> {
     Ok(ended)
 }
 
-/// Ends every session of a member, and every sign-in of theirs that is half done, but `keep`; gives how many sessions.
+/// Ends every session of a member except `keep`, and every sign-in in progress; returns the number of sessions.
 pub(super) async fn end_all(ctx: &Ctx, tx: &Tx, member: MemberId, keep: Option<SessionId>) -> Result<u64, Error> {
     half_session::Entity::delete_many().filter(half_session::Column::MemberId.eq(member.0)).exec(tx).await?;
     let mut ended = 0;
@@ -99,7 +99,7 @@ pub(super) async fn end_all(ctx: &Ctx, tx: &Tx, member: MemberId, keep: Option<S
     Ok(ended)
 }
 
-/// Makes room for one more session of a member.
+/// Ends the longest unused sessions of a member so that one more is within the limit.
 pub(super) async fn make_room(ctx: &Ctx, tx: &Tx, member: MemberId) -> Result<(), Error> {
     let rows = open(ctx, member).order_by_desc(session::Column::RotatedAt).all(tx).await?;
     for row in rows.into_iter().skip(MOST - 1) {
@@ -108,7 +108,7 @@ pub(super) async fn make_room(ctx: &Ctx, tx: &Tx, member: MemberId) -> Result<()
     Ok(())
 }
 
-/// A member's sessions that are not over.
+/// Selects a member's open sessions.
 fn open(ctx: &Ctx, member: MemberId) -> Select<session::Entity> {
     session::Entity::find()
         .filter(session::Column::MemberId.eq(member.0))

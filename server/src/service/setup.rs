@@ -1,5 +1,5 @@
-//! The first start: while nobody runs the server, each start makes a one-time link for its operator and withdraws the one
-//! before. Only its hash is kept, so it can be read off the terminal and nowhere else.
+//! The first start: while the server has no operator, each start makes a one-time link for one and deletes the previous
+//! link. Only its hash is stored, so the link appears only on the terminal.
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use serde_json::json;
@@ -12,7 +12,7 @@ use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::invitation;
 use crate::service::{invitation as invitations, operator};
 
-/// The link by which the operator comes in; `None` when there is an operator.
+/// Returns the link for the first operator; `None` when there is an operator.
 ///
 /// # Errors
 /// When the database fails.

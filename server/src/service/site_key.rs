@@ -1,5 +1,5 @@
-//! The keys of sites, one after another: each change is signed by the key before it, so that nobody, and not this server
-//! either, can put another key in the place of a site's.
+//! The successive keys of sites: each change is signed with the previous key, so that no other party, including this
+//! server, can replace a site's key.
 
 mod logged;
 #[cfg(test)]
@@ -31,14 +31,14 @@ use crate::service::presence;
 pub(crate) use logged::AT_ONCE;
 pub(crate) use logged::{adopt_keys, log_key_event, newest_key};
 
-/// Records that a site's key is followed by another. A site that lost the answer may say the same again.
+/// Records the change of a site's key. A site that lost the response may repeat the request.
 ///
 /// # Errors
-/// `unauthenticated` for a retired worker; `bad_signature` when not both keys have signed it, or it does not follow what is known of the site; `already_exists` when
-/// the new key is another worker's.
+/// `unauthenticated` for a retired worker; `bad_signature` when one of the keys has not signed it, or it does not
+/// continue the known changes; `already_exists` when the new key belongs to another worker.
 pub async fn rotate(ctx: &Ctx, rotation: &Rotation) -> Result<(), Error> {
     let change = rotation.open().map_err(|error| bad(error.to_string()))?;
-    // Whoever is asked by a stranger writes nothing, and waits for nobody who does.
+    // An unauthenticated caller must cause no write and no wait for the writer.
     if worker::Entity::find_by_id(change.worker.0).one(ctx.db.read()).await?.is_none() {
         return Err(unknown());
     }
@@ -100,7 +100,7 @@ pub async fn rotate(ctx: &Ctx, rotation: &Rotation) -> Result<(), Error> {
                 detail: json!({ "number": change.number, "old": change.old, "new": change.new }),
             };
             audit_log::record(ctx, tx, act).await?;
-            // Whoever stole the old key can make this change as well: the organization's admins hear of it.
+            // A thief of the old key could make this change as well: the organization's admins are notified.
             tell(ctx, tx, Notice::SiteKeyRotated { worker: &row, number: change.number }).await?;
             Ok(true)
         })
@@ -111,7 +111,7 @@ pub async fn rotate(ctx: &Ctx, rotation: &Rotation) -> Result<(), Error> {
     Ok(())
 }
 
-/// Every key of a worker, and which receipts each has signed.
+/// Returns every key of a worker, with the receipts that each has signed.
 ///
 /// # Errors
 /// 404 when there is no such worker.
@@ -122,7 +122,8 @@ pub(crate) async fn of(connection: &impl ConnectionTrait, worker: WorkerId) -> R
         .map_err(|error| Error::internal("reading the changes of a site's key", error))
 }
 
-/// How many changes there were of a worker's key. They are never undone: as many are the same ones.
+/// Returns the number of changes of a worker's key. Changes are never undone, so an equal number means the same
+/// changes.
 ///
 /// # Errors
 /// When the database fails.
@@ -131,7 +132,7 @@ pub(crate) async fn changed(connection: &impl ConnectionTrait, worker: WorkerId)
     Ok(rows.count(connection).await?)
 }
 
-/// The changes of a worker's key, oldest first.
+/// Returns the changes of a worker's key, oldest first.
 ///
 /// # Errors
 /// When the database fails.
@@ -144,10 +145,10 @@ pub(crate) async fn rotations(connection: &impl ConnectionTrait, worker: Uuid) -
     Ok(rows.into_iter().map(rotation).collect())
 }
 
-/// The changes of the keys of some workers as they are shown, oldest first.
+/// Returns the changes of workers' keys for display, oldest first.
 ///
 /// # Errors
-/// When the database fails, or a change that is stored does not hold.
+/// When the database fails, or a stored change is invalid.
 pub(crate) async fn changes(
     connection: &impl ConnectionTrait,
     workers: Vec<Uuid>,

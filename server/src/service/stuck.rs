@@ -1,8 +1,8 @@
-//! Why something does not go on, since when, and what somebody can do about it.
+//! Diagnoses: the cause, the start and the remedy of a delay.
 //!
-//! Everything is derived from what the server knows anyway, whenever it is asked: answers, leases, when a worker was last
-//! heard of, rounds and their deadlines, and what sites say in the job's log. Nothing here changes anything. To recognize one
-//! more trouble: a `Cause`, and its case in `part`, `rounds` or `of_worker`.
+//! Everything is derived on request from the server's other data: answers, leases, signs of life, rounds and their
+//! deadlines, and site events in the job's log. Nothing here changes anything. To recognize one more problem: a
+//! `Cause`, and its case in `part`, `rounds` or `of_worker`.
 
 #[cfg(test)]
 mod tests;
@@ -25,12 +25,12 @@ use crate::service::job::series::Planned;
 use crate::service::job::{hold, state};
 use crate::service::job_log::{self, Last};
 
-/// After how long without a word a worker counts as gone.
+/// The time without a sign of life after which a worker counts as disconnected.
 const GONE: Duration = Duration::minutes(1);
-/// How far two clocks may be apart, in seconds.
+/// The highest accepted difference between two clocks, seconds.
 pub const MOST_SKEW_SECONDS: i64 = 60;
 
-/// What keeps a job from going on; nothing for one that is over.
+/// Returns the causes of a job's delay; none for one that is over.
 ///
 /// # Errors
 /// When the database fails.
@@ -57,7 +57,7 @@ pub(crate) async fn diagnose(ctx: &Ctx, row: &job::Model) -> Result<Vec<Diagnosi
     Ok(found)
 }
 
-/// A hold on a job.
+/// Returns the diagnosis of a hold on a job.
 fn held(hold: Hold) -> Diagnosis {
     let party = if hold.dataset.is_some() { hold.dataset_name } else { "the job".to_owned() };
     let remedy = match hold.holder {
@@ -77,13 +77,13 @@ fn held(hold: Hold) -> Diagnosis {
     }
 }
 
-/// What is wrong with a worker, as far as the server can tell.
+/// Returns the problems of a worker, as far as the server can detect them.
 pub(crate) fn of_worker(ctx: &Ctx, row: &worker::Model) -> Vec<Diagnosis> {
     let party = format!("the worker {}", row.name);
     disconnected(ctx, None, &party, row).into_iter().collect()
 }
 
-/// A round that is open, with what has come and who is awaited.
+/// An open round, with the received and the awaited submissions.
 struct Open {
     row: round::Model,
     quorum: u32,
@@ -123,7 +123,7 @@ async fn open_rounds(ctx: &Ctx, row: &job::Model) -> Result<Vec<Open>, Error> {
     Ok(open)
 }
 
-/// What there is about the participants of a job at work: all of it at once, however many they are.
+/// The facts about the participants of a running job, loaded at once for all of them.
 struct Known {
     workers: HashMap<Uuid, worker::Model>,
     /// By dataset.
@@ -147,7 +147,7 @@ impl Known {
     }
 }
 
-/// A proposal that waits for an owner.
+/// Returns the diagnosis of a proposal that needs an owner's answer.
 fn awaited(row: &job::Model, part: &participant::Model) -> Diagnosis {
     Diagnosis {
         dataset: Some(part.dataset_id.into()),
@@ -159,7 +159,7 @@ fn awaited(row: &job::Model, part: &participant::Model) -> Diagnosis {
     }
 }
 
-/// What is wrong with one participant of a job at work: the first of these that holds.
+/// Returns the problems of one participant of a running job: the first that applies.
 fn part(
     ctx: &Ctx,
     row: &job::Model,
@@ -232,7 +232,7 @@ fn lacks(open: &Open, part: &participant::Model) -> bool {
 
 type About<'a> = dyn Fn(Cause, Option<OffsetDateTime>, String, String) -> Diagnosis + Sync + 'a;
 
-/// A part that came to nothing while the job goes on.
+/// Returns the diagnosis of a part that failed while the job continues.
 fn gave_up(about: &About<'_>, said: Option<Last>) -> Diagnosis {
     match said {
         Some(Last { event: SiteEvent::Fault { fault }, at, .. }) => faulty(about, fault, at),
@@ -245,7 +245,7 @@ fn gave_up(about: &About<'_>, said: Option<Last>) -> Diagnosis {
     }
 }
 
-/// What a site says went wrong with its part.
+/// Returns the diagnosis of a fault that a site reported about its part.
 fn faulty(about: &About<'_>, fault: Fault, at: OffsetDateTime) -> Diagnosis {
     let cause = if fault == Fault::DiskFull { Cause::DiskFull } else { Cause::GaveUp };
     about(cause, Some(at), format!("its part {}", fault.said()), remedy(fault).to_owned())
@@ -269,7 +269,7 @@ const fn remedy(fault: Fault) -> &'static str {
     }
 }
 
-/// What a site itself says it waits for.
+/// Returns the delays that a site itself reports.
 fn from_log(about: &About<'_>, part: &participant::Model, said: Last) -> Vec<Diagnosis> {
     let mut found = Vec::new();
     let owner = &part.organization_name;
@@ -301,7 +301,7 @@ fn from_log(about: &About<'_>, part: &participant::Model, said: Last) -> Vec<Dia
     found
 }
 
-/// A round that too few have answered in time.
+/// Returns the diagnosis of a round below its quorum after its deadline.
 fn rounds(ctx: &Ctx, parts: &[participant::Model], open: &Open) -> Option<Diagnosis> {
     let short = open.came.len() < open.quorum as usize;
     if !open.is_late(ctx) || !short {

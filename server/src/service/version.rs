@@ -1,6 +1,8 @@
-//! Versions of what two may write: whoever read one state and writes on another is told so, in the transaction that writes.
+//! Versions of data with several writers: a write based on an outdated state is rejected, in the transaction of the
+//! write.
 //!
-//! A version is a hash of what is shown, so no table keeps one. By REST it travels as `ETag` and `If-Match`, by gRPC in fields.
+//! A version is a hash of the displayed content, so no table stores one. REST transfers it as `ETag` and `If-Match`,
+//! gRPC in fields.
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -8,13 +10,13 @@ use undertone_api::problem::Code;
 
 use crate::error::Error;
 
-/// The version of bytes that are shown.
+/// Returns the version of displayed bytes.
 pub fn of_bytes(shown: &[u8]) -> String {
-    // 128 bits: nobody gains by two states of one version but who could write both.
+    // 128 bits: a collision helps only a caller with access to both states.
     hex::encode(&Sha256::digest(shown)[..16])
 }
 
-/// The version of something that is shown as JSON.
+/// Returns the version of content displayed as JSON.
 ///
 /// # Errors
 /// When it cannot be written as JSON.
@@ -24,10 +26,10 @@ pub fn of<T: Serialize + ?Sized>(shown: &T) -> Result<String, Error> {
         .map_err(|error| Error::internal("comparing versions", error))
 }
 
-/// What the caller believes to be the present state.
+/// The state that the caller expects.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Expected {
-    /// Whatever it is.
+    /// Any state.
     #[default]
     Anything,
     /// One of these versions.
@@ -35,7 +37,7 @@ pub enum Expected {
 }
 
 impl Expected {
-    /// Whether what is there now is what the caller believes.
+    /// Checks that the present state is one that the caller expects.
     ///
     /// # Errors
     /// `precondition_failed` when it is not.

@@ -1,4 +1,4 @@
-//! What the server proves to a site: that its log continues what the site saw, and holds the site's receipts.
+//! The server's proofs for a site: its log continues the head that the site knows, and contains the site's receipts.
 
 #[cfg(test)]
 mod tests;
@@ -17,15 +17,15 @@ use crate::error::Error;
 use crate::service::entity::{countersignature, ledger_entry, log_head, log_leaf, receipt};
 use crate::service::{log, restoration, site_key};
 
-/// Most receipts that a site is given at once.
+/// The highest number of receipts returned to a site at once.
 const MOST_GIVEN: u64 = 500;
 
-/// The newest head, the proof that it continues the head that the site keeps (`known`), and the proofs of those of the
-/// worker's receipts asked for that the server has. Everything is computed from the database as it is: one that was
-/// tampered with cannot answer to a site's satisfaction. `restored` is the digest of the last restoration that the site has accepted.
+/// Returns the newest head, the proof that it continues the head that the site stores (`known`), and the proofs of the
+/// requested receipts that the server has. Everything is computed from the present database: a tampered one cannot
+/// produce valid proofs. `restored` is the digest of the last restoration that the site has accepted.
 ///
 /// # Errors
-/// `validation_failed` for more than [`MOST_RECEIPTS`], `bad_signature` when `known` is no head of this server.
+/// `validation_failed` for more than [`MOST_RECEIPTS`], `bad_signature` when `known` is not a head of this server.
 pub async fn witness(
     ctx: &Ctx,
     worker: WorkerId,
@@ -41,7 +41,7 @@ pub async fn witness(
         known.map(|signed| signed.open(&ctx.signer.verifying_key())).transpose().map_err(|_| {
             Error::problem(Code::BadSignature, "the head that the site keeps was not signed by this server's key")
         })?;
-    // Everything is append-only, so what is read after the head covers it.
+    // All tables are append-only, so rows read after the head include everything that it covers.
     let newest = log::newest(ctx.db.read()).await?;
     let size = newest.as_ref().map_or(0, |head| head.size as u64);
     if let Some(known) = &known {
@@ -77,7 +77,8 @@ pub async fn witness(
     })
 }
 
-/// The worker's receipts with numbers after `after`, as its site has signed them, in their order: at most `MOST_GIVEN`.
+/// Returns the worker's receipts with numbers after `after`, as its site has signed them, in their order: at most
+/// `MOST_GIVEN`.
 ///
 /// # Errors
 /// When the database fails.
@@ -92,7 +93,7 @@ pub async fn receipts(ctx: &Ctx, worker: WorkerId, after: u64) -> Result<Vec<Sig
     Ok(rows.into_iter().map(|row| Signed { payload: row.payload, signature: row.signature }).collect())
 }
 
-/// The countersignatures of the receipts with what their leaves say, by number.
+/// Returns the countersignatures of the receipts with the content of their leaves, by number.
 pub(crate) async fn charged(
     ctx: &Ctx,
     worker: WorkerId,
@@ -125,13 +126,13 @@ pub(crate) async fn charged(
         entries.iter().map(|row| ((row.account_id, Some(row.sequence)), log::leaf::of_entry(row).content())).collect();
     let contents: BTreeMap<_, _> =
         leaves.iter().map(|leaf| (leaf.position, entries.get(&(leaf.account_id, leaf.sequence)).cloned())).collect();
-    // An entry that is gone has no content: the site will see that nothing is proved for the receipt.
+    // A missing entry has no content: the site finds no valid proof for the receipt.
     let content = |position: i64| contents.get(&position).cloned().flatten().unwrap_or_default();
     Ok(rows.into_iter().map(|row| (content(row.position), row)).map(|(leaf, row)| (row, leaf)).collect())
 }
 
-/// A site that keeps a head which this database does not know tells an honest server that it was restored from an older
-/// copy, or tampered with.
+/// Logs an error for a site's head that this database does not know: it shows an honest server that its database is an
+/// older copy, or was tampered with.
 fn notice(worker: WorkerId, known: &Head, newest: Option<&log_head::Model>) {
     let now = newest.map_or(0, |head| head.size as u64);
     let other = newest.is_some_and(|head| now == known.size && head.root != known.root);

@@ -1,4 +1,4 @@
-//! Workers: how they enrol, and how each organization's stand. What they do is decided elsewhere.
+//! Workers: their enrolment, and the list for each organization. Other modules decide about their work.
 
 mod replacement;
 #[cfg(test)]
@@ -32,14 +32,14 @@ use crate::service::retirement::{self, SubjectKind};
 use crate::service::{presence, restoration, site_key, stuck};
 use crate::tls::Shown;
 
-/// How long an enrolment token holds.
+/// The validity of an enrolment token.
 pub const TOKEN_LIFETIME: Duration = Duration::hours(24);
-/// A worker that was heard of within this time is online.
+/// The time since the last sign of life within which a worker is online.
 pub const ONLINE: Duration = Duration::seconds(60);
-/// What stands before an enrolment token.
+/// The prefix of an enrolment token.
 const PREFIX: &str = "ute1.";
 
-/// Makes a one-time token by which one worker of the organization enrols.
+/// Makes a one-time token for the enrolment of one worker of the organization.
 ///
 /// # Errors
 /// 404 and 403 as usual, `validation_failed` for the name.
@@ -59,8 +59,8 @@ pub async fn invite(
     make_token(ctx, actor, organization, new.name.trim(), None).await
 }
 
-/// Makes a one-time token by which a new site takes over the datasets of a retired worker, with their lineages and accounts, under
-/// a key of its own.
+/// Makes a one-time token for a new site that takes over the datasets of a retired worker, with their lineages and
+/// accounts, under a key of its own.
 ///
 /// # Errors
 /// 404 and 403 as usual, `proof_stale`, `wrong_state` unless the worker is retired and not replaced.
@@ -78,7 +78,7 @@ pub async fn invite_replacement(
     make_token(ctx, actor, organization, &row.name, Some(row.id)).await
 }
 
-/// Makes a token, for rules that have asked the policy already.
+/// Makes a token. The caller has checked the policy.
 async fn make_token(
     ctx: &Ctx,
     actor: &Actor,
@@ -122,17 +122,17 @@ async fn make_token(
     Ok(Enrolment { token: format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(to_json(&token)?)), expires_at })
 }
 
-/// Enrols the worker that bears the secret of a token and holds the key `public` (hex). A worker that lost the answer may
-/// ask again with the same key.
+/// Enrols a worker with the secret of a token and the key `public` (hex). A worker that lost the response may repeat
+/// the request with the same key.
 ///
 /// # Errors
-/// `link_spent` when the token was used by another key or is over, `already_exists` when the key is another worker's,
-/// `validation_failed` when it is no key.
+/// `link_spent` when the token was used by another key or has expired, `already_exists` when the key belongs to another
+/// worker, `validation_failed` for an invalid key.
 pub async fn enrol(ctx: &Ctx, secret: &str, public: &str, version: &str, kinds: &[String]) -> Result<Worker, Error> {
     public_key(public)
         .map_err(|_| Error::validation(vec![Violation::new("public_key", "give an Ed25519 public key, hex")]))?;
     let public = public.to_ascii_lowercase();
-    // Anybody may call: whoever bears no token of ours does not get as far as a transaction.
+    // The endpoint is public: a caller without a token must not cause a transaction.
     token(ctx, ctx.db.read(), secret).await?;
     let (row, new) = ctx
         .db
@@ -192,13 +192,13 @@ pub async fn enrol(ctx: &Ctx, secret: &str, public: &str, version: &str, kinds: 
     shown(ctx, row, Vec::new(), None)
 }
 
-/// The token with this secret that is not over, used or not.
+/// Returns the unexpired token with this secret, used or not.
 async fn token(ctx: &Ctx, connection: &impl ConnectionTrait, secret: &str) -> Result<enrolment::Model, Error> {
     let row = enrolment::Entity::find().filter(enrolment::Column::SecretHash.eq(fingerprint(secret)));
     row.one(connection).await?.filter(|row| row.expires_at > ctx.now()).ok_or_else(spent)
 }
 
-/// The workers of an organization, by name.
+/// Returns the workers of an organization, by name.
 ///
 /// # Errors
 /// 404 when the caller may not know the organization.
@@ -207,7 +207,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, organization: OrganizationId) -> Res
     Ok(of_organizations(ctx, &[organization.0]).await?.remove(&organization.0).unwrap_or_default())
 }
 
-/// Returns a worker, for rules that have asked the policy already.
+/// Returns a worker. The caller has checked the policy.
 ///
 /// # Errors
 /// 404 when there is none.
@@ -222,7 +222,7 @@ pub(super) async fn get(ctx: &Ctx, id: WorkerId) -> Result<Worker, Error> {
     Ok(view)
 }
 
-/// The workers of some organizations, by name.
+/// Returns the workers of organizations, by name.
 pub(super) async fn of_organizations(ctx: &Ctx, ids: &[Uuid]) -> Result<HashMap<Uuid, Vec<Worker>>, Error> {
     let rows = worker::Entity::find()
         .filter(worker::Column::OrganizationId.is_in(ids.iter().copied()))

@@ -1,5 +1,5 @@
-//! For tests: a consortium of one public and several private organizations, with a steward each, budgets, and sites that
-//! sign like real ones.
+//! A test fixture: a consortium of one public and several private organizations, with a steward each, budgets, and
+//! sites that sign like real ones.
 
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
@@ -55,7 +55,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A public site and `private` private ones, each with ε `epsilon` at δ 1e-5 for records.
+    /// Makes a public site and `private` private ones, each with ε `epsilon` at δ 1e-5 for records.
     pub(crate) async fn new(ctx: &Ctx, private: usize, epsilon: f64) -> Self {
         let consortium: ConsortiumId = ctx.id();
         let row = consortium::Model {
@@ -69,7 +69,7 @@ impl World {
         for number in 0..=private {
             sites.push(Site::new(ctx, consortium, number).await);
         }
-        // As for whoever signs in: they know which organizations are in their consortium.
+        // As after a sign-in: stewards know the organizations of their consortium.
         let organizations: Vec<OrganizationId> =
             sites.iter().flat_map(|site: &Site| site.steward.organizations()).collect();
         for site in &mut sites {
@@ -97,8 +97,8 @@ impl World {
         budget::set(&self.ctx, &site.steward, site.dataset, new).await
     }
 
-    /// A job of `rounds` private rounds over all sites; quorum 2, a minute for each round, no spare releases. The clip is so great that
-    /// no vector of a test is too long.
+    /// Returns a job of `rounds` private rounds over all sites; quorum 2, a minute for each round, no spare releases.
+    /// The clip is larger than the norm of any test vector.
     pub(crate) fn spec(&self, rounds: u32) -> dp_sgd::Spec {
         let noise = Noise::flat(NoiseMultiplier::new(1.0).unwrap(), CLIP);
         let party = |(number, site): (usize, &Site)| Party {
@@ -108,7 +108,7 @@ impl World {
         };
         dp_sgd::Spec {
             unit: PrivacyUnit::Record,
-            // Of vectors that travel in more than one message.
+            // Its vectors need more than one message.
             model: Model::lstm(384, None),
             participants: self.sites.iter().enumerate().map(party).collect(),
             tests: vec![TestSet { name: "common".to_owned(), dataset: self.test }],
@@ -134,7 +134,7 @@ impl World {
         self.approved(job).await
     }
 
-    /// The proposal as a server signed it before there was zero-out adjacency.
+    /// Returns the proposal as a server signed it before zero-out adjacency existed.
     pub(crate) async fn signed_before(&self, proposed: &Job) -> Job {
         let (id, ctx) = (proposed.summary.id, &self.ctx);
         let row = job::Entity::find_by_id(id.0).one(ctx.db.read()).await.unwrap().unwrap();
@@ -172,7 +172,7 @@ impl World {
         job
     }
 
-    /// The lease of a site that comes for work and holds nothing.
+    /// Returns the lease of a site that asks for work and holds none.
     pub(crate) async fn lease(&self, site: usize) -> String {
         match offer::next(&self.ctx, self.sites[site].worker, &Asking::default()).await.unwrap() {
             Offer::Work { lease, .. } => lease,
@@ -217,7 +217,7 @@ impl World {
         Ok(incoming.accept(&self.ctx).await?.repeated)
     }
 
-    /// The average of a round, if it is closed.
+    /// Returns the mean of a round, if it is closed.
     pub(crate) async fn average(&self, site: usize, lease: &str, round: u32) -> Option<Vec<f32>> {
         let worker = self.sites[site].worker;
         let mean = crate::service::round::average(&self.ctx, worker, lease, "private", round, 0).await.unwrap()?;
@@ -236,7 +236,7 @@ impl World {
         register(&self.ctx, site, name, Visibility::Private, site.lineage).await
     }
 
-    /// The only account of a site's dataset.
+    /// Returns the only account of a site's dataset.
     pub(crate) async fn account(&self, site: usize) -> undertone_api::budget::Account {
         let site = &self.sites[site];
         dataset::get(&self.ctx, &site.steward, site.dataset).await.unwrap().accounts.pop().unwrap()
@@ -290,7 +290,7 @@ impl Site {
         site
     }
 
-    /// The next receipt of the site's chain, for a round of a job's private series.
+    /// Returns the next receipt of the site's chain, for a round of a job's private series.
     pub(crate) fn receipt(&mut self, job: &Job, round: u32, attempt: u32) -> Signed {
         let event = Event::PoissonSampledGaussian {
             sampling_rate: SamplingRate::new(0.125).unwrap(),
@@ -335,7 +335,7 @@ impl Site {
     }
 }
 
-/// Somebody with every role of an organization.
+/// Returns a member with every role of an organization.
 fn person(ctx: &Ctx, consortium: ConsortiumId, organization: OrganizationId, name: &str) -> Actor {
     let scope = Scope::Organization(organization);
     let roles = [Role::OrganizationAdmin, Role::DataSteward, Role::Researcher, Role::Auditor];
@@ -383,7 +383,7 @@ fn rounds_of(rounds: u32) -> Rounds {
     }
 }
 
-/// Takes every role away from a member.
+/// Removes every role of a member.
 pub(crate) async fn loses_every_role(ctx: &Ctx, member: MemberId) {
     let lose = async |tx: &crate::db::Tx| {
         Ok(role::Entity::delete_many().filter(role::Column::MemberId.eq(member.0)).exec(tx).await?)
@@ -391,7 +391,7 @@ pub(crate) async fn loses_every_role(ctx: &Ctx, member: MemberId) {
     ctx.db.write("test", lose).await.unwrap();
 }
 
-/// The row of a job, for what no view tells.
+/// Returns the row of a job, with columns that no view contains.
 pub(crate) async fn row(ctx: &Ctx, id: JobId) -> job::Model {
     crate::service::job::state::row(ctx.db.read(), id).await.unwrap()
 }

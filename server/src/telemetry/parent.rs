@@ -1,6 +1,7 @@
-//! Traces that callers began: the header `traceparent` (W3C Trace Context, level 1) of a request or call, with its `tracestate`, makes
-//! the span of it a part of theirs. What cannot be read is ignored, as the recommendation says, and so is everything where no traces
-//! are made. Nothing here names a caller: the header holds two random numbers and a flag.
+//! Traces of callers: the header `traceparent` (W3C Trace Context, level 1) of a request or call, with its
+//! `tracestate`, makes the request's span a child of the caller's. An invalid header is ignored, as the recommendation
+//! requires, and so are all headers if traces are disabled. The header does not identify a caller: it contains two
+//! random numbers and a flag.
 
 use http::{HeaderMap, HeaderName};
 use opentelemetry::Context;
@@ -10,7 +11,7 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-/// Where a caller names its span.
+/// The header with the caller's span.
 const PARENT: &str = "traceparent";
 
 struct Headers<'a>(&'a HeaderMap);
@@ -25,15 +26,15 @@ impl Extractor for Headers<'_> {
     }
 }
 
-/// Makes a span that has not been entered yet a part of the trace that these headers name, if they name one.
+/// Makes a span that has not been entered yet a child of the trace in these headers, if any.
 pub(crate) fn follow(span: &Span, headers: &HeaderMap) {
-    // Said twice it says nothing.
+    // A repeated header is invalid.
     if headers.get_all(PARENT).iter().count() != 1 {
         return;
     }
     let context = TraceContextPropagator::new().extract_with_context(&Context::new(), &Headers(headers));
     if context.span().span_context().is_valid() {
-        // Where nothing is traced there is nobody to tell.
+        // Without a trace exporter the parent has no effect.
         let _ = span.set_parent(context);
     }
 }

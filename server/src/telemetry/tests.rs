@@ -14,7 +14,7 @@ use super::{layer, provider, wanted};
 use crate::metrics::CallLayer;
 use crate::testing::TestApp;
 
-/// A collector: the service as OpenTelemetry defines it, keeping what it gets.
+/// A collector: OpenTelemetry's service, which stores the received requests.
 #[derive(Clone, Default)]
 struct Collector(Arc<Mutex<Vec<ExportTraceServiceRequest>>>);
 
@@ -29,12 +29,12 @@ impl TraceService for Collector {
     }
 }
 
-/// A trace that a caller began, and its span there.
+/// The trace of a caller, and its span.
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const SPAN: &str = "b7ad6b7169203331";
 
 impl Collector {
-    /// Serves on loopback until the test ends; gives its address.
+    /// Serves on loopback until the test ends; returns its address.
     async fn serve(&self) -> String {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -43,7 +43,7 @@ impl Collector {
         format!("http://{address}")
     }
 
-    /// The traces of the spans of this name, in their order, each with the span before it in the trace, hex.
+    /// Returns the trace ids of the spans with this name, in order, each with the id of its parent span, hex.
     fn traces(&self, name: &str) -> Vec<(String, String)> {
         let came = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let scopes = came.iter().flat_map(|request| &request.resource_spans).flat_map(|resource| &resource.scope_spans);
@@ -52,7 +52,7 @@ impl Collector {
         spans.into_iter().map(|span| (hex::encode(&span.trace_id), hex::encode(&span.parent_span_id))).collect()
     }
 
-    /// The names of the spans that came, each with its attributes as text.
+    /// Returns the names of the received spans, each with its attributes as text.
     fn spans(&self) -> Vec<(String, String)> {
         let came = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let scopes = came.iter().flat_map(|request| &request.resource_spans).flat_map(|resource| &resource.scope_spans);
@@ -89,7 +89,7 @@ async fn a_request_and_its_transactions_reach_the_collector_without_a_secret() {
         app.server.post("/api/v1/session").json(&credentials).await.assert_status_ok();
     };
     asked.with_subscriber(subscriber).await;
-    // The request's span ends with its answer's body, which the server may let go of after the caller has it.
+    // The request's span ends with the body of its response, which the server may drop after the caller has it.
     let is_request =
         |(name, attributes): &(String, String)| name == "request" && attributes.contains("/api/v1/session");
     let told = async {

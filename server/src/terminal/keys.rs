@@ -1,8 +1,9 @@
-//! The command line of keys: `undertone-server keys list`, `rotate` and `prune` for the secrets that the server shares with itself,
+//! The command line of keys: `undertone-server keys list`, `rotate` and `prune` for the server's own secrets,
 //! `create-root`, `request`, `sign` and `install` for the keys that sign.
 //!
-//! The commands write the key files of the data folder and nothing else; they work while the server runs, which reads the files again
-//! every 15 seconds. Servers that do not share the folder get the files by hand, before the new key is in force.
+//! The commands write only the key files of the data folder. They work while the server runs, which reads the files
+//! again every 15 seconds. Servers that do not share the folder need manual copies of the files before the new key
+//! becomes active.
 
 mod certified;
 mod secrets;
@@ -42,39 +43,39 @@ pub enum KeysCommand {
     Install(InstallOptions),
 }
 
-/// The reason why a command failed.
+/// A reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum KeysError {
     /// A file cannot be read or written.
     #[error("{path}: {source}", path = path.display())]
     File {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// There is no such file.
+    /// The file does not exist.
     #[error("{} does not exist: name the server's data folder by `--config` or UNDERTONE_DATA_DIR", .0.display())]
     Missing(PathBuf),
-    /// The keys do not make a ring.
+    /// The keys do not form a ring.
     #[error("{path}: {source}", path = path.display())]
     Ring {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: RingError,
     },
-    /// The option is for another file.
+    /// The option applies to another file.
     #[error(
         "`--stolen` is for `token`: second factors must be sealed again before their old key can go, so use `--after 0`"
     )]
     Stolen,
-    /// A step of certifying keys failed.
+    /// A step of the certification failed.
     #[error(transparent)]
     Ceremony(#[from] CeremonyError),
-    /// The database, or a rule, failed.
+    /// The database, or an operation, failed.
     #[error("{0}")]
     Failed(String),
 }
@@ -88,7 +89,7 @@ impl From<Error> for KeysError {
 /// Runs a command; returns its text for the terminal.
 ///
 /// # Errors
-/// [`KeysError`]; then nothing was changed.
+/// [`KeysError`]; in that case nothing changes.
 pub async fn run(config: &Config, command: &KeysCommand) -> Result<String, KeysError> {
     execute(config, command, &Clock::system(), &Random::system()).await
 }

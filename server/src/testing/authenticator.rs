@@ -1,4 +1,4 @@
-//! Somebody's authenticator, for tests: shows the code that is right at the test's clock.
+//! An authenticator for tests: returns the code that is valid at the test's clock.
 
 use totp_rs::{Builder, Secret};
 use undertone_api::account::{FactorCode, HalfSession};
@@ -8,7 +8,7 @@ use super::{HERE, PASSWORD, Person, TestApp};
 use crate::service::factor;
 use crate::service::session::{self, Entered};
 
-/// An authenticator that was set up, with the recovery codes that came with it.
+/// A registered authenticator, with its recovery codes.
 pub(crate) struct Authenticator {
     secret: String,
     /// The recovery codes.
@@ -16,13 +16,13 @@ pub(crate) struct Authenticator {
 }
 
 impl Authenticator {
-    /// What it shows now.
+    /// Returns the current code.
     pub(crate) fn code(&self, app: &TestApp) -> String {
         code(&self.secret, app)
     }
 }
 
-/// What an authenticator with a secret shows now.
+/// Returns the current code of a secret.
 pub(crate) fn code(secret: &str, app: &TestApp) -> String {
     let secret = Secret::try_from_base32(secret).expect("base 32");
     let totp = Builder::new().with_secret(secret).build().expect("a secret");
@@ -30,7 +30,7 @@ pub(crate) fn code(secret: &str, app: &TestApp) -> String {
 }
 
 impl TestApp {
-    /// Switches two-factor on for a person.
+    /// Enables the second factor of a person.
     pub(crate) async fn two_factor(&self, person: &Person) -> Authenticator {
         let actor = person.actor(self).await;
         let offer = factor::offer(&self.ctx, &actor).await.expect("offered");
@@ -39,7 +39,7 @@ impl TestApp {
         Authenticator { secret: offer.secret, codes }
     }
 
-    /// Half a sign-in of somebody who has a second factor.
+    /// Returns the half sign-in of a member with a second factor.
     pub(crate) async fn half(&self, email: &str) -> HalfSession {
         let credentials = SignIn { email: email.to_owned(), password: PASSWORD.to_owned() };
         match session::sign_in(&self.ctx, HERE, &credentials).await.expect("the password is right") {

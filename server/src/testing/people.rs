@@ -1,4 +1,4 @@
-//! People and organizations for tests, made as real ones are: by links.
+//! People and organizations for tests, created by invitation links like real ones.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -12,24 +12,24 @@ use super::TestApp;
 use crate::auth::Actor;
 use crate::service::{consortium, invitation, session, setup};
 
-/// Where test requests come from.
+/// The address of test requests.
 pub(crate) const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-/// Everybody's password.
+/// The password of all test people.
 pub(crate) const PASSWORD: &str = "a long enough password";
 
-/// Somebody who has signed in.
+/// A signed-in person.
 pub(crate) struct Person {
-    /// Their session.
+    /// The person's session.
     pub(crate) session: Session,
 }
 
 impl Person {
-    /// Who they are to the policy, at this moment.
+    /// Returns the person's current identity for the policy.
     pub(crate) async fn actor(&self, app: &TestApp) -> Actor {
         session::authenticate(&app.ctx, &self.session.tokens.access_token).await.expect("signed in")
     }
 
-    /// The value of their `Authorization` header.
+    /// Returns the value of the person's `Authorization` header.
     pub(crate) fn bearer(&self) -> String {
         format!("Bearer {}", self.session.tokens.access_token)
     }
@@ -37,17 +37,17 @@ impl Person {
 
 /// A consortium of two organizations.
 pub(crate) struct Founded {
-    /// Runs the server and the consortium; belongs to neither organization.
+    /// The operator of the server and admin of the consortium; belongs to neither organization.
     pub(crate) operator: Person,
     /// The consortium.
     pub(crate) consortium: ConsortiumId,
     /// The first organization and its first member.
     pub(crate) north: (OrganizationId, Person),
-    /// The second.
+    /// The second organization and its first member.
     pub(crate) south: (OrganizationId, Person),
 }
 
-/// Who accepts a link.
+/// Returns the data of a person who accepts a link.
 pub(crate) fn newcomer(name: &str, organization: Option<&str>) -> NewMember {
     NewMember {
         name: name.to_owned(),
@@ -70,25 +70,25 @@ impl TestApp {
         Person { session: invitation::accept(&self.ctx, HERE, secret, &new).await.expect("the link works") }
     }
 
-    /// Makes a link.
+    /// Creates a link.
     pub(crate) async fn link(&self, by: &Person, purpose: Purpose) -> String {
         let new = NewInvitation { purpose, label: "for a test".to_owned() };
         let made = invitation::create(&self.ctx, &by.actor(self).await, &new).await.expect("may invite");
         made.link.expect("the answer that made it holds it")
     }
 
-    /// A new member of an organization.
+    /// Adds a new member to an organization.
     pub(crate) async fn joins(&self, by: &Person, organization: OrganizationId, name: &str, roles: &[Role]) -> Person {
         let link = self.link(by, Purpose::Member { organization, roles: roles.to_vec() }).await;
         self.accept(&link, newcomer(name, None)).await
     }
 
-    /// Takes every role away from a person.
+    /// Revokes every role of a person.
     pub(crate) async fn loses_every_role(&self, person: &Person) {
         crate::service::world::loses_every_role(&self.ctx, person.session.member.id).await;
     }
 
-    /// A consortium of two organizations.
+    /// Founds a consortium of two organizations.
     pub(crate) async fn founded(&self) -> Founded {
         let operator = self.operator().await;
         let new = NewConsortium {
@@ -104,7 +104,7 @@ impl TestApp {
         Founded { operator, consortium, north, south }
     }
 
-    /// A new organization in a consortium, with its first member.
+    /// Adds a new organization to a consortium, with its first member.
     pub(crate) async fn organization(
         &self,
         by: &Person,

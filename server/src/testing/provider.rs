@@ -1,4 +1,4 @@
-//! A real provider of sign-ins for tests, on loopback, and a person with a browser who signs in there.
+//! A real identity provider for tests, on loopback, and a person with a browser who signs in there.
 
 use std::process::Stdio;
 
@@ -11,19 +11,20 @@ use url::Url;
 
 use crate::config::OidcConfig;
 
-/// Where the tests' server says it is; nothing ever connects there.
+/// The public address of the tests' server; nothing ever connects there.
 pub(crate) const HOME: &str = "http://undertone.example";
 
-/// The provider; ends with its value.
+/// The provider; its process ends when this is dropped.
 pub(crate) struct RealProvider {
-    /// How a server is told of it.
+    /// The configuration of a server that uses it.
     pub(crate) config: OidcConfig,
     _process: Child,
     _folder: TempDir,
 }
 
 impl RealProvider {
-    /// Starts it; `None`, with a word, where `UNDERTONE_OIDC_PROVIDER` names none (see `.ci/oidc.sh`).
+    /// Starts the provider; prints a message and returns `None` if `UNDERTONE_OIDC_PROVIDER` is not set (see
+    /// `.ci/oidc.sh`).
     pub(crate) async fn start() -> Option<Self> {
         let Some(root) = std::env::var("UNDERTONE_OIDC_PROVIDER").ok().filter(|root| !root.is_empty()) else {
             eprintln!("no provider of sign-ins: UNDERTONE_OIDC_PROVIDER is not set, so this is not tested");
@@ -43,7 +44,7 @@ impl RealProvider {
                 break issuer.to_owned();
             }
         };
-        // What it says later must find a reader.
+        // The later output must be read, or the process would block.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let config = OidcConfig {
             issuer: Some(issuer),
@@ -55,8 +56,8 @@ impl RealProvider {
         Some(Self { config, _process: process, _folder: folder })
     }
 
-    /// Signs in as `login` at the address that the server led to, as a browser would, and gives the address to which the
-    /// provider leads back.
+    /// Signs in as `login` at the address of the server's redirect, like a browser, and returns the address of the
+    /// provider's redirect back.
     pub(crate) async fn sign_in(&self, address: &str, login: &str) -> Url {
         let browser =
             reqwest::Client::builder().cookie_store(true).redirect(Policy::none()).build().expect("there is TLS");
@@ -84,7 +85,7 @@ impl RealProvider {
     }
 }
 
-/// What stands in an address under a name.
+/// Returns a query parameter of an address.
 pub(crate) fn value(address: &Url, name: &str) -> String {
     let found = address.query_pairs().find(|(known, _)| known == name);
     found.map(|(_, value)| value.into_owned()).unwrap_or_default()

@@ -1,10 +1,10 @@
-//! Somebody who can write to the database behind the server's back, triggers and all.
+//! An attacker who can write to the database directly, without its triggers.
 
 use sea_orm::{ConnectionTrait as _, DbBackend};
 
 use crate::ctx::Ctx;
 
-/// Runs a statement on an append-only table as its owner could: with its triggers taken away.
+/// Runs a statement on an append-only table as its owner could: without its triggers.
 pub(crate) async fn tamper(ctx: &Ctx, table: &str, statement: &str) {
     let disarm = |backend| match backend {
         DbBackend::Postgres => vec![format!("ALTER TABLE {table} DISABLE TRIGGER ALL")],
@@ -25,7 +25,7 @@ pub(crate) async fn tamper(ctx: &Ctx, table: &str, statement: &str) {
         .expect("nobody stops the owner of a database");
 }
 
-/// From now on the database takes no entry of the audit log that says `what`.
+/// Lets the database refuse entries of the audit log with the action `what`.
 pub(crate) async fn refuse_entries(ctx: &Ctx, what: &str) {
     let refuse = |backend| match backend {
         DbBackend::Postgres => {

@@ -1,4 +1,4 @@
-//! A look at the certificate's files that makes and renames none.
+//! Reads the certificate's files without creating or renaming any.
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -7,27 +7,28 @@ use time::OffsetDateTime;
 use super::{NextIdentity, TlsError, TlsIdentity, fingerprint, generated, next_identity, own, read};
 use crate::config::Config;
 
-/// The certificate that the server shows, as its files have it.
+/// The server's certificate, from its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CertificateView {
     /// SHA-256 of the certificate (DER), hex.
     pub(crate) fingerprint: String,
-    /// Whether the server made it.
+    /// Whether the server generated it.
     pub(crate) is_generated: bool,
-    /// The time from which it holds.
+    /// The start of its validity.
     pub(crate) not_before: OffsetDateTime,
-    /// The time until which it holds.
+    /// The end of its validity.
     pub(crate) not_after: OffsetDateTime,
-    /// The certificate that follows, when it is known.
+    /// The next certificate, if it is known.
     pub(crate) next: Option<NextIdentity>,
-    /// When a generated one is followed by the next.
+    /// The time at which a generated one is replaced.
     pub(crate) rotates_at: Option<OffsetDateTime>,
 }
 
-/// Reads the certificate in force with its key and the next one; `None` when the server has not made one yet, or does not speak TLS.
+/// Reads the current certificate with its key and the next one; `None` if the server has not generated one yet, or does
+/// not serve TLS.
 ///
 /// # Errors
-/// [`TlsError`] when a file cannot be read, or certificate and key do not belong together.
+/// [`TlsError`] if a file cannot be read, or certificate and key do not match.
 pub(crate) fn inspect(config: &Config) -> Result<Option<CertificateView>, TlsError> {
     if !config.speaks_tls() {
         return Ok(None);

@@ -78,7 +78,7 @@ fn a_power_cut_while_certificates_change_places_leaves_a_pair() {
     shown(&config, START);
     shown(&config, START + Duration::days(70));
     let next = next_identity(&config).expect("read").expect("made").fingerprint;
-    // The first of the steps was done, the others were not.
+    // The first step was done, the others were not.
     std::fs::rename(dir.path().join("next-certificate.key"), dir.path().join("certificate.key")).expect("renamed");
     let held = Shown::begin(&config, START + Duration::days(100)).expect("certificate and key belong together");
     assert_eq!(held.expect("there is one").fingerprint(), next);
@@ -97,7 +97,7 @@ fn the_operator_names_the_certificate_that_will_follow_theirs() {
     assert_eq!((next.fingerprint, next.from), (follows, None));
 }
 
-/// A listener that speaks TLS, by these limits.
+/// A TLS listener with these limits.
 struct TlsListener {
     address: std::net::SocketAddr,
     metrics: Metrics,
@@ -118,7 +118,7 @@ impl TlsListener {
     }
 }
 
-/// Whether a handshake succeeds for somebody who trusts this certificate and no other.
+/// Returns whether a handshake succeeds for a client that trusts this certificate only.
 async fn gets(address: std::net::SocketAddr, trusted: &str) -> bool {
     let connection = TcpStream::connect(address).await.expect("connected");
     let mut roots = RootCertStore::empty();
@@ -133,7 +133,7 @@ async fn gets(address: std::net::SocketAddr, trusted: &str) -> bool {
 #[tokio::test]
 async fn a_certificate_that_was_replaced_is_shown_without_a_restart_and_a_broken_one_is_not() {
     let (dir, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
-    // Certificates are checked against the real clock by who connects.
+    // Clients verify certificates by the real clock.
     let now = crate::ctx::Clock::system().now();
     let (mut config, following) = (speaking(dir.path()), speaking(other.path()));
     let first = TlsIdentity::of(&config, now).expect("made").expect("there is one").certificate;
@@ -155,11 +155,11 @@ async fn a_certificate_that_was_replaced_is_shown_without_a_restart_and_a_broken
     stop.cancel();
 }
 
-/// The beginning of a ClientHello whose record has 512 bytes.
+/// The beginning of a ClientHello with a record of 512 bytes.
 const HELLO: [u8; 11] = [22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3];
 
-/// Sends the beginning of a handshake, then a byte again and again where it is to be slow, until the other end closes. Returns the time
-/// until then.
+/// Sends the beginning of a handshake, then, if `is_slow`, single bytes at intervals, until the peer closes. Returns
+/// the time until the close.
 async fn time_to_close(address: std::net::SocketAddr, begun: &[u8], is_slow: bool) -> std::time::Duration {
     let (mut reader, mut writer) = TcpStream::connect(address).await.expect("connected").into_split();
     let connected = Instant::now();
@@ -172,7 +172,7 @@ async fn time_to_close(address: std::net::SocketAddr, begun: &[u8], is_slow: boo
     };
     let mut rest = Vec::new();
     tokio::select! {
-        // A reset is an end, too.
+        // A reset counts as a close.
         _ = reader.read_to_end(&mut rest) => connected.elapsed(),
         () = trickle => unreachable!("it is pending"),
     }

@@ -1,5 +1,5 @@
-//! One account, replayed from its leaves: every event priced again, every reservation admitted again by the limit that was in
-//! force, every commit and settlement followed. What the server claims is then compared with it.
+//! One account, replayed from its leaves: every event is priced again, every reservation is admitted again by the limit
+//! of its time, every commit and settlement is applied. The result is then compared with the server's claim.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::NOTHING;
 use super::manifest::Party;
 
-/// An account as far as it was replayed.
+/// The replayed state of an account.
 #[derive(Debug)]
 pub(super) struct Account {
     organization: Uuid,
@@ -28,21 +28,22 @@ pub(super) struct Account {
     head: String,
     parts: BTreeMap<(Uuid, Uuid), Part>,
     prices: HashMap<String, Cost>,
-    /// Where the log first set its limit.
+    /// The position at which the log first set its limit.
     limited_at: Option<u64>,
-    /// The reservations of jobs that protect the account's own unit, under the rule that charges every limit, with their positions.
+    /// The reservations of jobs that protect the account's own unit, under the rule that charges every limit, with
+    /// their positions.
     own: Vec<((Uuid, Uuid), u64)>,
-    /// Whether a row did not follow: what comes after it cannot be judged.
+    /// Whether a row did not follow its predecessor: later rows cannot be verified.
     broken: bool,
     claimed: bool,
 }
 
-/// Whether an event is charged to another unit than the one that its job protects.
+/// Returns whether an event is charged to another unit than the one that its job protects.
 const fn is_beside(event: &Event) -> bool {
     matches!(event, Event::Substituted { .. })
 }
 
-/// What a job may still be charged.
+/// The remaining charge of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Part {
     event: String,
@@ -54,14 +55,14 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// A part as the server claims it.
+    /// Makes a part from the server's claim.
     pub(super) fn claimed(event: &str, cost: &Cost, releases: u64, committed: u64, settled: bool) -> Self {
         let per_release = Some(cost.clone());
         Self { event: event.to_owned(), per_release, releases, committed, settled, claimed: true }
     }
 }
 
-/// What the server says that an account comes to.
+/// The server's claim about an account.
 #[derive(Debug)]
 pub(super) struct Claim<'a> {
     pub(super) balance: &'a Balance,
@@ -79,7 +80,7 @@ fn word<T: serde::de::DeserializeOwned>(word: &str, what: &str) -> Result<T, Str
 }
 
 impl Account {
-    /// A new account.
+    /// Makes a new account.
     pub(super) fn new(began: &leaf::Account) -> Result<Self, String> {
         Ok(Self {
             organization: began.organization,
@@ -99,13 +100,13 @@ impl Account {
         })
     }
 
-    /// Whether a receipt is for this account's people.
+    /// Returns whether a receipt belongs to this account's lineage and unit.
     pub(super) fn is_for(&self, receipt: &Receipt) -> bool {
         (receipt.lineage.0, receipt.unit) == (self.lineage, self.unit)
             && receipt.adjacency.shares_account(self.adjacency)
     }
 
-    /// A steward's decision.
+    /// Applies a limit that a steward set.
     pub(super) fn limit(&mut self, limit: &leaf::Limit) -> Result<(), String> {
         let budget: Budget = read(&limit.limits, "limit")?;
         let epsilon = Epsilon::new(limit.epsilon).map_err(|error| error.to_string())?;
@@ -123,7 +124,7 @@ impl Account {
         Ok(())
     }
 
-    /// Notes where in the log its limit was set, or a row was written.
+    /// Records the position of its first limit, or of a reservation.
     pub(super) fn place(&mut self, position: u64, entry: Option<&leaf::Entry>) {
         let Some(entry) = entry else {
             self.limited_at = self.limited_at.or(Some(position));
@@ -137,7 +138,8 @@ impl Account {
         }
     }
 
-    /// The first job that protects this account's unit and was not charged to `other`, another limited unit of the same lineage.
+    /// Describes the first job that protects this account's unit but is not charged to `other`, another limited unit of
+    /// the same lineage.
     pub(super) fn uncharged(&self, other: &Self) -> Option<String> {
         let is_beside = (self.organization, self.lineage, self.adjacency)
             == (other.organization, other.lineage, other.adjacency)
@@ -155,7 +157,7 @@ impl Account {
         })
     }
 
-    /// The next row.
+    /// Applies the next row.
     pub(super) fn entry(&mut self, entry: &leaf::Entry, party: Option<&Party>) -> Result<(), String> {
         if self.broken {
             return Ok(());
@@ -191,7 +193,7 @@ impl Account {
             return Err("it reserves a second time for one dataset of a job".to_owned());
         }
         if let Some(party) = party {
-            // What another limited unit of the lineage is charged follows from the manifest's charge.
+            // The charge of another limited unit of the lineage follows from the manifest's charge.
             let expected = party.charge.as_ref().and_then(|charge| charge.for_unit(self.unit).ok());
             let charged = expected.is_some_and(|charge| {
                 charge.is_on(self.unit, self.adjacency) && (&charge.event, charge.releases) == (event, count)
@@ -225,7 +227,7 @@ impl Account {
     }
 
     fn commit(&mut self, entry: &leaf::Entry, event: &Event, count: u64) -> Result<(), String> {
-        // The receipt is named by the row of the unit that the job protects, and by no other.
+        // Only the row of the unit that the job protects names the receipt.
         if count != 1 || entry.receipt.is_none() != is_beside(event) {
             return Err("a commit is one release that one receipt pays for".to_owned());
         }
@@ -263,7 +265,7 @@ impl Account {
         if open == count { Ok(()) } else { Err(format!("it gives back {count} releases where {open} were left")) }
     }
 
-    /// Compares what the server claims with what the rows come to.
+    /// Compares the server's claim with the result of the rows.
     pub(super) fn compare(&mut self, claim: &Claim<'_>) -> Result<(), String> {
         self.claimed = true;
         if self.broken {
@@ -287,7 +289,7 @@ impl Account {
         Ok(())
     }
 
-    /// Compares a reservation as the server claims it with its rows.
+    /// Compares the server's claim of a reservation with its rows.
     pub(super) fn compare_part(&mut self, key: (Uuid, Uuid), claim: &Part) -> Result<(), String> {
         let Some(part) = self.parts.get_mut(&key) else {
             return if self.broken { Ok(()) } else { Err("no row of the account reserves it".to_owned()) };
@@ -303,7 +305,7 @@ impl Account {
         if sums(part) == sums(claim) { Ok(()) } else { Err("its counts are not what its rows come to".to_owned()) }
     }
 
-    /// What the rows come to and the server does not claim.
+    /// Describes a result of the rows that the server does not claim, if any.
     pub(super) fn unclaimed(&self) -> Option<String> {
         if !self.claimed {
             return Some("its row is missing".to_owned());

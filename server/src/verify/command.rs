@@ -1,4 +1,4 @@
-//! The command line of an examination: `undertone-server verify` and `undertone-server ledger export`.
+//! The command line of the verification: `undertone-server verify` and `undertone-server ledger export`.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write as _};
@@ -31,47 +31,47 @@ pub struct Options {
     pub server_key: Option<String>,
 }
 
-/// Why nothing could be examined.
+/// A reason why nothing could be verified.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     /// A file cannot be read or written.
     #[error("{path}: {source}")]
     File {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// The key that was given is none.
+    /// The given key is invalid.
     #[error("--server-key is not an Ed25519 public key: give 64 hex digits, as in a site's configuration")]
     Key,
-    /// Nothing says by which key to judge.
+    /// The key for the verification is unknown.
     #[error(
         "the data folder {0} has no signing.key: give --server-key, or the data folder of this database in the configuration"
     )]
     NoKey(PathBuf),
-    /// The head that was given is none.
+    /// The given head is invalid.
     #[error("{path} is not a signed head: {source}")]
     Head {
-        /// Which file.
+        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },
     /// The database cannot be reached.
     #[error("the database cannot be used: {0}")]
     Connect(#[from] sea_orm::DbErr),
-    /// The database does not answer as it should.
+    /// The database does not answer correctly.
     #[error("the ledger cannot be read: {0}")]
     Read(#[source] crate::error::Error),
 }
 
-/// Examines what the options say.
+/// Verifies the ledger that the options select.
 ///
 /// # Errors
-/// [`CommandError`] when nothing can be examined. What does not hold is in the report.
+/// [`CommandError`] if nothing can be verified. The report contains the failed checks.
 pub async fn verify(config: &Config, options: &Options) -> Result<Report, CommandError> {
     let server_key =
         options.server_key.as_deref().map(|text| public_key(text).map_err(|_| CommandError::Key)).transpose()?;
@@ -90,10 +90,10 @@ pub async fn verify(config: &Config, options: &Options) -> Result<Report, Comman
     Ok(report)
 }
 
-/// Writes everything into a bundle, whole or not at all. Gives the number of rows in it that are not those that were written.
+/// Writes a complete bundle, or none. Returns the number of its rows that differ from the original ones.
 ///
 /// # Errors
-/// [`CommandError`] when it cannot be written.
+/// [`CommandError`] if it cannot be written.
 pub async fn export(config: &Config, to: &Path) -> Result<u64, CommandError> {
     let key = own_key(config)?;
     let db = Db::inspect(&config.database()).await?;

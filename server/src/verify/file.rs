@@ -7,10 +7,10 @@ use undertone_api::log::bundle::Line;
 
 use super::{Examiner, Pins, Report};
 
-/// Longest line that is read, in bytes. A manifest or receipt is a few KiB.
+/// The longest accepted line, bytes. A manifest or receipt has a few KiB.
 const LONGEST: u64 = 4 << 20;
 
-/// Turns lines into the bytes of a bundle.
+/// Converts lines to the bytes of a bundle.
 #[derive(Debug, Default)]
 pub struct Bytes {
     lines: u64,
@@ -18,10 +18,10 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// The bytes of the next line.
+    /// Returns the bytes of the next line.
     ///
     /// # Errors
-    /// When the line has no JSON form.
+    /// If the line has no JSON form.
     pub fn of(&mut self, line: &Line) -> Result<Vec<u8>, serde_json::Error> {
         let mut bytes = serde_json::to_vec(line)?;
         bytes.push(b'\n');
@@ -30,10 +30,10 @@ impl Bytes {
         Ok(bytes)
     }
 
-    /// The bytes of the last line.
+    /// Returns the bytes of the last line.
     ///
     /// # Errors
-    /// When the line has no JSON form.
+    /// If the line has no JSON form.
     pub fn end(self) -> Result<Vec<u8>, serde_json::Error> {
         let Self { lines, digest } = self;
         let mut bytes = serde_json::to_vec(&Line::End { lines, digest: hex::encode(digest.finalize()) })?;
@@ -42,10 +42,10 @@ impl Bytes {
     }
 }
 
-/// Writes lines as a bundle, for those who have them all.
+/// Writes lines as a bundle, for callers that have all of them.
 ///
 /// # Errors
-/// When the disk says no.
+/// If the disk fails.
 pub fn write(mut to: impl Write, lines: &[Line]) -> io::Result<()> {
     let mut bytes = Bytes::default();
     for line in lines {
@@ -54,10 +54,10 @@ pub fn write(mut to: impl Write, lines: &[Line]) -> io::Result<()> {
     to.write_all(&bytes.end()?)
 }
 
-/// Examines a bundle.
+/// Verifies a bundle.
 ///
 /// # Errors
-/// When it cannot be read; what it says wrongly is in the report.
+/// If it cannot be read; the report contains the failed checks.
 pub fn examine(mut from: impl BufRead, pins: Pins) -> io::Result<Report> {
     let mut examiner = Examiner::new(pins);
     let mut before = Bytes::default();

@@ -1,4 +1,4 @@
-//! What the manifests allow: for each dataset in a job, what it is charged and by whom.
+//! The permissions of manifests: the charge and the owner of each dataset in a job.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use undertone_api::job::Charge;
 use undertone_api::signed::{Manifest, Signed};
 use uuid::Uuid;
 
-/// A dataset's part in a job, as the signed manifest has it.
+/// A dataset's part in a job, from the signed manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Party {
     pub(super) manifest: String,
@@ -23,7 +23,7 @@ pub(super) struct Party {
 pub(super) struct Manifests(BTreeMap<(Uuid, Uuid), Party>);
 
 impl Manifests {
-    /// Takes a manifest that the server signed.
+    /// Adds a manifest that the server signed.
     pub(super) fn take(&mut self, signed: &Signed, key: &VerifyingKey) -> Result<(), String> {
         let manifest: Manifest = signed.open(key).map_err(|error| error.to_string())?;
         let digest = signed.digest();
@@ -43,7 +43,7 @@ impl Manifests {
         Ok(())
     }
 
-    /// A dataset's part in a job.
+    /// Returns a dataset's part in a job.
     pub(super) fn party(&self, job: Uuid, dataset: Uuid) -> Option<&Party> {
         self.0.get(&(job, dataset))
     }

@@ -14,7 +14,7 @@ use super::account::Account;
 use super::manifest::Manifests;
 use super::report::Finding;
 
-/// Each site's keys and how far its chain was followed.
+/// Each site's keys and the verified part of its chain.
 #[derive(Debug, Default)]
 pub(super) struct Sites {
     known: BTreeMap<WorkerId, Site>,
@@ -29,7 +29,7 @@ struct Site {
 }
 
 impl Sites {
-    /// Notes a site's key, and how it came to be that one.
+    /// Records a site's key, with its rotations.
     pub(super) fn enrol(&mut self, worker: WorkerId, key: &str, rotations: &[Rotation]) -> Result<(), String> {
         let key = public_key(key).map_err(|error| error.to_string())?;
         let keys = SiteKeys::leading_to(key, rotations).map_err(|error| error.to_string())?;
@@ -37,7 +37,7 @@ impl Sites {
         Ok(())
     }
 
-    /// Takes an event of a worker's key from the log.
+    /// Adds an event of a worker's key from the log.
     pub(super) fn log_key(&mut self, record: &WorkerKeyRecord) -> Result<(), String> {
         let events = self.logged.entry(WorkerId(record.worker)).or_default();
         let expected = events.len() as i64 + 1;
@@ -50,7 +50,7 @@ impl Sites {
         }
     }
 
-    /// Returns the workers whose keys are not those that the log has of them.
+    /// Returns the workers whose keys differ from the log.
     pub(super) fn unlike_logged(&self) -> Vec<(WorkerId, String)> {
         let mut unlike = Vec::new();
         for (worker, events) in &self.logged {
@@ -73,7 +73,7 @@ impl Sites {
         unlike
     }
 
-    /// Judges a receipt that should pay for `leaf` at `position`.
+    /// Verifies a receipt that should pay for `leaf` at `position`.
     pub(super) fn take(
         &mut self,
         signed: &Signed,
@@ -85,7 +85,7 @@ impl Sites {
     ) -> Result<(), Finding> {
         let digest = signed.digest();
         let wrong = |what: String| Finding { place: format!("receipt {digest} (position {position})"), what };
-        // Whose it is stands in the payload; that this worker's key signed it is proved with the next line.
+        // The payload names the worker; the next line verifies that this worker's key signed it.
         let claimed: Receipt = serde_json::from_str(&signed.payload)
             .map_err(|error| wrong(format!("it is no receipt that this version can read: {error}")))?;
         let named = format!("receipt {} of worker {} (position {position})", claimed.sequence, claimed.worker);

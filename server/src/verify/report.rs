@@ -1,54 +1,54 @@
-//! What an examination says.
+//! The result of a verification.
 
 use std::fmt;
 
-/// Most findings that are printed; all are counted.
+/// The highest number of printed findings; all are counted.
 const SHOWN: usize = 50;
 
-/// Something that does not hold.
+/// A failed check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Where: the row, receipt, head or account by its name.
+    /// The row, receipt, head or account, by its name.
     pub place: String,
-    /// What is wrong with it.
+    /// The failure.
     pub what: String,
 }
 
-/// The result of an examination.
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
-    /// The key by which signatures were judged, hex.
+    /// The key that verified the signatures, hex.
     pub server_key: String,
     /// Leaves of the log.
     pub leaves: u64,
     /// Of these, ledger entries replayed and priced again.
     pub entries: u64,
-    /// Leaves that were there by their hash only.
+    /// Leaves of which only the hash is known.
     pub withheld: u64,
     /// Root over all leaves, hex.
     pub root: String,
     /// Signed heads compared with the leaves.
     pub heads: u64,
-    /// Receipts whose signatures, chain and countersignatures hold.
+    /// Receipts with valid signatures, chain and countersignatures.
     pub receipts: u64,
     /// Events of workers' keys.
     pub keys: u64,
-    /// Audit entries that are what their leaves say.
+    /// Audit entries that match their leaves.
     pub audit_entries: u64,
-    /// Restorations whose statement holds.
+    /// Restorations with a valid statement.
     pub restorations: u64,
-    /// Manifests whose signature holds.
+    /// Manifests with a valid signature.
     pub manifests: u64,
     /// Accounts replayed.
     pub accounts: u64,
-    /// Size of the site's head that the log continues, when one was given and holds.
+    /// The size of the site's head that the log continues, if one was given and is valid.
     pub kept: Option<u64>,
-    /// Everything that does not hold, in the order in which it was met.
+    /// All failed checks, in their order.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
-    /// Whether nothing was found.
+    /// Returns whether all checks succeeded.
     pub const fn holds(&self) -> bool {
         self.findings.is_empty()
     }

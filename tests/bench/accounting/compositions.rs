@@ -10,7 +10,7 @@ use super::peer::Peer;
 use super::{compiled, time};
 use crate::report::{Outcome, Report};
 
-/// A method of accounting: its name, the name of its export in the browser's module, and what it computes.
+/// A method of accounting: its name, its export in the browser's module, and its function.
 type Method = (&'static str, &'static str, fn(&undertone_privacy::Event) -> f64);
 
 pub(super) fn measure(report: &mut Report, runtime: &Runtime, engine: &Engine) -> Outcome {
@@ -19,14 +19,14 @@ pub(super) fn measure(report: &mut Report, runtime: &Runtime, engine: &Engine) -
         "undertone-privacy": env!("CARGO_PKG_VERSION"), "evaluator": EVALUATOR_VERSION,
         "peer": peer.versions, "engine": runtime.block_on(engine.version())?,
     });
-    // Of the last minute: above the number of cores, all these figures are of a busy machine.
+    // Of the last minute: above the number of cores, all figures are from a busy machine.
     let load =
         std::fs::read_to_string("/proc/loadavg").ok().and_then(|load| load.split(' ').next()?.parse::<f64>().ok());
     report.line(json!({ "versions": versions, "compiled": compiled(), "load": load }))?;
     let methods: [Method; 2] = [("renyi", "renyi_epsilon", renyi), ("loss distribution", "tight_epsilon", tight)];
     for (index, (name, runs)) in compositions().into_iter().enumerate() {
         for (method, export, work) in methods {
-            // In turn, so that a busy moment of the machine meets both.
+            // The measurements alternate, so that a busy moment of the machine affects both.
             let theirs = peer.ask(method, &runs)?;
             let event = event(&runs);
             let (epsilon, seconds) = time(|| work(&event));

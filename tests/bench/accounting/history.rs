@@ -1,4 +1,5 @@
-//! An admission as the history grows: in the pure ledger, natively and in the browser, and at a site, on disk.
+//! The time of an admission as the history grows: in the pure ledger, natively and in the browser, and at a site, on
+//! disk.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -24,12 +25,12 @@ use super::{compiled, median, time, time_few};
 use crate::report::{Outcome, Report};
 
 const PURE: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
-/// Each event of a site is signed and synchronized to the disk.
+/// Numbers of events at a site, where each event is signed and synced to the disk.
 const SITE: [u64; 2] = [1_000, 10_000];
-/// Jobs admitted there.
+/// The number of jobs admitted there.
 const AT_SITE: u128 = 21;
-/// Jobs admitted between two looks at the clock, a browser's being coarse: a fiftieth of the past at most, so that what is
-/// measured five times and once before stays the length it is said to be.
+/// Most jobs admitted between two readings of the clock, because a browser's clock is coarse. At most a fiftieth of the
+/// history, so that repeated measurements do not change its length noticeably.
 const JOBS: u64 = 500;
 
 pub(super) fn measure(report: &mut Report, runtime: &Runtime, engine: &Engine) -> Outcome {
@@ -71,7 +72,7 @@ pub(super) fn measure(report: &mut Report, runtime: &Runtime, engine: &Engine) -
     Ok(())
 }
 
-/// A site with nothing but its ledger.
+/// A site with only a ledger.
 struct Site {
     ledger: Ledger,
     limit: UnitLimits,
@@ -96,7 +97,7 @@ impl Site {
         Ok(outbox.store("private", round, &[], 0)?)
     }
 
-    /// A past of so many events: jobs of a reservation, two releases and a settlement.
+    /// Makes a history of so many events: jobs with a reservation, two releases and a settlement.
     fn live(&self, events: u64) -> Outcome {
         for job in 0..events.div_ceil(4) {
             let under = under(u128::from(job));
@@ -110,12 +111,12 @@ impl Site {
     }
 }
 
-/// A release so small that a budget has room for millions.
+/// Returns a release so small that a budget permits millions of them.
 fn event() -> Event {
     Event::Gaussian { noise_multiplier: NoiseMultiplier::new(10_000.0).expect("a noise") }
 }
 
-/// One job's part.
+/// Returns one job's part.
 fn under(job: u128) -> Under {
     Under {
         job: JobId(Uuid::from_u128(job)),

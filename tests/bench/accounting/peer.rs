@@ -1,4 +1,5 @@
-//! Google's dp_accounting, in a Python of its own (`.ci/peer.sh`): asked over its standard input, a line a question.
+//! Google's dp_accounting, in a Python of its own (`.ci/peer.sh`), which answers one question for each line of its
+//! standard input.
 
 use std::env;
 use std::error::Error;
@@ -15,11 +16,11 @@ pub(super) struct Peer {
     child: Child,
     questions: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
-    /// Of its parts, by name.
+    /// The versions of its components, by name.
     pub(super) versions: Value,
 }
 
-/// What it worked out, and the median seconds that took.
+/// Its result, and the median time in seconds.
 pub(super) struct Answer {
     pub(super) epsilon: f64,
     pub(super) seconds: f64,
@@ -55,7 +56,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It reads until its input ends.
+        // The peer reads until its input ends.
         drop(self.questions.take());
         drop(self.child.wait());
     }

@@ -21,7 +21,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Reads it, at most so many rows of the log.
+    /// Reads the data, with at most `most` rows of the log.
     pub(super) fn read(most: Option<usize>) -> Result<Self, Box<dyn Error>> {
         let folder = workspace::data().ok_or("no data folder: set UNDERTONE_DATA")?;
         let path = folder.join("intents/sgd_turns.csv");
@@ -51,7 +51,7 @@ impl Log {
         Ok(Self { labels, rows, tests })
     }
 
-    /// What can be learned from and measured on.
+    /// Returns the training rows and the test set.
     pub(super) fn ground<'p>(&self, published: &'p Published) -> PublicLog<'p> {
         let rows = self.rows.iter().map(|row| Ok::<_, Infallible>((row.text.clone(), row.count, row.label)));
         let tests = self.tests.iter().map(|(text, label)| Ok((text.clone(), 1, *label)));
@@ -60,7 +60,7 @@ impl Log {
     }
 }
 
-/// The word of a site whose policy says that the data are public.
+/// Returns the proof of a site's policy that the data are public.
 pub(super) fn published(folder: &Path) -> Result<Published, Box<dyn Error>> {
     let path = folder.join("policy.toml");
     policy::declare(&path, "sgd", Visibility::Public)?;

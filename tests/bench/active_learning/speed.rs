@@ -1,4 +1,4 @@
-//! How long learning and ranking take: the sizes of a job that people wait for.
+//! The time of training and ranking, for a job size that people wait for.
 
 use std::time::Instant;
 
@@ -11,15 +11,15 @@ use undertone_worker::queries::rehearsal::{LearnerSettings, PublicLog, PublicQue
 use super::seconds;
 use crate::report::{Outcome, Report};
 
-/// Labelled texts.
+/// The number of labelled texts.
 const LABELLED: usize = 2000;
-/// Questions that wait.
+/// The number of open questions.
 const POOL: usize = 10_000;
 
-/// Either encoder on the log's own texts.
+/// Measures both encoders on the log's own texts.
 pub(super) fn run(report: &mut Report, ground: &PublicLog<'_>, learner: &LearnerSettings) -> Outcome {
     let queries: Vec<&PublicQuery> = ground.queries().collect();
-    // Spread over the whole log, which is in the order of its texts.
+    // Selected across the whole log, which is in the order of its texts.
     let spread = |count: usize, shift: usize| {
         let step = (queries.len() / count).max(1);
         queries.iter().skip(shift).step_by(step).take(count).copied().collect::<Vec<_>>()

@@ -1,10 +1,10 @@
-//! Membership inference on the real members, by the one who holds all the data: the experimenter. The product itself attacks
-//! canaries only; what is found out here about AN4's and LibriSpeech's published recordings harms no one.
+//! Membership inference on the real members by the experimenter, who has all the data. The product itself attacks
+//! canaries only; results about the published recordings of AN4 and LibriSpeech harm no one.
 //!
-//! Two scores: the loss (Yeom et al. 2018), and how far the loss fell from the warm start's, which had seen no member (the
-//! calibrated score of Watson et al. 2022; shadow models for a likelihood ratio would be as many warm starts again). Those
-//! not in are unseen recordings: other AN4 speakers for private 1 and 2, other recordings of the same reader for the outlier.
-//! The public model knows none of either, so its area says how unlike the two groups are to begin with.
+//! Two scores: the loss (Yeom et al. 2018), and its decrease from the warm start, which saw no member (the calibrated
+//! score of Watson et al. 2022; shadow models for a likelihood ratio would need as many further warm starts).
+//! Non-members are unseen recordings: other AN4 speakers for private 1 and 2, other recordings of the same reader for
+//! the outlier. The public model saw neither group, so its area shows the initial difference between the groups.
 
 use std::collections::HashMap;
 
@@ -23,10 +23,10 @@ use super::{percent, unit_word};
 
 /// The confidence of every interval.
 const CONFIDENCE: f64 = 0.95;
-/// The rate of false alarms that is told.
+/// The reported false-positive rate.
 const AIMED: f64 = 0.001;
 
-/// One site and who is compared with its members.
+/// One site, with non-members for comparison with its members.
 struct Target {
     name: &'static str,
     members: Dataset,
@@ -35,7 +35,7 @@ struct Target {
     start: HashMap<&'static str, [Vec<f64>; 2]>,
 }
 
-/// Whoever holds all the data and all the models.
+/// The attacker, with all the data and all the models.
 pub(super) struct Attacker {
     engine: Engine,
     start: Model,
@@ -44,7 +44,7 @@ pub(super) struct Attacker {
 }
 
 impl Attacker {
-    /// With the two models that all cells share.
+    /// Makes the attacker with the two models that all cells share.
     ///
     /// # Errors
     /// When a dataset cannot be opened.
@@ -58,14 +58,14 @@ impl Attacker {
         Ok(Self { engine: Engine::new(), start, open, targets })
     }
 
-    /// How many training records the speaker of a site with the most of them has.
+    /// Returns the highest number of training records of one speaker of a site.
     pub(super) fn most_records_of_a_speaker(&self, name: &str) -> u64 {
         let target = self.targets.iter().find(|target| target.name == name);
         let groups = target.map(|target| target.members.groups(PrivacyUnit::Speaker, Split::Train)).unwrap_or_default();
         groups.iter().map(Vec::len).max().unwrap_or(0) as u64
     }
 
-    /// The attacks on the public and the open model, for records and for speakers.
+    /// Runs the attacks on the public and the open model, for records and for speakers.
     pub(super) fn known(&mut self, cell: &str) -> Vec<Value> {
         let mut lines = Vec::new();
         for unit in [PrivacyUnit::Record, PrivacyUnit::Speaker] {
@@ -79,7 +79,7 @@ impl Attacker {
         lines
     }
 
-    /// The attacks on the private model of a cell.
+    /// Runs the attacks on the private model of a cell.
     pub(super) fn attack(&mut self, cell: &str, unit: PrivacyUnit, model: &Model) -> Vec<Value> {
         self.on(cell, "private", unit, model)
     }
@@ -96,7 +96,7 @@ impl Attacker {
         lines
     }
 
-    /// What the public model makes of a site's members and of the others, worked out once.
+    /// Returns the public model's losses on a site's members and on the others, computed once.
     fn of_start(&mut self, index: usize, unit: PrivacyUnit) -> [Vec<f64>; 2] {
         let Self { engine, start, targets, .. } = self;
         let target = &mut targets[index];
@@ -132,7 +132,7 @@ impl Attacker {
     }
 }
 
-/// The product's own attacks on canaries, as its report tells them.
+/// Returns the product's own attacks on canaries, from its report.
 pub(super) fn on_canaries(cell: &str, file: &ReportFile) -> Vec<Value> {
     let mut lines = Vec::new();
     for view in &file.audits {
@@ -157,7 +157,7 @@ pub(super) fn on_canaries(cell: &str, file: &ReportFile) -> Vec<Value> {
     lines
 }
 
-/// The mean loss of every unit: the site's members, then the others.
+/// Returns the mean loss of every unit: the site's members, then the others.
 fn losses(engine: &mut Engine, model: &Model, target: &Target, unit: PrivacyUnit) -> [Vec<f64>; 2] {
     let mut of = |dataset: &Dataset, split: Split| -> Vec<f64> {
         let mut one = |unit: &Vec<usize>| {
@@ -175,7 +175,7 @@ fn losses(engine: &mut Engine, model: &Model, target: &Target, unit: PrivacyUnit
     [of(&target.members, Split::Train), of(&target.others, Split::Test)]
 }
 
-/// A low loss says "member".
+/// Returns scores in which a low loss indicates a member.
 fn low(losses: &[f64]) -> Vec<f64> {
     losses.iter().map(|loss| -loss).collect()
 }

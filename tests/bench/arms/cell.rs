@@ -1,4 +1,4 @@
-//! The cells of the table, each a job.
+//! The cells of the comparison, each a job.
 
 use support::stage::Staged;
 use undertone_api::job::dp_sgd::{Audit, Noise as Hidden, Spec};
@@ -10,13 +10,14 @@ use super::recipe::Recipe;
 use super::scene::Scene;
 use super::unit_word;
 
-/// z of *Sotto Voce*: a step of ε 100 at δ 10⁻⁶ by itself. Told is what all steps cost, at the δ of the other cells.
+/// The z of *Sotto Voce*: a step of ε 100 at δ 10⁻⁶ by itself. The report contains the cost of all steps, at the δ of
+/// the other cells.
 const PAPER: f64 = 0.0978;
-/// Its passes over the data.
+/// The paper's number of passes over the data.
 const PASSES: u32 = 14;
 const EPSILONS: [f64; 4] = [1.0, 3.0, 10.0, 100.0];
 
-/// What was tried at records and ε 10, over the recipe.
+/// The tried changes of the recipe, at records and ε 10.
 const TRIED: [&str; 18] = [
     "",
     "rate=0.4",
@@ -38,12 +39,12 @@ const TRIED: [&str; 18] = [
     "precision=int8",
 ];
 
-/// Where the noise comes from.
+/// The choice of the noise.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Noise {
-    /// The least with which all rounds together cost this much, tight.
+    /// The least noise with which all rounds together cost this ε, by the tight accountant.
     OfEpsilon(f64),
-    /// So much, whatever it costs.
+    /// A fixed noise multiplier, at any cost.
     Fixed(f64),
 }
 
@@ -55,7 +56,7 @@ pub(super) struct Cell {
     pub(super) noise: Noise,
     pub(super) delta: f64,
     pub(super) recipe: Recipe,
-    /// With all arms, canaries and the product's own attacks.
+    /// Whether it has all arms, canaries and the product's own attacks.
     pub(super) audited: bool,
 }
 
@@ -71,10 +72,10 @@ impl Cell {
         }
     }
 
-    /// Its job.
+    /// Returns the job of the cell.
     ///
     /// # Errors
-    /// When no noise gives the ε asked for, or a number is out of range.
+    /// When no noise gives the requested ε, or a number is out of range.
     pub(super) async fn spec(&self, scene: &Scene) -> Staged<Spec> {
         let recipe = &self.recipe;
         let noise_multiplier = match self.noise {
@@ -94,10 +95,10 @@ impl Cell {
     }
 }
 
-/// The cells that were chosen, each once.
+/// Returns the selected cells, each once.
 ///
 /// # Errors
-/// When something else is chosen than there is.
+/// When the selection contains an unknown cell.
 pub(super) fn chosen(choice: &str, recipe: &Recipe) -> Staged<Vec<Cell>> {
     let mut cells: Vec<Cell> = Vec::new();
     for word in choice.split(',').map(str::trim).filter(|word| !word.is_empty()) {
@@ -122,12 +123,12 @@ pub(super) fn chosen(choice: &str, recipe: &Recipe) -> Staged<Vec<Cell>> {
         };
         cells.extend(some);
     }
-    // A limit of speakers, which a cell for speakers needs, refuses jobs that protect records.
+    // A limit for speakers, which a cell for speakers needs, refuses jobs that protect records.
     cells.sort_by_key(|cell| cell.unit == PrivacyUnit::Speaker);
     Ok(cells)
 }
 
-/// The paper's own step: everybody in every batch, so many passes, no amplification.
+/// Returns the paper's own step: all units in every batch, so many passes, no amplification.
 fn paper(recipe: &Recipe) -> Staged<Cell> {
     let recipe = recipe.with(&format!("rate=1,rounds={PASSES},local=1"))?;
     let cell = Cell::new(PrivacyUnit::Record, 100.0, &recipe);
@@ -140,8 +141,8 @@ fn tried(changes: &str, recipe: &Recipe) -> Staged<Cell> {
     Ok(Cell { name: format!("tried {name}"), ..cell })
 }
 
-/// The least noise, to a part in two hundred, with which all releases of a party cost `epsilon` by the tight accountant: all
-/// parameters are fixed before the first of them.
+/// Returns the least noise, to a part in two hundred, with which all releases of a party cost `epsilon` by the tight
+/// accountant. All parameters are fixed before the first release.
 fn least_noise(epsilon: f64, delta: f64, recipe: &Recipe) -> Staged<NoiseMultiplier> {
     let (rate, delta) = (SamplingRate::new(recipe.rate)?, Delta::new(delta)?);
     let steps = u64::from(recipe.rounds) * u64::from(recipe.local);
@@ -152,7 +153,7 @@ fn least_noise(epsilon: f64, delta: f64, recipe: &Recipe) -> Staged<NoiseMultipl
         };
         let mut plan = Plan::new();
         plan.add(&event, Adjacency::AddRemove, steps);
-        // Losses that fit on no grid are far beyond every ε of the table.
+        // Losses that fit on no grid exceed every ε of the table.
         Ok(plan.epsilon(delta).ok().flatten().is_some_and(|cost| cost.get() <= epsilon))
     };
     let (mut low, mut high) = (0.05, 0.1);
@@ -169,8 +170,8 @@ fn least_noise(epsilon: f64, delta: f64, recipe: &Recipe) -> Staged<NoiseMultipl
     Ok(NoiseMultiplier::new(high)?)
 }
 
-/// ε for everything that one speaker said, by how many records the speaker with the most of them has: what nobody but the
-/// experimenter knows, who has all the data. Nothing where there is no meaningful bound.
+/// Returns ε for all recordings of one speaker, from the highest number of records of a speaker, which only the
+/// experimenter knows. `None` where there is no meaningful bound.
 pub(super) fn speaker_epsilon(unit: PrivacyUnit, cost: &PartyCost, records: u64) -> Option<f64> {
     let delta = Delta::new(cost.delta?).ok()?;
     let size = if unit == PrivacyUnit::Record { records } else { 1 };

@@ -1,8 +1,8 @@
-//! The recipe: everything about the training that is not ε.
+//! The recipe: all training parameters except ε.
 //!
 //! `UNDERTONE_ARMS_RECIPE` is a comma-separated list of `key=value`, over the defaults below:
 //!
-//! | key | what | key | what |
+//! | key | meaning | key | meaning |
 //! |---|---|---|---|
 //! | `hidden` | units of the LSTM | `warm` | epochs of the warm start |
 //! | `warm_lr` | its learning rate | `open` | rounds of the open arm |
@@ -26,7 +26,7 @@ use undertone_privacy::{PrivacyUnit, SamplingRate};
 
 use super::scene::{Scene, TESTS, parties};
 
-/// How to train.
+/// The parameters of training.
 #[derive(Debug, Clone)]
 pub(super) struct Recipe {
     pub(super) model: Model,
@@ -49,7 +49,7 @@ pub(super) struct Recipe {
     precision: Precision,
     schedule: Schedule,
     weights: Weights,
-    /// What was changed, as it was said.
+    /// The changes, as given.
     changes: Vec<String>,
 }
 
@@ -82,18 +82,18 @@ impl Default for Recipe {
 }
 
 impl Recipe {
-    /// The default with what `UNDERTONE_ARMS_RECIPE` changes.
+    /// Returns the default with the changes in `UNDERTONE_ARMS_RECIPE`.
     ///
     /// # Errors
-    /// When it says something that is not in the list.
+    /// When a change is not in the list.
     pub(super) fn from_environment() -> Staged<Self> {
         Self::default().with(&std::env::var("UNDERTONE_ARMS_RECIPE").unwrap_or_default())
     }
 
-    /// The same with changes: `rounds=40,ema=0.9`.
+    /// Returns the recipe with changes: `rounds=40,ema=0.9`.
     ///
     /// # Errors
-    /// When they say something that is not in the list.
+    /// When a change is not in the list.
     pub(super) fn with(&self, changes: &str) -> Staged<Self> {
         let mut changed = self.clone();
         for change in changes.split(',').map(str::trim).filter(|change| !change.is_empty()) {
@@ -147,7 +147,7 @@ impl Recipe {
         Ok(())
     }
 
-    /// What is not as by default, as it was said.
+    /// Returns the parameters and the changes for the report.
     pub(super) fn told(&self) -> Value {
         json!({ "changes": self.changes, "rounds": self.rounds, "rate": self.rate, "lead_rate": self.lead_rate, "lr": self.lr,
             "optimizer": self.optimizer, "clip": self.clip, "clipping": self.clipping, "ema": self.ema, "train": self.train,
@@ -155,7 +155,7 @@ impl Recipe {
             "model": self.model, "warm_epochs": self.warm, "open_rounds": self.open })
     }
 
-    /// The job that all cells share: the warm start, and open pooling.
+    /// Returns the job that all cells share: the warm start, and open pooling.
     ///
     /// # Errors
     /// When a dataset is missing or a number is out of range.
@@ -168,10 +168,10 @@ impl Recipe {
         Ok(spec)
     }
 
-    /// A job of the public party alone, in which every private one takes part without noise yet.
+    /// Returns a job with private parties that have no noise yet.
     ///
     /// # Errors
-    /// As [`Recipe::shared`].
+    /// The errors of [`Recipe::shared`].
     pub(super) async fn spec(&self, scene: &Scene, unit: PrivacyUnit) -> Staged<Spec> {
         let mut participants = Vec::new();
         for (name, rate) in parties(self.lead_rate, self.rate) {
@@ -198,16 +198,16 @@ impl Recipe {
         })
     }
 
-    /// The rounds of open pooling.
+    /// Returns the rounds of open pooling.
     pub(super) fn open_rounds(&self, scene: &Scene) -> Rounds {
         let rounds = Rounds::new(self.open, Optimizer::Adam { learning_rate: self.open_lr });
         Rounds { evaluate_every: 10, quorum: scene.everybody(), ..rounds }
     }
 
-    /// The private rounds.
+    /// Returns the private rounds.
     ///
     /// # Errors
-    /// For an optimizer that there is not.
+    /// For an unknown optimizer.
     pub(super) fn private_rounds(&self, scene: &Scene) -> Staged<Rounds> {
         let learning_rate = self.lr;
         let optimizer = match self.optimizer.as_str() {
@@ -229,7 +229,7 @@ impl Recipe {
     }
 }
 
-/// A word as the contract says it.
+/// Parses a word of the contract.
 fn word<T: serde::de::DeserializeOwned>(value: &str) -> Staged<T> {
     Ok(serde_json::from_value(Value::String(value.to_owned()))?)
 }

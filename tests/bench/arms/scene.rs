@@ -1,4 +1,4 @@
-//! Who holds what, and how jobs are put to them.
+//! The data of the parties, and the proposal of jobs.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -13,22 +13,22 @@ use undertone_worker::site::folder::Folder;
 use undertone_worker::speech::dataset::Dataset;
 use undertone_worker::speech::model::Model;
 
-/// Senones of the labels' acoustic model.
+/// The number of senones of the labels' acoustic model.
 const CLASSES: &str = "5126";
 const OUTLIER: &str = "3331";
 /// The private datasets, each at the site after the lead's, in order.
 pub(super) const PRIVATE: [&str; 3] = ["private-1", "private-2", "private-3"];
 /// The test sets: name, dataset.
 pub(super) const TESTS: [(&str, &str); 2] = [("an4-test", "an4-test"), ("outlier", "outlier-test")];
-/// A budget for all cells together.
+/// The ε of a budget for all cells together.
 const PLENTY: f64 = 1e4;
 
-/// The participants by name, the lead first, with their sampling rates.
+/// Returns the participants by name, the lead first, with their sampling rates.
 pub(super) fn parties(lead: f64, others: f64) -> impl Iterator<Item = (&'static str, f64)> {
     std::iter::once(("public", lead)).chain(PRIVATE.map(|name| (name, others)))
 }
 
-/// The names in a folder, sorted.
+/// Returns the names in a folder, sorted.
 fn names(folder: &Path) -> Staged<Vec<String>> {
     let entries = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
     let mut names: Vec<String> = entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -36,7 +36,7 @@ fn names(folder: &Path) -> Staged<Vec<String>> {
     Ok(names)
 }
 
-/// The ids of a reader's recordings, sorted.
+/// Returns the ids of a reader's recordings, sorted.
 fn utterances(reader: &Path) -> Staged<Vec<String>> {
     let mut ids = Vec::new();
     for chapter in names(reader)? {
@@ -57,17 +57,18 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// The sites, their data and a policy that lets a measurement run.
+    /// Sets up the sites, their data and policies for a measurement.
     ///
     /// # Errors
-    /// Whatever does not work as documented, or when there are no data.
+    /// Any step that does not work as documented, or missing data.
     pub(super) async fn set() -> Staged<Self> {
         let Some(corpus) = Corpus::real() else {
             return Err("the speech data are not there: set UNDERTONE_DATA to the folder that holds `speech/`".into());
         };
         let mut stage =
             Stage::set(Database::Sqlite, &["Public library", "Private 1", "Private 2", "Private 3"]).await?;
-        // By name: places in a list depend on everybody in it, so that private data take neither --speaker-range nor --first.
+        // By name: positions in a list depend on all its elements, so private data accept neither --speaker-range nor
+        // --first.
         let speakers = names(&corpus.folder().join("an4-train"))?;
         let an4 = |name: &str, visibility, range: Range<usize>| {
             let speakers = speakers.get(range).ok_or("an4-train has 74 speakers")?.join(",");
@@ -111,20 +112,20 @@ impl Scene {
         }
         stage.open().await?;
         let scene = Self { stage, warm: None };
-        // Nothing is charged for what is open, but a job is only put to who has a budget.
+        // Open data are charged nothing, but a job requires a budget.
         scene.budget(PrivacyUnit::Record, 1e-5).await?;
         Ok(scene)
     }
 
-    /// How many take part.
+    /// Returns the number of participants.
     pub(super) fn everybody(&self) -> u32 {
         self.stage.sites.len() as u32
     }
 
-    /// Gives every private dataset a budget for a unit. δ is that of the first time.
+    /// Gives every private dataset a budget for a unit. δ is that of the first call.
     ///
     /// # Errors
-    /// When a steward's word is not taken.
+    /// When the server rejects a budget.
     pub(super) async fn budget(&self, unit: PrivacyUnit, delta: f64) -> Staged<()> {
         for (index, name) in PRIVATE.into_iter().enumerate() {
             let dataset = self.stage.dataset(name).await?;
@@ -132,7 +133,7 @@ impl Scene {
                 continue;
             }
             if unit == PrivacyUnit::Speaker {
-                // From here on jobs that protect records are refused: a limit of speakers bounds every job.
+                // From here on jobs that protect records are refused, because a limit for speakers bounds every job.
                 let both = "[budget.speaker]\nepsilon = 1e4\ndelta = 1e-3\n\n[budget.record]";
                 self.stage.sites[index + 1].edit_policy("[budget.record]", both)?;
             }
@@ -142,10 +143,11 @@ impl Scene {
         Ok(())
     }
 
-    /// Proposes a job and has everybody agree. With the lead's checkpoint of a warm start, the job begins after it.
+    /// Proposes a job and approves it for all parties. With the lead's checkpoint of a warm start, the job begins after
+    /// it.
     ///
     /// # Errors
-    /// When it is refused.
+    /// When the job is refused.
     pub(super) async fn launch(&self, title: &str, spec: Spec, warm: Option<Vec<u8>>) -> Staged<JobId> {
         let new = NewJob { title: title.to_owned(), spec: AnySpec::DpSgd(spec) };
         let job = self.stage.sites[0].client.propose(self.stage.consortium, &new).await?.summary.id;
@@ -161,19 +163,19 @@ impl Scene {
         Ok(job)
     }
 
-    /// Where the lead's worker keeps its checkpoints of a job.
+    /// Returns the folder of the lead's checkpoints of a job.
     ///
     /// # Errors
-    /// When the lead's dataset is not there.
+    /// When the lead's dataset does not exist.
     pub(super) async fn lead_folder(&self, job: JobId) -> Staged<PathBuf> {
         let dataset = self.stage.dataset("public").await?.id;
         Ok(Folder::new(self.stage.sites[0].folder()).work(job, dataset))
     }
 
-    /// A finished job's model of an arm.
+    /// Returns a finished job's model of an arm.
     ///
     /// # Errors
-    /// When it is not among its files.
+    /// When it is not among the job's files.
     pub(super) async fn model(&self, job: &Job, arm: Arm) -> Staged<Model> {
         let name = format!("model-{}.safetensors", arm.series());
         let client = &self.stage.sites[0].client;
@@ -182,10 +184,10 @@ impl Scene {
         Ok(Model::from_safetensors(&client.content(file.id).await?)?)
     }
 
-    /// A prepared dataset, as nobody but the experimenter can open it: whoever holds all sites' disks.
+    /// Opens a prepared dataset from a site's disk, which only the experimenter can do.
     ///
     /// # Errors
-    /// When it is not there.
+    /// When it does not exist.
     pub(super) fn dataset(&self, name: &str) -> Staged<Dataset> {
         let holder = self.stage.sites.iter().find(|site| site.holdings.iter().any(|holding| holding.name == name));
         let holder = holder.ok_or_else(|| format!("no site holds {name}"))?;

@@ -1,5 +1,6 @@
-//! What estimates are worth on real queries, `data/intents/sgd_turns.csv`: how far they are off, whom they would show that has fewer
-//! than k occurrences, and whom they would miss. And the same of the gate, which decides by exact counts.
+//! The accuracy of estimates on real queries, `data/intents/sgd_turns.csv`: their errors, the queries that they would
+//! release with fewer than k occurrences, and the ones that they would miss. The same for the gate, which decides by
+//! exact counts.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -61,7 +62,7 @@ fn read(path: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     rows.records().map(|row| Ok(row?.get(column).ok_or("a row without a text")?.to_owned())).collect()
 }
 
-/// Each estimator on tables of the same size.
+/// Measures each estimator on tables of the same size.
 fn table(report: &mut Report, texts: &[String], exact: &HashMap<&str, u64>, columns: u32) -> Outcome {
     let size = TableSize::new(HASHES, columns)?;
     let fill = |update| {
@@ -110,7 +111,7 @@ fn table(report: &mut Report, texts: &[String], exact: &HashMap<&str, u64>, colu
     Ok(())
 }
 
-/// The gate, on the same rows: what comes through and occurs less than k times, and, of all rows, what is missed.
+/// Measures the gate on the same rows: released queries with fewer than k occurrences and, at rate 1, missed ones.
 fn gates(report: &mut Report, texts: &[String], exact: &HashMap<&str, u64>) -> Outcome {
     let work = tempfile::tempdir()?;
     let mut violations = 0;

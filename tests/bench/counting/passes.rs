@@ -1,4 +1,4 @@
-//! What is timed, each in a process of its own and over the same stream.
+//! The measured passes, each in a process of its own and over the same stream.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -22,23 +22,23 @@ use super::{MEMORY_MIB, THRESHOLD};
 
 /// The stream as a file, in the folder of a size.
 pub(super) const FILE: &str = "rows.parquet";
-/// Rows of the tables that are compared.
+/// The number of rows of the compared tables.
 const HASHES: u32 = 4;
 
-/// One way through the stream. The order is that in which they run: the file is written before it is read.
+/// One pass over the stream. They run in this order: the file is written before it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pass {
-    /// Makes the rows and drops them: what is in every other time, too.
+    /// Generates and drops the rows: a part of every other time.
     Nothing,
-    /// Writes them down for those who read a file.
+    /// Writes the file for the passes that read one.
     Write,
-    /// The gate as a job runs it, of all rows (β = 1): what exact counting must equal.
+    /// The gate as in a job, on all rows (β = 1): exact counting must yield the same.
     Gate,
-    /// The gate as a job runs it, of a quarter of the rows.
+    /// The gate as in a job, on a quarter of the rows.
     Sampled,
-    /// Its first pass alone.
+    /// The first pass of the gate alone.
     Nominate,
-    /// Our count-min with conservative update, and Apache's: tables of the same size.
+    /// The product's count-min with conservative update, and Apache's: tables of the same size.
     CountMin,
     /// See [`Pass::CountMin`].
     ApacheCountMin,
@@ -75,10 +75,10 @@ impl Pass {
         }
     }
 
-    /// Goes through the stream of so many rows.
+    /// Runs the pass over a stream of so many rows.
     pub(super) fn run(self, rows: u64, folder: &Path) -> Result<Value, Box<dyn Error>> {
         let mut stream = Stream::new(rows);
-        // As many columns as the nominator takes for this k, so that all tables have the same size.
+        // As many columns as the nominator uses for this k, so that all tables have the same size.
         let columns = u32::try_from((4 * rows / u64::from(THRESHOLD)).max(1 << 10))?;
         Ok(match self {
             Self::Nothing => {
@@ -122,7 +122,7 @@ impl Pass {
                 json!({ "columns": columns, "bytes_of_a_cell": 8, "total": sketch.total_weight() })
             }
             Self::ApacheFrequent => {
-                // The smallest map that errs by less than half of k, as far as there is memory for it.
+                // The smallest map with an error below half of k, within the memory limit.
                 let size = (2 * rows / u64::from(THRESHOLD)).next_power_of_two().min(1 << 22) as usize;
                 let mut sketch = FrequentItemsSketch::<String>::new(size)?;
                 while let Some(text) = stream.next() {
@@ -146,7 +146,7 @@ impl Pass {
     }
 }
 
-/// The gate, with its own sampling, over the stream.
+/// Runs the gate, with its own sampling, over the stream.
 fn gate(mut stream: Stream, rows: u64, rate: f64, folder: &Path) -> Result<Value, Box<dyn Error>> {
     let settings = serde_json::from_value(json!({ "sampling_rate": rate, "threshold": THRESHOLD, "epsilon": 1.0 }))?;
     let queries = Queries { memory_mib: MEMORY_MIB, ..Queries::default() };

@@ -10,7 +10,7 @@ use super::{MEMORY_MIB, THRESHOLD};
 
 const SCRIPT: &str = include_str!("peer.py");
 
-/// What the script can do.
+/// A mode of the script.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mode {
     pub(super) name: &'static str,
@@ -30,7 +30,7 @@ pub(super) const MODES: [Mode; 2] = [
 
 pub(super) struct Peer {
     python: PathBuf,
-    /// Of its parts, by name.
+    /// The versions of its components, by name.
     pub(super) versions: Value,
 }
 

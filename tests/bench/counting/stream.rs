@@ -1,12 +1,13 @@
-//! Rows as a query log has them: few queries often, most of them once or twice; the same ones in every process.
+//! Synthetic rows with the distribution of a query log: few frequent queries, most of them once or twice; the same rows
+//! in every process.
 
 use std::fmt::Write;
 
-/// Frequencies fall with the rank to this power.
+/// Frequencies decrease with this power of the rank.
 const EXPONENT: f64 = 1.05;
 
-/// Ranks in 1..=n with probability proportional to rank^−[`EXPONENT`], by rejection-inversion (Hörmann and Derflinger 1996), which
-/// needs no table.
+/// Ranks in 1..=n with probability proportional to rank^−[`EXPONENT`], by rejection-inversion (Hörmann and Derflinger
+/// 1996), which needs no table.
 pub(super) struct Zipf {
     n: f64,
     first: f64,
@@ -22,7 +23,7 @@ impl Zipf {
         Self { n, first: integral(1.5) - 1.0, last: integral(n + 0.5), shortcut, state: seed }
     }
 
-    /// SplitMix64: nobody's privacy hangs on it.
+    /// Draws a uniform number (SplitMix64); no privacy depends on it.
     fn uniform(&mut self) -> f64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         (mix(self.state) >> 11) as f64 / (1_u64 << 53) as f64
@@ -58,7 +59,7 @@ fn mix(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// The stream: `rows` queries, of a tenth as many different ones at most.
+/// The stream: `rows` queries, with at most a tenth as many distinct ones.
 pub(super) struct Stream {
     zipf: Zipf,
     left: u64,
@@ -70,12 +71,12 @@ impl Stream {
         Self { zipf: Zipf::new((rows / 10).max(10), 1), left: rows, text: String::new() }
     }
 
-    /// The next query, some 25 bytes.
+    /// Returns the next query, some 25 bytes.
     pub(super) fn next(&mut self) -> Option<&str> {
         self.left = self.left.checked_sub(1)?;
         let rank = self.zipf.rank();
         self.text.clear();
-        // The rank makes it a query of its own; the rest makes it as long as one.
+        // The rank makes the query unique; the rest gives it a realistic length.
         write!(self.text, "how do i {:x} the {rank}", mix(rank) >> 36).ok()?;
         Some(&self.text)
     }

@@ -5,11 +5,11 @@ use std::time::Instant;
 use burn::tensor::{Device, Distribution, Int, Tensor, activation};
 use undertone_worker::speech::model::ModelShape;
 
-/// Of the workspace's manifest.
+/// The version in the workspace's manifest.
 pub(super) const VERSION: &str = "0.22.1";
 const RATE: f32 = 1e-4;
 
-/// Seconds of each of some steps of plain gradient descent.
+/// Returns the time of each of some steps of plain gradient descent, seconds.
 pub(super) fn steps(shape: &ModelShape, utterances: usize, frames: usize, count: usize) -> Vec<f64> {
     let device = Device::flex().autodiff();
     let (hidden, classes) = (shape.hidden, shape.classes);

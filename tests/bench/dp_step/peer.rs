@@ -1,5 +1,5 @@
-//! PyTorch and Opacus, in a Python of their own (`.ci/peer.sh torch`), by the script beside the other peers' in
-//! `UNDERTONE_BENCH_PEERS`, a folder.
+//! PyTorch and Opacus, in a Python of their own (`.ci/peer.sh torch`), run by the script beside the other peers' in the
+//! folder `UNDERTONE_BENCH_PEERS`.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -7,14 +7,14 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-/// What the script calls its modes, and what we call them.
+/// The script's names of its modes, used here too.
 pub(super) const MODES: [&str; 3] = ["pytorch", "opacus hooks", "opacus ghost"];
 const SCRIPT: &str = "opacus_lstm.py";
 
 pub(super) struct Peer {
     python: PathBuf,
     script: PathBuf,
-    /// Of its parts, by name.
+    /// The versions of its components, by name.
     pub(super) versions: Value,
 }
 
@@ -39,7 +39,7 @@ impl Peer {
         Ok(Self { python, script, versions: serde_json::from_slice(&output.stdout)? })
     }
 
-    /// Runs a mode; answers with the median step's frames a second and its process's highest memory.
+    /// Runs a mode; returns frames per second of the median step and the process's peak memory.
     pub(super) fn measure(
         &self,
         mode: &str,

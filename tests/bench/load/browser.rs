@@ -1,5 +1,6 @@
-//! A browser with two tabs: one stays on a job's page, follows its events and asks for what has changed; in the other somebody reads,
-//! thinks, and goes on to the next page. It keeps its cookies and sends what a browser sends; files of the bundle it has already.
+//! A browser with two tabs: one stays on a job's page, follows its events and requests changes; in the other a user
+//! reads and goes on to the next page after a while. It keeps its cookies and sends a browser's requests; it has cached
+//! the bundle.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +10,12 @@ use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId};
 
 use super::record::Record;
 
-/// How long somebody looks at a page, at least and at most.
+/// The time that a user stays on a page, at least and at most.
 pub(super) const LEAST_THOUGHT: Duration = Duration::from_secs(3);
 pub(super) const MOST_THOUGHT: Duration = Duration::from_secs(7);
-/// After how long a browser whose connection broke tries again, as the server tells it.
+/// The delay before a browser reconnects, as set by the server.
 const RETRY: Duration = Duration::from_secs(2);
-/// What a page of somebody who has signed in holds.
+/// A string on every page of a signed-in user.
 const SIGNED_IN: &str = "/ui/sign-out";
 
 /// A browser that has signed in.
@@ -24,20 +25,20 @@ pub(super) struct Browser {
     record: Record,
 }
 
-/// Where somebody goes.
+/// The pages of a user.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Walk {
     pub(super) consortium: ConsortiumId,
     pub(super) organization: OrganizationId,
-    /// Whose page stays open.
+    /// The job of the page that stays open.
     pub(super) job: JobId,
     pub(super) dataset: DatasetId,
-    /// Which of the browsers it is: each begins at another page, and thinks for another while.
+    /// The number of the browser: each begins at another page, and has other pauses.
     pub(super) number: usize,
 }
 
 impl Walk {
-    /// The pages, by kind and address.
+    /// Returns the pages, by kind and address.
     fn pages(&self) -> [(&'static str, String); 10] {
         let home = format!("/c/{}", self.consortium);
         [
@@ -54,7 +55,7 @@ impl Walk {
         ]
     }
 
-    /// How long somebody looks at the page they come to with this step.
+    /// Returns the time that the user stays on the page of this step.
     fn thought(&self, step: usize) -> Duration {
         let part = (self.number * 7 + step * 3) % 11;
         LEAST_THOUGHT + MOST_THOUGHT.saturating_sub(LEAST_THOUGHT).mul_f64(part as f64 / 10.0)
@@ -62,10 +63,10 @@ impl Walk {
 }
 
 impl Browser {
-    /// Signs in at the server `base` by the page's form.
+    /// Signs in at the server `base` with the page's form.
     ///
     /// # Errors
-    /// When the server does not take it.
+    /// When the server rejects it.
     pub(super) async fn open(base: &str, email: &str, record: Record) -> Staged<Self> {
         let http = Client::builder().cookie_store(true).build()?;
         let form = url::form_urlencoded::Serializer::new(String::new())
@@ -84,28 +85,28 @@ impl Browser {
         Ok(Self { http, base: base.to_owned(), record })
     }
 
-    /// Uses both tabs for as long as it is let.
+    /// Uses both tabs until dropped.
     pub(super) async fn use_dashboard(self, walk: Walk) {
         tokio::join!(self.stay(&walk), self.go(&walk));
     }
 
-    /// Asks for an address, reads the whole answer, and writes down what it took.
+    /// Requests an address, reads the whole answer, and records the duration.
     async fn load(&self, kind: &'static str, address: &str, accept: &str) {
         let request = self.http.get(format!("{}{address}", self.base)).header(header::ACCEPT, accept);
         let all = async {
             let answer = request.send().await?.error_for_status()?;
             answer.bytes().await
         };
-        // Counted as failed, if it fails; whoever looks at it goes on to the next page.
+        // A failure is counted; the user goes on to the next page.
         let _ = self.record.request(kind, all).await;
     }
 
-    /// From page to page.
+    /// Visits one page after another.
     async fn go(&self, walk: &Walk) {
         let pages = walk.pages();
         let mut step = walk.number;
         loop {
-            // Not all at once.
+            // The first requests are spread over time.
             tokio::time::sleep(walk.thought(step)).await;
             let (kind, address) = &pages[step % pages.len()];
             self.load(kind, address, "text/html").await;
@@ -113,7 +114,7 @@ impl Browser {
         }
     }
 
-    /// On the job's page, live.
+    /// Stays on the job's page, live.
     async fn stay(&self, walk: &Walk) {
         self.load("page: job", &format!("/c/{}/jobs/{}", walk.consortium, walk.job), "text/html").await;
         loop {
@@ -124,7 +125,7 @@ impl Browser {
         }
     }
 
-    /// Listens until the connection ends; asks for what has changed whenever it is told to.
+    /// Follows the events until the connection ends; requests changes at every event.
     async fn listen(&self, job: JobId) -> Staged<()> {
         let began = Instant::now();
         let request = self.http.get(format!("{}/ui/events?job={job}", self.base));
@@ -132,7 +133,7 @@ impl Browser {
         self.record.took("GET /ui/events", began.elapsed());
         let watch = format!("/ui/watch?job={job}");
         while let Some(bytes) = stream.chunk().await? {
-            // What is no event is a beat, that says only that the connection lives.
+            // A message without data is a heartbeat.
             if String::from_utf8_lossy(&bytes).contains("data:") {
                 self.load("GET /ui/watch", &watch, "application/json").await;
             }

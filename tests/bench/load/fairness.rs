@@ -1,12 +1,13 @@
-//! Twenty organizations, of which one is greedy: hundreds of its calls of one kind run at a time, one kind after another, while the
-//! other nineteen register datasets, plan jobs and watch their consortium at their own pace. Once with the rate of writes that is
-//! built in, and once without it, so that the order of turns stands alone.
+//! Twenty organizations, of which one is greedy: it makes hundreds of calls of one kind at a time, one kind after
+//! another. The other nineteen register datasets, plan jobs and watch their consortium at their own pace. Once with the
+//! default rate of writes, and once without it, so that only the order of turns has an effect.
 //!
-//! A line for each kind of the greedy organization: for each kind of the honest ones the median and the 99th percentile alone and
-//! beside it, in seconds, their ratio, and how many honest requests failed. Everything is on loopback; the rates by caller and by address
-//! are off, since all callers come from one address.
+//! The report has a line for each kind of greedy call. It contains for each kind of honest request the median and the
+//! 99th percentile alone and under the greedy load, in seconds, their ratio, and the number of failed honest requests.
+//! Everything is on loopback; the rates by caller and by address are off, because all callers have one address.
 //!
-//! `UNDERTONE_FAIRNESS_CALLERS` (200) are the greedy calls at a time, `UNDERTONE_FAIRNESS_SECONDS` (15) is the time of each measurement.
+//! `UNDERTONE_FAIRNESS_CALLERS` (200) is the number of concurrent greedy calls, `UNDERTONE_FAIRNESS_SECONDS` (15) the
+//! time of each measurement.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,25 +31,25 @@ use super::worker::Worker;
 use super::{one, tell};
 use crate::report::{Outcome, Report};
 
-/// Organizations, the greedy one among them.
+/// The number of organizations, including the greedy one.
 const ORGANIZATIONS: usize = 20;
-/// The greedy one. The first leads the plans.
+/// The number of the greedy organization. The first one leads the plans.
 const GREEDY: usize = 1;
 /// The pause of an honest caller between two requests.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How long an honest request may take.
+/// The time limit of an honest request.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The pause of a greedy caller after a refusal.
 const AFTER_REFUSAL: Duration = Duration::from_millis(10);
 
-/// What is called.
+/// The kinds of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CallKind {
-    /// A worker registers a dataset with other facts than before: a writing transaction.
+    /// A worker registers a dataset with changed facts: a writing transaction.
     Register,
     /// A researcher plans a job.
     Plan,
-    /// A member watches the consortium, until the first event.
+    /// A member watches the consortium until the first event.
     Watch,
 }
 
@@ -90,7 +91,7 @@ async fn measure(report: &mut Report) -> Staged<()> {
     Ok(())
 }
 
-/// Measures the honest organizations alone, and beside each kind of greed.
+/// Measures the honest organizations alone, and under each kind of greedy load.
 async fn scene(report: &mut Report, writes_a_minute: &str, callers: usize, time: Duration) -> Staged<()> {
     let progress = Progress::of("fairness");
     let set = [
@@ -154,7 +155,7 @@ fn compare(alone: &Summary, beside: &Summary) -> Value {
     Value::Object(figures.collect())
 }
 
-/// Has every organization's worker register its dataset, and sets the budgets of those that are private.
+/// Registers every organization's dataset by its worker, and sets the budgets of the private ones.
 async fn come(stage: &Stage) -> Staged<Vec<Arc<Party>>> {
     let server = Server::new(&format!("http://{}", stage.gateway()), None)?;
     let mut workers = Vec::new();
@@ -198,7 +199,7 @@ async fn sign_in(stage: &Stage, email: &str) -> Staged<String> {
     Ok(token.to_owned())
 }
 
-/// Calls again and again with pauses, and writes down what each call took.
+/// Makes calls repeatedly with pauses, and records their durations.
 async fn call_honestly(party: Arc<Party>, kind: CallKind, number: usize, record: Record) {
     let lineage = LineageId(Uuid::now_v7());
     for turn in number.. {
@@ -207,13 +208,13 @@ async fn call_honestly(party: Arc<Party>, kind: CallKind, number: usize, record:
                 .await
                 .unwrap_or_else(|_| Err("no answer within 30 s".into()))
         };
-        // Counted as failed, if it fails.
+        // A failure is counted.
         let _ = record.request(kind.name(), call).await;
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// Calls again and again without a pause, until it is dropped.
+/// Makes calls repeatedly without a pause, until dropped.
 async fn call_greedily(party: Arc<Party>, kind: CallKind, number: usize) {
     let (name, lineage) = (format!("greedy-{number}"), LineageId(Uuid::now_v7()));
     for turn in 0.. {
@@ -227,7 +228,7 @@ impl Party {
     async fn call(&self, kind: CallKind, name: &str, lineage: LineageId, turn: usize) -> Staged<()> {
         match kind {
             CallKind::Register => {
-                // Other facts each time.
+                // Changed facts each time.
                 let records = SizeClass(if turn.is_multiple_of(2) { 1000 } else { 2000 });
                 self.worker.gateway().register(&registration(name, lineage, records)).await?;
             }
@@ -249,7 +250,7 @@ impl Party {
         Ok(())
     }
 
-    /// A plan of its own dataset; another one each turn, so that no result is known.
+    /// Returns a plan of the party's own dataset; it changes each turn, so that no result is cached.
     fn plan(&self, turn: usize) -> Staged<NewPlan> {
         let rounds = Rounds { rounds: 100, learning_rate: 1e-3, evaluate_every: 10, deadline_seconds: 60, quorum: 1 };
         let noise = 1.0 + (turn % 10_000) as f64 / 1e4;

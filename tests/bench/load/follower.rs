@@ -1,5 +1,5 @@
-//! A program that follows one job over REST: it holds the stream of the job's events, which tells how long after the close of a round
-//! whoever listens knows of it, and asks for the job as a whole every few seconds.
+//! A program that follows one job over REST. It reads the stream of the job's events, which shows the delay between the
+//! close of a round and its event, and requests the whole job every few seconds.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use undertone_api::session::{Session, SignIn};
 use super::record::Record;
 use super::worker::now;
 
-/// How often it asks for the job.
+/// The interval between two requests for the job.
 pub(super) const EVERY: Duration = Duration::from_secs(5);
-/// The pause before it comes again when something went wrong.
+/// The pause after an error.
 const AGAIN: Duration = Duration::from_secs(2);
-/// Whose program it is: the stage's operator.
+/// The program's member: the stage's operator.
 const EMAIL: &str = "operator@example.org";
 
-/// Programs of one member, at most: fewer than the streams that the server lets a member have.
+/// The highest number of one member's programs, below the server's limit of streams for a member.
 pub(super) const MOST_FOLLOWERS: usize = 10;
 
 /// A program that has signed in.
@@ -33,17 +33,17 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// Signs in at the server `base`, to follow a job.
+    /// Signs in at the server `base` to follow a job.
     ///
     /// # Errors
-    /// When the server does not take it.
+    /// When the server rejects it.
     pub(super) async fn open(base: &str, job: JobId, record: Record) -> Staged<Self> {
         let http = Client::builder().build()?;
         let token = sign_in(&http, base).await?;
         Ok(Self { http, base: base.to_owned(), token, job, record })
     }
 
-    /// Follows the job for as long as it is let.
+    /// Follows the job until dropped.
     pub(super) async fn follow(mut self) {
         loop {
             let ended = tokio::select! {
@@ -54,7 +54,7 @@ impl Follower {
                 self.record.failed("GET /api/v1/jobs/{id}/events", &error);
             }
             tokio::time::sleep(AGAIN).await;
-            // Its token may be over.
+            // The token may have expired.
             match sign_in(&self.http, &self.base).await {
                 Ok(token) => self.token = token,
                 Err(error) => self.record.failed("POST /api/v1/session", &error),
@@ -66,7 +66,7 @@ impl Follower {
         self.http.get(format!("{}/api/v1{address}", self.base)).bearer_auth(&self.token)
     }
 
-    /// Asks for the job again and again.
+    /// Requests the job repeatedly.
     async fn ask(&self) -> Staged<()> {
         loop {
             tokio::time::sleep(EVERY).await;
@@ -86,7 +86,7 @@ impl Follower {
             text.push_str(&String::from_utf8_lossy(&bytes));
             while let Some((event, rest)) = text.split_once("\n\n") {
                 let newest = newest_closed(event)?;
-                // The first event says what was before.
+                // The first event reports earlier rounds.
                 if let (Some((before, _)), Some((round, at))) = (last, newest)
                     && round > before
                 {
@@ -101,14 +101,14 @@ impl Follower {
     }
 }
 
-/// An access token.
+/// Returns an access token.
 async fn sign_in(http: &Client, base: &str) -> Staged<String> {
     let credentials = SignIn { email: EMAIL.to_owned(), password: PASSWORD.to_owned() };
     let answer = http.post(format!("{base}/api/v1/session")).json(&credentials).send().await?.error_for_status()?;
     Ok(answer.json::<Session>().await?.tokens.access_token)
 }
 
-/// The last closed round that an event tells of, and when it closed.
+/// Returns the last closed round in an event, with its closing time.
 fn newest_closed(event: &str) -> Staged<Option<(u32, OffsetDateTime)>> {
     let Some(data) = event.lines().find_map(|line| line.strip_prefix("data:")) else { return Ok(None) };
     let told: JobEvent = serde_json::from_str(data.trim_start())?;

@@ -1,12 +1,13 @@
-//! A server under attack: honest browsers and workers use it as in the load measurement, while one attack after another runs against it
-//! from other addresses of this machine, and one from the honest address as well. Everything is on loopback, has a fixed number of
-//! connections and a fixed time, and ends by itself.
+//! A server under attack. Honest browsers and workers use it as in the load measurement, while one attack after another
+//! runs against it from other addresses of this machine. One attack comes from the honest address as well. Everything
+//! is on loopback, has a fixed number of connections and a fixed time, and ends by itself.
 //!
-//! A line an attack: the 99th percentile of the honest requests, how many of them failed, the highest memory of the server, and the
-//! time after the attack until a new connection is answered within a second. The server has the files of the packaged unit where the
-//! machine allows it; its other limits are built in.
+//! The report has a line for each attack: the 99th percentile of the honest requests, the number of failed ones, the
+//! server's peak memory, and the time after the attack until a new connection is answered within a second. The server
+//! has the packaged unit's limit of open files where the machine permits it; its other limits are the defaults.
 //!
-//! `UNDERTONE_HOSTILE_DIVISOR` (1) divides every number of callers, `UNDERTONE_HOSTILE_SECONDS` (15) is the time of an attack.
+//! `UNDERTONE_HOSTILE_DIVISOR` (1) divides every number of callers, `UNDERTONE_HOSTILE_SECONDS` (15) is the time of an
+//! attack.
 
 mod attack;
 
@@ -23,21 +24,21 @@ use super::record::{Record, Summary};
 use super::{Ground, LONGEST_SET_UP, Sizes, one, set_up, tell, usage};
 use crate::report::{Outcome, Report};
 
-/// Honest browsers and honest workers, each.
+/// The number of honest browsers, and of honest workers.
 const HONEST: usize = 50;
-/// Fewest honest callers: a job has four participants.
+/// The least number of honest callers: a job has four participants.
 const FEWEST: usize = 4;
-/// Files that the packaged unit allows the server.
+/// The packaged unit's limit of the server's open files.
 const FILES: u64 = 65_536;
-/// Longest that the honest requests may take, at the 99th percentile.
+/// The limit of the honest requests' 99th percentile.
 const MOST_P99: Duration = Duration::from_secs(1);
-/// Most memory of the server, in MiB.
+/// The limit of the server's memory, MiB.
 const MOST_MEMORY: u64 = 1024;
-/// Longest time until a new connection is answered again.
+/// The limit of the time until a new connection is answered again.
 const MOST_RECOVERY: Duration = Duration::from_secs(10);
-/// Time between two looks at the server, and between two new honest connections.
+/// The interval between two samples of the server, and between two new honest connections.
 const EVERY: Duration = Duration::from_millis(250);
-/// How long an answer on a new connection may take.
+/// The time limit of an answer on a new connection.
 const PROBE: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(report: &mut Report) -> Outcome {
@@ -54,7 +55,7 @@ async fn measure(report: &mut Report) -> Staged<()> {
     let seconds = attacks * (time + MOST_RECOVERY).as_secs() as u32;
     let sizes = Sizes { workers: honest, browsers: honest, seconds };
     let progress = Progress::of("hostile");
-    // The server's own rates are in force: whoever attacks meets them too.
+    // The server's own rates are in force: the attacks meet them too.
     let ground = Ground::lay(Database::Sqlite, 1, &[]).await?;
     let process = ground.stage.server()?.id();
     let files = allow_files(process);
@@ -119,7 +120,7 @@ fn honest_errors(summary: &Summary) -> u64 {
     summary.errors().as_object().map_or(0, |kinds| kinds.values().filter_map(serde_json::Value::as_u64).sum())
 }
 
-/// Opens an honest connection again and again: who is there already would not notice that no other can come.
+/// Opens honest connections repeatedly: existing connections would not show that new ones are impossible.
 async fn probe_again_and_again(health: String, record: Record) {
     loop {
         let _ = record.request("new connection", probe(&health)).await;
@@ -132,7 +133,7 @@ async fn probe(health: &str) -> Result<(), reqwest::Error> {
     client.get(health).send().await?.error_for_status().map(drop)
 }
 
-/// Returns the time until a new connection is answered; `None` when it is not within twice the time that it may take.
+/// Returns the time until a new connection is answered; `None` when that exceeds twice the limit.
 async fn recovery(health: &str) -> Option<Duration> {
     let began = Instant::now();
     while began.elapsed() < 2 * MOST_RECOVERY {
@@ -145,7 +146,7 @@ async fn recovery(health: &str) -> Option<Duration> {
     None
 }
 
-/// Allows the server the files of the packaged unit, or as many as the machine allows; `None` where they stay as they are.
+/// Sets the server's limit of open files to that of the packaged unit; returns `None` where it is unchanged.
 fn allow_files(process: u32) -> Option<u64> {
     let files = format!("--nofile={FILES}:{FILES}");
     let status = Command::new("prlimit").args([&format!("--pid={process}"), &files]).status();

@@ -1,5 +1,6 @@
-//! The jobs that run during the measurement: proposed and approved over REST, with rounds enough for all of it; and how many of
-//! their rounds closed without a participant. Every participant is there all the time, so each such gap is a missed deadline.
+//! The jobs that run during the measurement: proposed and approved over REST, with enough rounds for its duration; and
+//! the number of rounds that closed without a participant. Every participant is always present, so each such case is a
+//! missed deadline.
 
 use std::sync::Arc;
 
@@ -15,32 +16,32 @@ use super::worker::Worker;
 
 /// Participants of a job; the first is public and leads.
 pub(super) const PARTIES: usize = 4;
-/// Vectors that are enough when the deadline has passed.
+/// The number of vectors that suffices after the deadline.
 pub(super) const QUORUM: u32 = 3;
-/// Seconds that a round waits for all.
+/// The time that a round waits for all participants, seconds.
 pub(super) const DEADLINE_SECONDS: u32 = 15;
-/// Coefficients of a frame, in every dataset.
+/// The number of coefficients of a frame, in every dataset.
 pub(super) const INPUTS: u32 = 13;
-/// Classes, in every dataset.
+/// The number of classes, in every dataset.
 pub(super) const CLASSES: u32 = 40;
-/// Units of the model.
+/// The number of the model's units.
 const HIDDEN: u32 = 8;
-/// Rounds beyond one for every second that is measured: while everybody else comes, rounds go on.
+/// Rounds beyond one for every measured second, because rounds continue during the setup.
 const BEFORE: u32 = 900;
-/// Of each private participant: with these a thousand rounds cost little.
+/// The parameters of each private participant, with which a thousand rounds cost little.
 const SAMPLING_RATE: f64 = 0.05;
 const NOISE_MULTIPLIER: f64 = 16.0;
-/// For life, of each private dataset: what a new site's own policy allows.
+/// The lifetime limits of each private dataset: those of a new site's own policy.
 const EPSILON: f64 = 8.0;
 const DELTA: f64 = 1e-6;
 
-/// Numbers in a vector.
+/// Returns the number of parameters in a vector.
 pub(super) const fn parameters() -> usize {
     let (inputs, hidden, classes) = (INPUTS as usize, HIDDEN as usize, CLASSES as usize);
     4 * hidden * (inputs + hidden + 1) + classes * (hidden + 1)
 }
 
-/// Whether the worker with this number leads one of so many jobs.
+/// Returns whether the worker with this number leads one of so many jobs.
 pub(super) fn leads(number: usize, jobs: usize) -> bool {
     number < jobs * PARTIES && number.is_multiple_of(PARTIES)
 }
@@ -49,7 +50,7 @@ pub(super) fn leads(number: usize, jobs: usize) -> bool {
 pub(super) struct Team(Vec<Arc<Worker>>);
 
 impl Team {
-    /// The teams of the first workers, one for each job.
+    /// Returns the teams of the first workers, one for each job.
     pub(super) fn of(workers: &[Arc<Worker>], jobs: usize) -> Vec<Self> {
         workers.chunks_exact(PARTIES).take(jobs).map(|team| Self(team.to_vec())).collect()
     }
@@ -58,7 +59,7 @@ impl Team {
 /// Sets budgets, proposes a job to a team, and has their stewards approve it; it is queued when this returns.
 ///
 /// # Errors
-/// When the server refuses what should be in order.
+/// When the server rejects a valid call.
 pub(super) async fn launch(stage: &Stage, number: usize, team: &Team, seconds: u32) -> Staged<JobId> {
     let [lead, others @ ..] = &*team.0 else { return Err("a job has participants".into()) };
     let budget = NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(EPSILON)?, delta: Delta::new(DELTA)? };
@@ -83,7 +84,7 @@ pub(super) async fn launch(stage: &Stage, number: usize, team: &Team, seconds: u
     Ok(job)
 }
 
-/// The dataset with this id, wherever it stands in the list.
+/// Returns the dataset with this id, from all pages of the list.
 async fn dataset(stage: &Stage, id: DatasetId) -> Staged<Dataset> {
     let mut cursor = String::new();
     loop {
@@ -99,7 +100,7 @@ async fn dataset(stage: &Stage, id: DatasetId) -> Staged<Dataset> {
 /// Waits until every job has closed a round.
 ///
 /// # Errors
-/// When one does not.
+/// When a job does not.
 pub(super) async fn have_begun(stage: &Stage, jobs: &[JobId]) -> Staged<()> {
     for job in jobs {
         stage.wait_until(*job, PATIENCE, |job| job.summary.rounds_done > 0).await?;
@@ -107,10 +108,10 @@ pub(super) async fn have_begun(stage: &Stage, jobs: &[JobId]) -> Staged<()> {
     Ok(())
 }
 
-/// Rounds that all jobs together have closed.
+/// Returns the number of rounds that all jobs together have closed.
 ///
 /// # Errors
-/// When the server cannot be asked.
+/// When the server does not answer.
 pub(super) async fn rounds_done(stage: &Stage, jobs: &[JobId]) -> Staged<u32> {
     let mut rounds = 0;
     for job in jobs {
@@ -119,19 +120,19 @@ pub(super) async fn rounds_done(stage: &Stage, jobs: &[JobId]) -> Staged<u32> {
     Ok(rounds)
 }
 
-/// What became of rounds.
+/// The outcomes of rounds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Deadlines {
-    /// Rounds that closed.
+    /// The number of closed rounds.
     pub(super) rounds: u32,
-    /// Participants that a round closed without.
+    /// The number of participants missing at the close of a round.
     pub(super) missed: u32,
 }
 
-/// What the logs of all jobs say, from their beginning.
+/// Returns the outcomes in the logs of all jobs, from their beginning.
 ///
 /// # Errors
-/// When the server cannot be asked.
+/// When the server does not answer.
 pub(super) async fn deadlines(stage: &Stage, jobs: &[JobId]) -> Staged<Deadlines> {
     let mut found = Deadlines::default();
     for job in jobs {

@@ -1,6 +1,7 @@
-//! One simulated worker's part in a job: everything that the daemon does for a run, in its order. Each round: is it closed already?
-//! the pause that stands for training; pay; noise; keep; send with the receipts; prove them; fetch the mean. The vector is a real
-//! release of an empty batch: noise, paid for in the site's ledger, or exact numbers of a public dataset.
+//! One simulated worker's part in a job: all steps of the daemon for a run, in its order. Each round: check whether it
+//! is closed, pause in place of training, pay, noise, store, send with the receipts, prove them, fetch the mean. The
+//! vector is a real release of an empty batch: noise, paid for in the site's ledger, or exact numbers of a public
+//! dataset.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +27,7 @@ use super::job;
 use super::record::Record;
 use super::worker::{self, UTTERANCES, Worker, answered, now};
 
-/// What stands for a round's training.
+/// The pause in place of a round's training.
 pub(super) const TRAINING: Duration = Duration::from_secs(2);
 /// The series of every job.
 const SERIES: &str = "private";
@@ -42,7 +43,7 @@ struct Part {
     said: u64,
 }
 
-/// Works on a part until it ends, or is let go.
+/// Works on a part until it ends, or is dropped.
 pub(super) async fn run(worker: Arc<Worker>, work: Work, record: Record) {
     let ended = tokio::select! {
         ended = rounds(&worker, &work, &record) => ended,
@@ -53,7 +54,7 @@ pub(super) async fn run(worker: Arc<Worker>, work: Work, record: Record) {
     }
 }
 
-/// Keeps the lease, every third of its time.
+/// Renews the lease at every third of its duration.
 async fn keep(worker: &Worker, work: &Work, record: &Record) -> Staged<()> {
     loop {
         tokio::time::sleep(work.lease_time / 3).await;
@@ -87,7 +88,7 @@ async fn rounds(worker: &Arc<Worker>, work: &Work, record: &Record) -> Staged<()
     Err("it had more rounds than the measurement was to last".into())
 }
 
-/// Looks at offered work, and takes it up.
+/// Examines offered work, and takes it up.
 fn take_up(worker: &Worker, work: &Work) -> Staged<Errand> {
     let job = work.manifest.open::<Manifest>(&worker.config().server_key)?.job;
     match daemon::look(worker.site(), work, job)? {
@@ -103,7 +104,7 @@ fn take_up(worker: &Worker, work: &Work) -> Staged<Errand> {
     }
 }
 
-/// Makes a vector as a run does, puts it on the disk, and pays for it.
+/// Makes a vector as a run does, stores it on the disk, and pays for it.
 fn release(worker: &Worker, errand: &mut Errand, round: u32) -> Staged<()> {
     let Spec::DpSgd(spec) = errand.examined().manifest.spec.clone() else { return Err("it is of another kind".into()) };
     let own = errand.examined().dataset.id;
@@ -128,7 +129,7 @@ impl Part {
         Ok(answered(&self.record, "Average without waiting", ask).await?.is_some())
     }
 
-    /// Sends what is on the disk for a round.
+    /// Sends the stored vector of a round.
     async fn send(&mut self, errand: &Errand, round: u32) -> Staged<()> {
         let (gateway, lease) = (self.worker.gateway(), &self.work.lease);
         if let Some(asked) = block_in_place(|| errand.charge(self.worker.site(), SERIES, round))? {
@@ -141,7 +142,7 @@ impl Part {
         let submit = || gateway.submit(lease, SERIES, round, &letter.parcel, &letter.receipts);
         let (countersignatures, event) = match answered(&self.record, "Submit", submit).await {
             Ok(sent) => (sent.countersignatures, SiteEvent::Sent { series: 0, round, repeated: sent.repeated }),
-            // It stays paid.
+            // The release stays paid.
             Err(error) if error.code() == Some(Code::RoundClosed) => {
                 (Vec::new(), SiteEvent::Missed { series: 0, round })
             }
@@ -153,7 +154,7 @@ impl Part {
         Ok(())
     }
 
-    /// Waits for a round to close and fetches its mean.
+    /// Waits for a round to close, and fetches its mean.
     async fn fetch(&mut self, round: u32) -> Staged<()> {
         let download = Download::default();
         loop {
@@ -174,12 +175,12 @@ impl Part {
         Ok(())
     }
 
-    /// Says what the part did, for the job's log; what the server does not take is forgotten, as the daemon does.
+    /// Adds an event to the job's log; a rejected event is dropped, as in the daemon.
     async fn say(&mut self, event: SiteEvent) {
         self.said += 1;
         let at = now().unix_timestamp();
         let events = [LogEvent { sequence: self.said, at_unix: at, event: Some(event.into()) }];
-        // Counted as failed, if it fails.
+        // A failure is counted.
         let _ = self.record.request("Log", self.worker.gateway().log(&self.work.lease, at, &events)).await;
     }
 }

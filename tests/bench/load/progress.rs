@@ -1,9 +1,9 @@
-//! What a long measurement is at, for whoever waits for it: a sentence a line on standard error. Figures go to standard output.
+//! Progress messages of a long measurement: a sentence for each line on standard error. Figures go to standard output.
 
 use std::fmt::Display;
 use std::time::Instant;
 
-/// Tells what a scene is at, with the seconds since it began.
+/// Prints the progress of a scene, with the seconds since its beginning.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Progress {
     scene: &'static str,
@@ -11,17 +11,17 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Of the scene with this name, which begins.
+    /// Begins the scene with this name.
     pub(super) fn of(scene: &'static str) -> Self {
         Self { scene, began: Instant::now() }
     }
 
-    /// Tells what was done, or begins now.
+    /// Prints a completed or beginning step.
     pub(super) fn say(self, what: impl Display) {
         eprintln!("load, {}, {:.1} s: {what}", self.scene, self.seconds());
     }
 
-    /// Since it began.
+    /// Returns the seconds since the beginning.
     pub(super) fn seconds(self) -> f64 {
         self.began.elapsed().as_secs_f64()
     }

@@ -1,5 +1,5 @@
-//! How long everything took: lists of milliseconds by kind, from all who send. Nothing is put into classes, so a percentile is one of
-//! the measured values.
+//! Durations by kind: lists of milliseconds from all senders. Values are not put into classes, so a percentile is one
+//! of the measured values.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use undertone_api::id::JobId;
 
-/// Where everybody writes what their requests took. Cheap to share; what comes before it begins is forgotten.
+/// The shared record of all requests. Cheap to clone; entries before its beginning are dropped.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Record(Arc<Mutex<Book>>);
 
@@ -19,21 +19,21 @@ struct Book {
     requests: BTreeMap<&'static str, Vec<f64>>,
     waits: BTreeMap<&'static str, Vec<f64>>,
     errors: BTreeMap<&'static str, u64>,
-    /// When the last vector of a round set out.
+    /// The time at which the last vector of a round was sent.
     sent: BTreeMap<(JobId, u32), Instant>,
-    /// What was said first of each kind.
+    /// The first error message of each kind.
     said: BTreeMap<&'static str, String>,
 }
 
-/// What was written down while it was measured; every list sorted.
+/// The records of a measurement; every list is sorted.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
-    /// How long it was measured.
+    /// The duration of the measurement, seconds.
     pub(super) seconds: f64,
     book: Book,
 }
 
-/// Of one kind of request, in milliseconds.
+/// The latency of one kind of request, milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Latency {
     pub(super) count: usize,
@@ -44,16 +44,16 @@ pub(super) struct Latency {
 
 impl Record {
     fn book(&self) -> MutexGuard<'_, Book> {
-        // Every line is written whole.
+        // Every entry is written as a whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on it counts.
+    /// Begins the measurement.
     pub(super) fn begin(&self) {
         *self.book() = Book { began: Some(Instant::now()), ..Book::default() };
     }
 
-    /// Until now it counted.
+    /// Ends the measurement, and returns its records.
     pub(super) fn end(&self) -> Summary {
         let mut book = std::mem::take(&mut *self.book());
         for list in book.requests.values_mut().chain(book.waits.values_mut()) {
@@ -62,10 +62,10 @@ impl Record {
         Summary { seconds: book.began.map_or(0.0, |began| began.elapsed().as_secs_f64()), book }
     }
 
-    /// Makes a request and writes down what it took.
+    /// Makes a request and records its duration.
     ///
     /// # Errors
-    /// Those of the request.
+    /// The errors of the request.
     pub(super) async fn request<T, E: Display>(
         &self,
         kind: &'static str,
@@ -81,7 +81,7 @@ impl Record {
         answer
     }
 
-    /// A request was answered.
+    /// Records an answered request.
     pub(super) fn took(&self, kind: &'static str, time: Duration) {
         let mut book = self.book();
         if book.began.is_some() {
@@ -89,7 +89,7 @@ impl Record {
         }
     }
 
-    /// A request came to nothing.
+    /// Records a failed request.
     pub(super) fn failed(&self, kind: &'static str, error: &impl Display) {
         let mut book = self.book();
         if book.began.is_some() {
@@ -98,7 +98,7 @@ impl Record {
         }
     }
 
-    /// Something that waits on purpose came so long after it could have.
+    /// Records the delay of an event that a caller waits for on purpose.
     pub(super) fn waited(&self, kind: &'static str, time: Duration) {
         let mut book = self.book();
         if book.began.is_some() {
@@ -108,12 +108,12 @@ impl Record {
 }
 
 impl Record {
-    /// A vector of a round sets out.
+    /// Records the sending of a round's vector.
     pub(super) fn sets_out(&self, job: JobId, round: u32) {
         self.book().sent.insert((job, round), Instant::now());
     }
 
-    /// The mean of a round has arrived at one of its participants.
+    /// Records the arrival of a round's mean at one of its participants.
     pub(super) fn arrives(&self, job: JobId, round: u32) {
         let sent = self.book().sent.get(&(job, round)).copied();
         if let Some(sent) = sent {
@@ -127,7 +127,7 @@ fn milliseconds(time: Duration) -> f64 {
 }
 
 impl Latency {
-    /// Of a sorted list; `None` when it is empty.
+    /// Computes the latency of a sorted list; `None` when it is empty.
     fn of(sorted: &[f64]) -> Option<Self> {
         let most = *sorted.last()?;
         Some(Self { count: sorted.len(), median: at(sorted, 50)?, p99: at(sorted, 99)?, most })
@@ -138,44 +138,44 @@ impl Latency {
     }
 }
 
-/// The percentile by nearest rank: the least value that so many of a hundred do not exceed.
+/// Returns the percentile by nearest rank: the least value that at least `percent` percent of the values do not exceed.
 fn at(sorted: &[f64], percent: usize) -> Option<f64> {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied()
 }
 
 impl Summary {
-    /// Requests answered.
+    /// Returns the number of answered requests.
     pub(super) fn requests(&self) -> usize {
         self.book.requests.values().map(Vec::len).sum()
     }
 
-    /// Requests answered in a second.
+    /// Returns the number of answered requests per second.
     pub(super) fn per_second(&self) -> f64 {
         self.requests() as f64 / self.seconds
     }
 
-    /// Failed requests by kind; nothing when none failed.
+    /// Returns the failed requests by kind; an empty object when none failed.
     pub(super) fn errors(&self) -> Value {
         json!(self.book.errors)
     }
 
-    /// What was said of the first of each kind.
+    /// Returns the first error message of each kind.
     pub(super) fn first_errors(&self) -> Value {
         json!(self.book.said)
     }
 
-    /// Every kind of request that was answered.
+    /// Returns every kind of answered request.
     pub(super) fn kinds(&self) -> impl Iterator<Item = (&'static str, Latency)> {
         self.book.requests.iter().filter_map(|(kind, list)| Some((*kind, Latency::of(list)?)))
     }
 
-    /// Of one kind, when there were any.
+    /// Returns the latency of one kind, if there were any requests.
     pub(super) fn latency(&self, kind: &str) -> Option<Latency> {
         Latency::of(self.book.requests.get(kind)?)
     }
 
-    /// All kinds of requests, and all together under `all`.
+    /// Returns the latencies of all kinds of requests, and of all together under `all`.
     pub(super) fn latencies(&self) -> Value {
         let mut together: Vec<f64> = self.book.requests.values().flatten().copied().collect();
         together.sort_by(f64::total_cmp);
@@ -184,7 +184,7 @@ impl Summary {
         Value::Object(all.into_iter().chain(kinds).collect())
     }
 
-    /// What waits on purpose, all kinds.
+    /// Returns the deliberate waits, by kind.
     pub(super) fn waits(&self) -> Value {
         let kinds = self.book.waits.iter();
         Value::Object(

@@ -1,13 +1,13 @@
-//! What the servers' writing transactions were, by their names, and where their time went: what `/metrics` counted of them. On SQLite
-//! they come one at a time, so their shares of the time add up to at most one for a server; on PostgreSQL to at most one for all servers,
-//! but for those that are written beside the one writer.
+//! The servers' writing transactions by name, with their times, from `/metrics`. On SQLite they run one at a time, so
+//! the shares of the time add up to at most one for a server. On PostgreSQL they add up to at most one for all servers,
+//! except for transactions that run concurrently with the one writer.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use support::stage::Staged;
 
-/// Transactions of all servers until a moment.
+/// The transactions of all servers until a moment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Turns(BTreeMap<String, Turn>);
 
@@ -16,17 +16,17 @@ pub(super) struct Turns(BTreeMap<String, Turn>);
 struct Turn {
     count: f64,
     statements: f64,
-    /// Seconds until they had their turn.
+    /// Seconds before their turns.
     waited: f64,
     /// Seconds of their turns.
     held: f64,
 }
 
 impl Turns {
-    /// As the servers count them at these ports.
+    /// Reads the counts of the servers at these ports.
     ///
     /// # Errors
-    /// When one does not answer.
+    /// When a server does not answer.
     pub(super) async fn now(ports: &[u16]) -> Staged<Self> {
         let mut all = Self::default();
         for port in ports {
@@ -57,7 +57,7 @@ impl Turns {
         }
     }
 
-    /// Those since an earlier moment.
+    /// Returns the transactions since an earlier moment.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         let since = |(name, now): (&String, &Turn)| {
             let then = earlier.0.get(name).copied().unwrap_or_default();
@@ -72,7 +72,7 @@ impl Turns {
         Self(self.0.iter().map(since).filter(|(_, turn)| turn.count > 0.0).collect())
     }
 
-    /// By name, those first that took most of the time; `within` so many seconds.
+    /// Returns the transactions by name, in descending order of their time, as shares of `within` seconds.
     pub(super) fn figures(&self, within: f64) -> Value {
         let mut turns: Vec<_> = self.0.iter().collect();
         turns.sort_by(|(_, one), (_, other)| other.held.total_cmp(&one.held));

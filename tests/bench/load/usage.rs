@@ -1,4 +1,4 @@
-//! What processes need of the machine, by the files of `/proc`.
+//! Resources used by processes, from the files of `/proc`.
 
 use std::fs;
 use std::thread;
@@ -6,31 +6,32 @@ use std::thread;
 use serde_json::{Value, json};
 use support::stage::Staged;
 
-/// Ticks in a second, as Linux shows them to every program.
+/// The clock ticks per second, as Linux reports them to every program.
 const TICKS: f64 = 100.0;
-/// Where processor time in user mode stands in `/proc/PID/stat`, counted from behind the program's name; that in the kernel follows.
+/// The position of the processor time in user mode in `/proc/PID/stat`, counted from the field after the program's
+/// name; kernel time follows.
 const USER: usize = 11;
 
-/// Memory of a process, in bytes.
+/// The memory of a process, bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Memory {
-    /// Most that was ever resident.
+    /// The peak resident size.
     most: u64,
-    /// Resident now.
+    /// The present resident size.
     now: u64,
 }
 
 impl Memory {
-    /// Of a running process.
+    /// Reads the memory of a running process.
     ///
     /// # Errors
-    /// When it is gone, or the system does not say.
+    /// When it has ended, or the system does not report it.
     pub(super) fn of(process: u32) -> Staged<Self> {
         let text = fs::read_to_string(format!("/proc/{process}/status"))?;
         Ok(Self { most: kilobytes(&text, "VmHWM:")? * 1024, now: kilobytes(&text, "VmRSS:")? * 1024 })
     }
 
-    /// Resident now, in MiB.
+    /// Returns the present resident size, MiB.
     pub(super) const fn resident_mib(&self) -> u64 {
         self.now >> 20
     }
@@ -46,7 +47,7 @@ fn kilobytes(text: &str, name: &str) -> Staged<u64> {
     Ok(number.parse()?)
 }
 
-/// Seconds of processors that were used until a moment.
+/// Processor time used until a moment, seconds.
 #[derive(Debug, Clone)]
 pub(super) struct Processors {
     servers: Vec<f64>,
@@ -54,22 +55,23 @@ pub(super) struct Processors {
 }
 
 impl Processors {
-    /// By the servers with these processes, and by this one.
+    /// Reads the processor time of these servers, and of this process.
     ///
     /// # Errors
-    /// When one is gone, or the system does not say.
+    /// When one has ended, or the system does not report it.
     pub(super) fn now(servers: &[u32]) -> Staged<Self> {
         let servers = servers.iter().map(|process| seconds(&process.to_string())).collect::<Staged<Vec<_>>>()?;
         Ok(Self { servers, generator: seconds("self")? })
     }
 
-    /// Used since an earlier moment.
+    /// Returns the time used since an earlier moment.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         let servers = self.servers.iter().zip(&earlier.servers).map(|(now, then)| now - then).collect();
         Self { servers, generator: self.generator - earlier.generator }
     }
 
-    /// As shares of all processors of the machine, within so many seconds. What a database of its own used is in neither.
+    /// Returns the shares of all processors of the machine, within so many seconds. A separate database process is in
+    /// neither share.
     pub(super) fn figures(&self, within: f64) -> Value {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let whole = within * cores as f64;
@@ -82,7 +84,7 @@ impl Processors {
 
 fn seconds(process: &str) -> Staged<f64> {
     let text = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The program's name stands in brackets and may hold anything.
+    // The program's name is in parentheses and may contain any character.
     let (_, rest) = text.rsplit_once(')').ok_or("no name in stat")?;
     let ticks: Vec<u64> =
         rest.split_whitespace().skip(USER).take(2).map(str::parse::<u64>).collect::<Result<_, _>>()?;

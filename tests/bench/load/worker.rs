@@ -1,5 +1,5 @@
-//! A simulated worker: an enrolled identity with its site's key, policy, ledger and one described dataset on a disk of its own, that
-//! makes the daemon's calls at the daemon's times. What the site decides, the daemon's own rooms decide.
+//! A simulated worker: an enrolled identity with its site's key, policy, ledger and one described dataset on a disk of
+//! its own, that makes the daemon's calls at the daemon's times. The daemon's own modules take the site's decisions.
 
 use std::collections::HashSet;
 use std::fs;
@@ -31,11 +31,11 @@ use undertone_worker::speech::dataset::{Meta, SplitCounts};
 use super::record::Record;
 use super::{job, part};
 
-/// How long the server is asked to wait for something to offer: as the daemon asks.
+/// The time that the server may wait for an offer, as in the daemon.
 pub(super) const WAIT: Duration = Duration::from_secs(20);
 /// The pause after a call that may succeed later.
 pub(super) const AGAIN: Duration = Duration::from_millis(200);
-/// Utterances of every dataset.
+/// The number of utterances of every dataset.
 pub(super) const UTTERANCES: usize = 480;
 
 /// A simulated worker. Dropping it leaves its site as a crash would.
@@ -47,25 +47,25 @@ pub(super) struct Worker {
     dataset: DatasetId,
 }
 
-/// Spends an enrolment token, as `undertone-worker enroll` does.
+/// Redeems an enrolment token, as `undertone-worker enroll` does.
 ///
 /// # Errors
-/// When the server does not take it, or the disk fails.
+/// When the server rejects it, or the disk fails.
 pub(super) async fn enrol(root: &Path, token: &str) -> Staged<()> {
     let folder = Folder::new(root);
     cli::enroll(&folder, token).await?;
-    // What is measured is the server: its stewards sign nothing, and the sites trust its word.
+    // The server is measured, so stewards sign nothing, and the sites trust its statements.
     let policy = std::fs::read_to_string(folder.policy())?;
     std::fs::write(folder.policy(), policy.replace("approval = \"steward\"", "approval = \"server\""))?;
     Ok(())
 }
 
 impl Worker {
-    /// The worker of the enrolled site at `root`, which reaches its server by way of `server`, with a dataset of this name that it
-    /// registers; `steward` answers for it.
+    /// Opens the enrolled site at `root`, connects it to its server by way of `server`, and registers a dataset of this
+    /// name; `steward` decides about it.
     ///
     /// # Errors
-    /// When the site cannot be opened, or the server does not take the dataset.
+    /// When the site cannot be opened, or the server rejects the dataset.
     pub(super) async fn open(root: &Path, server: &Server, steward: Client, name: &str, public: bool) -> Staged<Self> {
         let folder = Folder::new(root);
         let config = Config { server: server.clone(), ..Config::load(&folder)? };
@@ -79,39 +79,40 @@ impl Worker {
         let [local] = &*found else { return Err("a simulated site has one dataset".into()) };
         let dataset = gateway.register(&local.registration()).await?;
         note_registered(site.store(), &local.name, dataset)?;
-        // Held with its id from now on.
+        // Read again, now with its id.
         site.find_datasets()?;
         Ok(Self { site, gateway, config, steward, dataset })
     }
 
-    /// Its site.
+    /// Returns the site.
     pub(super) const fn site(&self) -> &Site {
         &self.site
     }
 
-    /// Its way to the server.
+    /// Returns the gateway to the server.
     pub(super) const fn gateway(&self) -> &Gateway {
         &self.gateway
     }
 
-    /// What it knows of itself and of its server.
+    /// Returns the worker's configuration.
     pub(super) const fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Who answers for its dataset.
+    /// Returns the client of the dataset's steward.
     pub(super) const fn steward(&self) -> &Client {
         &self.steward
     }
 
-    /// Its dataset.
+    /// Returns the dataset.
     pub(super) const fn dataset(&self) -> DatasetId {
         self.dataset
     }
 
-    /// Lives as a daemon does, for as long as it is let: asks about the server's log, waits for offers, answers them, and takes part.
+    /// Runs as a daemon until dropped: requests proofs from the server's log, waits for offers, answers them, and takes
+    /// part.
     pub(super) async fn live(self: Arc<Self>, record: Record) {
-        // Whatever it takes part in ends with it.
+        // Its parts end with it.
         let mut parts = JoinSet::new();
         let (mut known, mut leases) = (HashSet::<String>::new(), Vec::<String>::new());
         if let Err(error) = self.arrive(&record).await {
@@ -145,13 +146,13 @@ impl Worker {
         }
     }
 
-    /// What a daemon asks before anything is offered to it.
+    /// Makes the daemon's requests before its first offer.
     async fn arrive(&self, record: &Record) -> Staged<()> {
         answered(record, "Receipts", || self.gateway.receipts(0)).await?;
         self.prove(record).await
     }
 
-    /// Considers a proposal by policy and ledger, and tells what was decided.
+    /// Considers a proposal by policy and ledger, and sends the decision.
     async fn answer(&self, record: &Record, manifest: &Signed, dataset: DatasetId) -> Staged<()> {
         block_in_place(|| daemon::consider(&self.site, manifest, dataset))?;
         for (decided, signed) in block_in_place(|| daemon::untold(&self.site))? {
@@ -161,7 +162,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Keeps the countersignatures that came with the answer to a submission, then asks for proofs, as the daemon does.
+    /// Stores the countersignatures in the answer to a submission, then requests proofs, as the daemon does.
     ///
     /// # Errors
     /// When the server contradicts itself or the disk fails.
@@ -173,7 +174,7 @@ impl Worker {
         self.prove(record).await
     }
 
-    /// Asks until every receipt that the server has is proved.
+    /// Requests proofs until every receipt at the server is proved.
     async fn prove(&self, record: &Record) -> Staged<()> {
         let (store, key) = (self.site.store(), &self.config.server_key);
         loop {
@@ -189,15 +190,15 @@ impl Worker {
     }
 }
 
-/// The time at a site.
+/// Returns the time at a site.
 pub(super) fn now() -> OffsetDateTime {
     clock::system()()
 }
 
-/// Makes a call until it is answered for good; every attempt is a request.
+/// Makes a call until it has a final answer; every attempt is a request.
 ///
 /// # Errors
-/// The first error that another attempt cannot mend.
+/// The first error that no further attempt can resolve.
 pub(super) async fn answered<T, F: Future<Output = Result<T, GatewayError>>>(
     record: &Record,
     kind: &'static str,
@@ -211,7 +212,7 @@ pub(super) async fn answered<T, F: Future<Output = Result<T, GatewayError>>>(
     }
 }
 
-/// A description is all that a site's own rooms read of a dataset.
+/// Writes a description, which is all that a site's own modules read of a dataset.
 fn describe(at: &Path, name: &str) -> Staged<()> {
     fs::create_dir_all(at)?;
     let counts = SplitCounts { utterances: UTTERANCES, speakers: 48, frames: UTTERANCES as u64, users: 0 };

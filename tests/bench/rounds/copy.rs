@@ -1,12 +1,13 @@
-//! The bare copy: every client sends so many bytes over a connection on loopback and gets as many back, with nothing done to them.
+//! The bare copy: every client sends so many bytes over a loopback connection and receives as many, without any
+//! processing.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Instant;
 
-/// Seconds of each of so many `rounds`: `bytes` up from each of the `clients`, then as many down to each. The connections are
-/// open before the first.
+/// Returns the time of each of `rounds` rounds, seconds: `bytes` up from each of the `clients`, then as many down to
+/// each. The connections are opened before the first round.
 ///
 /// # Errors
 /// When the system refuses a connection.
@@ -31,7 +32,7 @@ pub(super) fn seconds(clients: usize, bytes: usize, rounds: usize) -> io::Result
     Ok(times)
 }
 
-/// Carries the payload over every line at once, from its first end to its second.
+/// Sends the payload over every connection concurrently, from its first end to its second.
 fn carry<'a>(
     lines: impl Iterator<Item = (&'a TcpStream, &'a TcpStream)>,
     payload: &'a [u8],

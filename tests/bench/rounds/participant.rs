@@ -1,5 +1,5 @@
-//! One participant of a round: the worker's own rooms on a real site's disk and its gateway to the server, called in the order in
-//! which the worker's daemon calls them. What a run computes is left out.
+//! One participant of a round: the worker's own modules on a real site's disk and its gateway to the server, called in
+//! the order of the worker's daemon. The computing of a run is omitted.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,9 +27,9 @@ use super::{CLASSES, INPUTS};
 
 /// The series of exact vectors.
 const SERIES: &str = "open";
-/// How long the server is asked to wait, as the daemon asks.
+/// The time that the server may wait, as in the daemon.
 const WAIT: Duration = Duration::from_secs(20);
-/// After so long without an answer something else has gone wrong.
+/// The time limit without an answer.
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// An open site with one dataset.
@@ -38,18 +38,18 @@ pub(super) struct Opened {
     gateway: Gateway,
     config: Config,
     clock: Clock,
-    /// Its dataset, as the server knows it.
+    /// Its dataset, as known to the server.
     pub(super) dataset: DatasetId,
 }
 
-/// A site at work.
+/// A site with a running job.
 pub(super) struct Participant {
     opened: Opened,
     errand: Errand,
     lease: String,
 }
 
-/// Seconds of a participant's round.
+/// The times of the steps of a participant's round, seconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Steps {
     pub(super) ask: f64,
@@ -61,7 +61,7 @@ pub(super) struct Steps {
     pub(super) fetch: f64,
 }
 
-/// A participant's round.
+/// The result of a participant's round.
 pub(super) struct Done {
     pub(super) steps: Steps,
     pub(super) average: Average,
@@ -69,7 +69,7 @@ pub(super) struct Done {
 }
 
 impl Opened {
-    /// Opens an enrolled site, and registers a dataset that it describes; a description is all that anybody reads of it here.
+    /// Opens an enrolled site, writes a description of a dataset, and registers it; only the description is read here.
     pub(super) async fn open(enrolled: &stage::Site, name: &str, visibility: Visibility) -> Staged<Self> {
         let folder = Folder::new(enrolled.folder());
         let at = folder.dataset(name)?;
@@ -83,7 +83,7 @@ impl Opened {
         let local = site.find_datasets()?.into_iter().next().ok_or("the site does not see its dataset")?;
         let dataset = gateway.register(&local.registration()).await?;
         note_registered(site.store(), &local.name, dataset)?;
-        // Now with its id.
+        // Read again, now with its id.
         site.find_datasets()?;
         Ok(Self { site, gateway, config, clock, dataset })
     }
@@ -124,12 +124,12 @@ impl Opened {
 }
 
 impl Participant {
-    /// Keeps its lease.
+    /// Renews its lease.
     pub(super) async fn renew(&self) -> Staged<()> {
         if self.opened.gateway.renew(&self.lease).await?.go_on { Ok(()) } else { Err("the job does not go on".into()) }
     }
 
-    /// One round, on a thread of its own as a run is.
+    /// Runs one round, on a thread of its own as a run does.
     pub(super) fn round(&mut self, handle: &Handle, round: u32, vector: Vec<f32>) -> Staged<Done> {
         let Self { opened, errand, lease } = self;
         let Opened { site, gateway, .. } = &*opened;
@@ -175,7 +175,7 @@ impl Participant {
 }
 
 impl Opened {
-    /// Keeps the server's countersignatures, and has it prove that the receipts are in its log.
+    /// Stores the server's countersignatures, and requests proofs that the receipts are in its log.
     fn hold_to_its_log(&self, handle: &Handle, receipts: &[Signed], said: &[Signed]) -> Staged<()> {
         let (store, key, now) = (self.site.store(), &self.config.server_key, || (self.clock)());
         if let Some(wrong) = witness::submitted(store, key, receipts, said, now())? {
@@ -190,7 +190,7 @@ impl Opened {
     }
 }
 
-/// Tells the seconds since it was last asked.
+/// Returns the seconds since its last call.
 struct Watch(Instant);
 
 impl Watch {

@@ -14,9 +14,9 @@ const SCRIPT: &str = include_str!("peer.py");
 
 pub(super) struct Peer {
     python: PathBuf,
-    /// Where the script lies: its server starts it again for every client.
+    /// The folder of the script, which its server starts again for every client.
     folder: TempDir,
-    /// Of its parts, by name.
+    /// The versions of its components, by name.
     pub(super) versions: Value,
 }
 
@@ -30,7 +30,7 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Plays so many rounds of so many clients, and one before them that does not count.
+    /// Runs so many rounds of so many clients, after one round that is not measured.
     pub(super) fn measure(&self, clients: usize, numbers: usize, rounds: usize) -> Result<Vec<Round>, Box<dyn Error>> {
         let settings = [usize::from(port::free()?), clients, numbers, rounds + 1].map(|number| number.to_string());
         let answer = self.ask(&[&["serve".to_owned()], settings.as_slice()].concat())?;

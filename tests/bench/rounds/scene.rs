@@ -1,5 +1,5 @@
-//! A consortium whose sites are all at work on one job: one that leads, of public data, and others of open data, whose exact vectors
-//! are recorded in their ledgers.
+//! A consortium whose sites all take part in one job: a lead with public data, and others with open data, whose exact
+//! vectors are recorded in their ledgers.
 
 use std::thread;
 use std::time::Instant;
@@ -12,33 +12,34 @@ use undertone_privacy::PrivacyUnit;
 use super::participant::{Done, Opened, Participant, Steps};
 use super::{HIDDEN, NUMBERS};
 
-/// Longest that a round waits for all: longer than any of them lasts.
+/// The time that a round waits for all participants: longer than any round lasts.
 const DEADLINE_SECONDS: u32 = 3600;
 
-/// The server, the sites, and what they send.
+/// The server, the sites, and their vector.
 pub(super) struct Scene {
     participants: Vec<Participant>,
     vector: Vec<f32>,
-    // Dropped after the participants, whose folders and server they are.
+    // Dropped after the participants, which use its folders and server.
     _stage: Stage,
     runtime: Runtime,
 }
 
-/// A round, measured.
+/// The measurement of a round.
 pub(super) struct Played {
-    /// From its beginning until everybody has the mean.
+    /// From the beginning until all participants have the mean.
     pub(super) seconds: f64,
-    /// The mean of all participants.
+    /// The mean of all participants' steps.
     pub(super) steps: Steps,
-    /// What one of them sent, receipts apart.
+    /// The bytes that one of them sent, without receipts.
     pub(super) sent_bytes: usize,
 }
 
 impl Scene {
-    /// So many participants at work on a job of so many rounds and one more, which stays open, or the job would be over.
+    /// Sets up so many participants on a job of so many rounds and one more, which stays open, because otherwise the
+    /// job would end.
     ///
     /// # Errors
-    /// Whatever does not work as documented.
+    /// Any step that does not work as documented.
     pub(super) fn set(participants: usize, rounds: usize) -> Staged<Self> {
         let runtime = Runtime::new()?;
         let names: Vec<String> = (1..=participants).map(|number| format!("Site {number}")).collect();
@@ -51,10 +52,10 @@ impl Scene {
         Ok(Self { participants, vector: noise(NUMBERS), _stage: stage, runtime })
     }
 
-    /// Plays one round.
+    /// Runs one round.
     ///
     /// # Errors
-    /// When a participant cannot play it, or the mean is not that of what was sent.
+    /// When a participant fails, or the mean differs from the sent vectors' mean.
     pub(super) fn round(&mut self, number: u32) -> Staged<Played> {
         self.runtime.block_on(async {
             for participant in &self.participants {
@@ -93,7 +94,7 @@ impl Scene {
         Ok(Played { seconds, steps, sent_bytes })
     }
 
-    /// All have sent the same, so the mean is that.
+    /// Checks the mean: all have sent the same vector, so the mean equals it.
     fn check(&self, done: &Done, participants: usize) -> Staged<()> {
         let (mean, contributors) = (&done.average.mean, done.average.contributors);
         let near = |(mean, sent): (&f32, &f32)| (mean - sent).abs() <= 1e-5;
@@ -104,7 +105,7 @@ impl Scene {
     }
 }
 
-/// Opens every site, proposes the job, has it approved, and takes it up everywhere.
+/// Opens every site, proposes the job, approves it, and takes it up everywhere.
 async fn at_work(stage: &Stage, rounds: u32) -> Staged<Vec<Participant>> {
     let mut opened = Vec::new();
     for (number, site) in stage.sites.iter().enumerate() {
@@ -132,7 +133,7 @@ async fn at_work(stage: &Stage, rounds: u32) -> Staged<Vec<Participant>> {
     Ok(participants)
 }
 
-/// What a release looks like: noise. A sum of twelve uniform numbers by SplitMix64.
+/// Returns a vector like a release: noise. Sums of twelve uniform numbers by SplitMix64.
 fn noise(length: usize) -> Vec<f32> {
     let mut state = 7_u64;
     let mut uniform = move || {

@@ -1,6 +1,7 @@
-//! The attacker: one threshold, and which side of it means that the speaker was drawn.
+//! The attacker: one threshold, and the side of it that means that the speaker was drawn.
 
-/// Guesses for every round whether the speaker was drawn, by a threshold that is best for the rounds of the other parity.
+/// Guesses for every round whether the speaker was drawn, by the threshold that is best for the rounds of the other
+/// parity.
 pub(super) fn guesses(times: &[f64], drawn: &[bool]) -> Vec<bool> {
     let rules: Vec<Rule> =
         [0, 1].map(|parity| Rule::learn(&of_parity(times, parity), &of_parity(drawn, parity))).into();
@@ -11,7 +12,7 @@ fn of_parity<T: Copy>(all: &[T], parity: usize) -> Vec<T> {
     all.iter().copied().skip(parity).step_by(2).collect()
 }
 
-/// Times of at least `threshold` mean `above`, others the opposite.
+/// A rule: times of at least `threshold` mean `above`, others the opposite.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Rule {
     threshold: f64,
@@ -19,7 +20,7 @@ struct Rule {
 }
 
 impl Rule {
-    /// The rule with the most right guesses.
+    /// Returns the rule with the most correct guesses.
     fn learn(times: &[f64], drawn: &[bool]) -> Self {
         let mut best = (0, Self { threshold: f64::NEG_INFINITY, above: true });
         for threshold in times.iter().copied().chain([f64::NEG_INFINITY]) {

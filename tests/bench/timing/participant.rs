@@ -1,5 +1,6 @@
-//! One private participant of a job, at work as at a site: the run of the kind, with an exchange that keeps bytes on the disk, waits
-//! for the release clock where there is one, notes the time, and gives the participant's own vector back as the mean.
+//! One private participant of a job, running as at a site: the run of the job kind with a simulated exchange. The
+//! exchange stores bytes on the disk, waits for the release clock if there is one, records the time, and returns the
+//! participant's own vector as the mean.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -29,30 +30,30 @@ use uuid::Uuid;
 
 use super::speakers::{CLASSES, INPUTS, LONGEST_SECONDS, SPEAKERS};
 
-/// Units of the model's recurrent layer.
+/// The number of units of the model's recurrent layer.
 const HIDDEN: usize = 16;
 /// q: the largest speaker is in every second batch.
 const RATE: f64 = 0.5;
 const OURS: DatasetId = DatasetId(Uuid::from_u128(2));
 
-/// A round that was played.
+/// A completed round.
 pub(super) struct PlayedRound {
-    /// From the moment at which it was open until its vector left.
+    /// From the opening of the round until its vector left, seconds.
     pub(super) seconds: f64,
     /// Whether the largest speaker was drawn.
     pub(super) drawn: bool,
 }
 
-/// A job that was played.
+/// A completed job.
 pub(super) struct Played {
     pub(super) rounds: Vec<PlayedRound>,
-    /// From the opening of the first round to the last mean.
+    /// From the opening of the first round to the last mean, seconds.
     pub(super) seconds: f64,
-    /// Of the clock; none without one.
+    /// The period of the clock; `None` without one.
     pub(super) period_seconds: Option<f64>,
     /// Releases that missed their first tick.
     pub(super) late: u64,
-    /// What the measurement of the period took.
+    /// The duration of the period's measurement, seconds.
     pub(super) measuring_seconds: f64,
 }
 
@@ -85,7 +86,7 @@ impl Participant {
     ) -> Result<Self, Box<dyn std::error::Error>> {
         std::fs::create_dir_all(folder)?;
         let policy = folder.join("policy.toml");
-        // Made-up data, of which the engine may make releases that nobody pays.
+        // Synthetic data, from which the engine may make unpaid releases.
         declare(&policy, "speakers", Visibility::Public)?;
         let rate = SamplingRate::new(RATE)?;
         let normalizer = Normalizer::new(vec![0.0; INPUTS], vec![1.0; INPUTS]);
@@ -109,7 +110,7 @@ impl Participant {
         })
     }
 
-    /// Plays all rounds.
+    /// Runs all rounds.
     pub(super) fn play(mut self) -> Result<Played, Box<dyn std::error::Error>> {
         let AnySpec::DpSgd(spec) = self.manifest.spec.clone() else { return Err("the job is of another kind".into()) };
         spec.run(&mut self)?;
@@ -163,7 +164,7 @@ impl Exchange for Participant {
     fn chance(&mut self, purpose: Purpose) -> Randomness {
         let randomness = Randomness::from_os(purpose);
         if purpose == Purpose::Sampling {
-            // The same draw as the run's, by the same code.
+            // The same draw as in the run, by the same code.
             self.drawn = Sampler::new(SPEAKERS, self.rate).draw(&randomness).units().contains(&self.largest);
         }
         randomness
@@ -227,7 +228,7 @@ impl Exchange for Participant {
     }
 }
 
-/// The job: one step a round, of a public lead and of this participant.
+/// Returns the job: one step per round, of a public lead and of this participant.
 fn manifest(rate: SamplingRate, rounds: u32) -> Result<Manifest, Box<dyn std::error::Error>> {
     let noise_multiplier = NoiseMultiplier::new(1.0)?;
     let lead = DatasetId(Uuid::from_u128(1));

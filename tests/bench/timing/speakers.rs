@@ -6,15 +6,15 @@ use undertone_privacy::PrivacyUnit;
 use undertone_worker::speech::dataset::{Dataset, Description, PreparationRecord, Split, Writer};
 use undertone_worker::speech::features::Treatment;
 
-/// Coefficients in a frame.
+/// The number of coefficients in a frame.
 pub(super) const INPUTS: usize = 13;
-/// Classes of the labels.
+/// The number of classes of the labels.
 pub(super) const CLASSES: usize = 40;
-/// Speakers.
+/// The number of speakers.
 pub(super) const SPEAKERS: usize = 12;
 /// Seconds of speech of the largest: the public length that the site declares.
 pub(super) const LONGEST_SECONDS: f64 = 60.0;
-/// Frames of an utterance.
+/// The number of frames of an utterance.
 const FRAMES: usize = 240;
 /// Utterances of the largest speaker; the others have one.
 const UTTERANCES: usize = 25;
@@ -50,7 +50,7 @@ pub(super) fn write(folder: &Path) -> Result<usize, Box<dyn std::error::Error>> 
     Ok(largest.ok_or("a dataset has units")?.0)
 }
 
-/// SplitMix64, between -1 and 1.
+/// Draws a number between -1 and 1 (SplitMix64).
 fn uniform(state: &mut u64) -> f32 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! Clouds that hear: directly, where only their words count, and over loopback, with everything that protects a batch.
+//! Cloud recognition: directly, where only the words matter, and over loopback, with all protections of a batch.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use undertone_worker::speech::transcribe::provider::settings::ProviderSettings;
 
 /// The protocols, in turn.
 const PROTOCOLS: [&str; 3] = ["openai", "google", "deepgram"];
-/// A policy that marks the documents, which anybody may have, as public: a measurement spends nobody's budget.
+/// A policy that marks the published documents as public: a measurement spends no budget.
 const POLICY: &str = "[jobs]\nkinds = [\"transcription\"]\nleast_noise_multiplier = 0.5\nmost_epsilon_per_job = 100.0\n\
                       [datasets.documents]\nvisibility = \"public\"\n";
 
-/// What an ear hears in files, in their order.
+/// Returns an ear's words in files, in their order.
 ///
 /// # Errors
-/// When a thread gives up.
+/// When a thread fails.
 pub(super) async fn hear(ear: &Ear, files: &[Vec<u8>], at_once: usize) -> Staged<Vec<Recognition>> {
     let hearing = files.iter().cloned().map(|file| {
         let ear = Arc::clone(ear);
@@ -40,18 +40,18 @@ pub(super) async fn hear(ear: &Ear, files: &[Vec<u8>], at_once: usize) -> Staged
     Ok(heard.try_collect().await?)
 }
 
-/// What a batch came to.
+/// The result of a batch.
 pub(super) struct Sent {
     /// Provider, place, words.
     pub(super) answers: Vec<(u32, u32, Recognition)>,
-    /// What each cloud kept.
+    /// The requests that each cloud recorded.
     pub(super) received: Vec<Vec<Received>>,
 }
 
-/// Sends `files` (by provider, in the order of the plan) to as many clouds, each of which hears by `ear`.
+/// Sends `files` (by provider, in the order of the plan) to as many clouds, each of which recognizes with `ear`.
 ///
 /// # Errors
-/// When a batch is not answered whole.
+/// When a batch is not answered completely.
 pub(super) async fn send(plan: &Plan, files: &[Vec<Vec<u8>>], ear: &Ear, at_once: usize) -> Staged<Sent> {
     let folder = tempfile::tempdir()?;
     let (mut clouds, mut lines) = (Vec::new(), Vec::new());
@@ -88,14 +88,14 @@ fn whole(done: &undertone_worker::speech::transcribe::outbound::DeliveryResult, 
     }
 }
 
-/// The site's word that the documents are public.
+/// Returns the proof that the documents are public.
 fn public(folder: &Path) -> Staged<Published> {
     let path = folder.join("policy.toml");
     std::fs::write(&path, POLICY)?;
     Ok(published(&Policy::load(&path)?.rules("documents"))?)
 }
 
-/// Permission for the release that the plan is.
+/// Returns the permission for the plan's release.
 fn permit(plan: &Plan, folder: &Path) -> Staged<BatchPermit> {
     Ok(BatchPermit::new(Clearance::Public(public(folder)?), &plan.event()?)?)
 }

@@ -1,4 +1,4 @@
-//! What privacy costs in dummies, seconds and money, as tables like the paper's: against ε, d, N and the vocabulary.
+//! The cost of privacy in dummies, seconds and money, as tables like the paper's: against ε, d, N and the vocabulary.
 
 use std::num::NonZeroU32;
 
@@ -24,7 +24,7 @@ const PROVIDERS: [u32; 4] = [1, 3, 5, 9];
 const VOCABULARIES: [u32; 4] = [50, 200, 1_000, 5_000];
 
 /// # Errors
-/// When nobody reads, or there is no noise.
+/// When the output is closed, or there is no noise.
 pub(super) fn measure(report: &mut Report, sizes: &Sizes) -> Staged<()> {
     let (epsilon, distance, providers, words) = MIDDLE;
     for value in EPSILONS {
@@ -55,7 +55,7 @@ fn row(table: &str, sizes: &Sizes, (epsilon, distance, providers, words): (f64, 
         step_seconds: sizes.step,
         least_seconds: 0,
     };
-    // Each dummy is a request of its own, rounded up by itself.
+    // Each dummy is a request of its own, rounded up separately.
     let money = price.tariff()?.cost(std::iter::repeat_n((SOUND * f64::from(RATE)) as u64, dummies.ceil() as usize));
     let collusion = |promise: &CollusionPromise| json!([promise.colluding, rounded(promise.epsilon), promise.delta]);
     Ok(json!({

@@ -1,4 +1,4 @@
-//! What is transcribed: readers of the speech data, and texts that an engine speaks.
+//! The documents: readers of the speech data, and texts spoken by an engine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ use super::sizes::Sizes;
 const PAUSE: usize = 9_600;
 /// Longest utterance, seconds.
 const LONGEST: f64 = 60.0;
-/// Words that the engine says in one breath.
+/// The number of words that the engine speaks at a time.
 const BREATH: usize = 12;
-/// Who takes part in the spoken documents. Dummies are spoken by another engine.
+/// The voice of the spoken documents. Another engine speaks the dummies.
 const VOICE: &str = "slt";
 
-/// A recording whose words are known.
+/// A recording with known words.
 pub(super) struct Document {
     pub(super) name: String,
     /// `read` by people, or `spoken` by an engine.
@@ -43,13 +43,13 @@ impl Document {
     }
 }
 
-/// One utterance of somebody.
+/// One utterance of a speaker.
 pub(super) struct Utterance {
     pub(super) path: PathBuf,
     pub(super) words: String,
 }
 
-/// All documents that are asked for.
+/// Returns all requested documents.
 ///
 /// # Errors
 /// When the data or an engine are missing.
@@ -59,7 +59,7 @@ pub(super) fn all(sizes: &Sizes) -> Staged<Vec<Document>> {
     Ok(documents)
 }
 
-/// The readers, each one's utterances in order.
+/// Returns the readers, each one's utterances in order.
 ///
 /// # Errors
 /// When the data are missing.
@@ -68,7 +68,7 @@ pub(super) fn read(sizes: &Sizes) -> Staged<Vec<Document>> {
     readers.iter().take(sizes.readers).map(|reader| spoken_by(reader, sizes.seconds)).collect()
 }
 
-/// Speakers of another corpus, as public speech.
+/// Returns speakers of another corpus, as public speech.
 ///
 /// # Errors
 /// When the data are missing.
@@ -77,7 +77,7 @@ pub(super) fn corpus(sizes: &Sizes) -> Staged<Vec<Document>> {
     speakers.iter().take(sizes.corpus).map(|speaker| spoken_by(speaker, sizes.seconds)).collect()
 }
 
-/// The utterances of somebody in order, at least one and no more than so many seconds.
+/// Returns the utterances of a speaker in order, at least one and no more than so many seconds.
 fn spoken_by(speaker: &Path, seconds: f64) -> Staged<Document> {
     let mut document = Document { name: named(speaker), kind: "read", samples: Vec::new(), reference: String::new() };
     for utterance in utterances(speaker)? {
@@ -91,7 +91,7 @@ fn spoken_by(speaker: &Path, seconds: f64) -> Staged<Document> {
     Ok(document)
 }
 
-/// The utterances of a speaker's folder, in order.
+/// Returns the utterances of a speaker's folder, in order.
 ///
 /// # Errors
 /// When it cannot be read, or an utterance has no words.
@@ -107,14 +107,14 @@ pub(super) fn utterances(speaker: &Path) -> Staged<Vec<Utterance>> {
     Ok(utterances)
 }
 
-/// The speakers of the speech data: subset and folder.
+/// Returns the speakers of the speech data: corpus and folder.
 ///
 /// # Errors
 /// When the data are missing.
 pub(super) fn speakers() -> Staged<Vec<(&'static str, PathBuf)>> {
     let mut all = Vec::new();
     for subset in ["an4-train", "an4-test", "librispeech-test-other"] {
-        // Speakers of one corpus are compared with each other: microphones tell corpora apart.
+        // Speakers are compared within one corpus, because microphones distinguish corpora.
         let corpus = if subset.starts_with("an4") { "an4" } else { "librispeech" };
         all.extend(folders(&data()?.join("speech").join(subset))?.into_iter().map(|folder| (corpus, folder)));
     }
@@ -124,7 +124,7 @@ pub(super) fn speakers() -> Staged<Vec<(&'static str, PathBuf)>> {
 fn spoken(sizes: &Sizes) -> Staged<Vec<Document>> {
     let docs = data()?.join("docs");
     let mut texts = files(&docs.join("ami_meetings"), "txt")?;
-    // A meeting, a call, a meeting: alternately.
+    // Meetings and calls alternately.
     for (place, call) in files(&docs.join("earnings21"), "txt")?.into_iter().enumerate() {
         texts.insert((2 * place + 1).min(texts.len()), call);
     }
@@ -142,17 +142,18 @@ fn spoken(sizes: &Sizes) -> Staged<Vec<Document>> {
     Ok(documents)
 }
 
-/// The first words of a text, without who speaks, and without lines that have digits: nobody reads those twice alike.
+/// Returns the first words of a text, without speaker names, and without lines that contain digits, which have several
+/// readings.
 fn words_of(text: &str, most: usize) -> Vec<String> {
     let spoken = text.lines().map(|line| line.split_once(": ").map_or(line, |(_, spoken)| spoken));
     let plain = spoken.filter(|line| !line.contains(|sign: char| sign.is_ascii_digit()));
     plain.flat_map(normalized).take(most).collect()
 }
 
-/// The shared data.
+/// Returns the folder of shared data.
 ///
 /// # Errors
-/// When they are not there.
+/// When it does not exist.
 pub(super) fn data() -> Staged<PathBuf> {
     workspace::data().ok_or_else(|| "no data: set UNDERTONE_DATA to the folder that holds `speech/` and `docs/`".into())
 }

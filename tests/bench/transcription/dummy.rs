@@ -1,10 +1,10 @@
-//! Which sounds are dummies, told by an adversary who recognizes: he has what he receives, what he hears in it, and recordings of
-//! others that he put through the same product himself. So he learns from all documents but one and is asked about that one;
-//! with one document alone, from four fifths of its sounds.
+//! Detection of dummies by an adversary who has the received sounds, his own recognition of them, and recordings of
+//! other people that he processed with the same product. He learns from all documents but one and is tested on that
+//! one; with a single document, he learns from four fifths of its sounds.
 //!
-//! Dummies are measured twice: spoken by an engine, and of people who were recorded ([`recorded`]).
+//! Dummies are measured twice: spoken by an engine, and from recorded people ([`recorded`]).
 //!
-//! What he measures and how he learns are the product's own: [`undertone_worker::speech::transcribe::attack`].
+//! His features and his learner are the product's own: [`undertone_worker::speech::transcribe::attack`].
 
 use serde_json::{Value, json};
 use support::stage::Staged;
@@ -22,7 +22,7 @@ use super::stages::Stages;
 use super::{CONFIDENCE, SEED, cloud, document, recorded, rounded, say};
 use crate::report::Report;
 
-/// What leaves of a document, before the voice is changed.
+/// The sounds of a document, before voice conversion.
 pub(super) struct Made {
     pub(super) pieces: Vec<Vec<f32>>,
     pub(super) dummies: Vec<Vec<f32>>,
@@ -31,10 +31,10 @@ pub(super) struct Made {
 }
 
 /// # Errors
-/// When a room fails.
+/// When a module fails.
 pub(super) async fn measure(report: &mut Report, sizes: &Sizes, stages: &mut Stages) -> Staged<()> {
     let tools = Tools::start(sizes)?;
-    // Dummies of an engine beside an engine's document would be an attack on engines.
+    // Dummies of an engine with an engine's document would be an attack on engines.
     let documents = document::read(sizes)?;
     let each = sizes.sounds.div_ceil(documents.len().max(1));
     let (mut made, mut all) = (Vec::new(), Vec::new());
@@ -48,7 +48,7 @@ pub(super) async fn measure(report: &mut Report, sizes: &Sizes, stages: &mut Sta
             Crowded::Keep,
             &PlanRandomness::from_os(),
         )?;
-        // Spread over the words, as they are received.
+        // Spread over the words, as in the received batch.
         let spread = |dummies: Vec<Vec<f32>>| -> Vec<Vec<f32>> {
             let step = (dummies.len() / each.max(1)).max(1);
             dummies.into_iter().step_by(step).take(each).collect()
@@ -62,19 +62,19 @@ pub(super) async fn measure(report: &mut Report, sizes: &Sizes, stages: &mut Sta
     recorded::measure(report, sizes, &tools, &all, stages).await
 }
 
-/// The first pieces of a document that leave.
+/// Returns the first pieces of a document that may leave.
 ///
 /// # Errors
-/// When one is not there.
+/// When a piece does not exist.
 pub(super) fn leaving(prepared: &Prepared, most: usize) -> Staged<Vec<Vec<f32>>> {
     let leaves = prepared.candidates.iter().filter(|(_, held)| *held != PieceWords::Several);
     leaves.take(most).map(|(id, _)| Ok(prepared.piece(*id)?.audio.clone())).collect()
 }
 
-/// Attacks what leaves, in every voice, and says how well that went; `source` is who the dummies are.
+/// Attacks the sounds in every voice, and reports the success; `source` is the origin of the dummies.
 ///
 /// # Errors
-/// When a room fails.
+/// When a module fails.
 pub(super) async fn tell(
     report: &mut Report,
     sizes: &Sizes,
@@ -100,7 +100,7 @@ async fn received(tools: &Tools, made: &[Made], voice: &Spoke, stages: &mut Stag
     let mut all = Vec::new();
     for (number, Made { pieces, dummies, imitations }) in made.iter().enumerate() {
         let dummies = if voice.clones { imitations } else { dummies };
-        // Noise of its own for every sound of every document.
+        // Independent noise for every sound of every document.
         let mut sounds: Vec<(Noise, &[f32])> = Vec::new();
         for (place, sound) in pieces.iter().chain(dummies).enumerate() {
             sounds.push((Noise::Dummy((number << 32) | place), sound));

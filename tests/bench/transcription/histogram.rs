@@ -1,8 +1,8 @@
-//! Whether what providers receive is the mechanism: the histogram of each provider over many plans, true pieces and dummies
-//! together, against the binomial of its share and the truncated Laplace distribution of its dummies.
+//! Tests that the received sounds follow the mechanism: compares the histogram of each provider over many plans, true
+//! pieces and dummies together, with the binomial of its share and the truncated Laplace distribution of its dummies.
 //!
-//! Words are independent at one provider, so its chi-squares add up; providers share the pieces, so each has a p-value of its
-//! own. That the test can fail is shown beside it: the same plans against a mechanism whose shift is one more.
+//! Words are independent at one provider, so its chi-squares add up; providers share the pieces, so each has a p-value
+//! of its own. A control shows the power of the test: the same plans against a mechanism with a shift greater by one.
 
 use std::collections::BTreeMap;
 
@@ -18,15 +18,15 @@ use super::sizes::Sizes;
 use super::{rounded, say};
 use crate::report::Report;
 
-/// Fewest that are expected in a bin.
+/// The least expected count of a bin.
 const FEWEST: f64 = 10.0;
-/// A p-value that no right mechanism has.
+/// A p-value that is impossible for a correct mechanism.
 const NEVER: f64 = 1e-6;
-/// Pieces of the recording that is made up: most say the first words, as people do.
+/// The number of pieces of the synthetic recording: most contain the first words, as in real speech.
 const PIECES: u32 = 240;
 
 /// # Errors
-/// When providers receive something else than the mechanism, or the test does not notice another one.
+/// When the received sounds do not follow the mechanism, or the test does not reject another one.
 pub(super) fn measure(report: &mut Report, sizes: &Sizes) -> Staged<()> {
     let (mechanism, words) = (sizes.mechanism()?, u32::try_from(sizes.vocabulary)?);
     let candidates = made_up(words);
@@ -61,8 +61,8 @@ pub(super) fn measure(report: &mut Report, sizes: &Sizes) -> Staged<()> {
     Ok(())
 }
 
-/// How unusual what was really received is among `draws` plans of the same pieces: the part of them whose counts lie at least as
-/// far from their means, all words and providers together. An exact p-value.
+/// Returns how unusual the received counts are among `draws` plans of the same pieces: the fraction of plans whose
+/// counts are at least as far from their means, over all words and providers. An exact p-value.
 ///
 /// # Errors
 /// When there is no plan.
@@ -94,7 +94,8 @@ fn draw(mechanism: DummyMechanism, words: u32, candidates: &[Candidate]) -> Stag
     Ok(Plan::draw(mechanism, words, WordDisclosure::Nothing, candidates, Crowded::Keep, &PlanRandomness::from_os())?)
 }
 
-/// The word that a piece counts as, if it is sent: nothing of the vocabulary is the last one.
+/// Returns the word that a piece counts as, if it is sent: pieces without a word of the vocabulary count as the last
+/// one.
 fn word(held: PieceWords, words: u32) -> Option<usize> {
     match held {
         PieceWords::Nothing => Some(words as usize),
@@ -111,7 +112,7 @@ fn counts(candidates: &[Candidate], words: u32) -> Vec<u64> {
     counts
 }
 
-/// By provider and word: what was received in each plan.
+/// Returns the received counts of each plan, by provider and word.
 fn received(plans: &[Plan], candidates: &[Candidate], words: u32) -> Vec<Vec<Vec<u64>>> {
     let held: BTreeMap<u32, usize> =
         candidates.iter().filter_map(|(piece, held)| word(*held, words).map(|word| (*piece, word))).collect();
@@ -134,7 +135,7 @@ fn received(plans: &[Plan], candidates: &[Candidate], words: u32) -> Vec<Vec<Vec
     all
 }
 
-/// Chi-square over all words of one provider, and its degrees of freedom.
+/// Returns chi-square over all words of one provider, and its degrees of freedom.
 fn chi_square(seen: &[Vec<u64>], counts: &[u64], providers: u32, noise: TruncatedLaplace) -> (f64, f64) {
     let (mut sum, mut freedom) = (0.0, 0.0);
     for (seen, count) in seen.iter().zip(counts) {
@@ -144,7 +145,7 @@ fn chi_square(seen: &[Vec<u64>], counts: &[u64], providers: u32, noise: Truncate
         for value in seen {
             hits[(*value as usize).min(expected.len())] += 1;
         }
-        // What lies beyond the end belongs to the last bin.
+        // The last bin includes the tail.
         let beyond = (1.0 - expected.iter().sum::<f64>()).max(0.0);
         let values = hits.iter().zip(expected.iter().chain([&beyond]));
         let (mut bins, mut open) = (Vec::new(), (0.0, 0.0));
@@ -164,7 +165,7 @@ fn chi_square(seen: &[Vec<u64>], counts: &[u64], providers: u32, noise: Truncate
     (sum, freedom)
 }
 
-/// The probabilities of what a provider receives of a word that was said `count` times.
+/// Returns the probabilities of a provider's count of a word that was spoken `count` times.
 fn distribution(count: u64, providers: u32, noise: TruncatedLaplace) -> Vec<f64> {
     let beta = 1.0 / f64::from(providers);
     let reach = noise.mean() + count as f64 + 40.0 * noise.variance().sqrt();
@@ -179,7 +180,7 @@ fn distribution(count: u64, providers: u32, noise: TruncatedLaplace) -> Vec<f64>
     together
 }
 
-/// The chance of a chi-square at least so large, by Wilson and Hilferty's cube root (1931).
+/// Returns the probability of a chi-square at least so large, by Wilson and Hilferty's cube root (1931).
 fn p_value(sum: f64, freedom: f64) -> f64 {
     if freedom < 1.0 {
         return 1.0;
@@ -188,7 +189,7 @@ fn p_value(sum: f64, freedom: f64) -> f64 {
     normal_tail(((sum / freedom).cbrt() - (1.0 - spread)) / spread.sqrt())
 }
 
-/// Pieces with one word, none and several, the first words most often.
+/// Returns pieces with one word, none and several; the first words are the most frequent.
 fn made_up(words: u32) -> Vec<Candidate> {
     let held = |piece: u32| match piece % 8 {
         0 => PieceWords::Several,

@@ -1,5 +1,5 @@
-//! Peak memory does not grow with a recording: two recordings, one ten times as long, each in a process of its own that cuts,
-//! cuts again, changes the voice and lays the sounds ready on the disk.
+//! Tests that peak memory does not grow with a recording. Two recordings, one ten times as long, are each processed in
+//! a process of its own that cuts twice, converts the voice and prepares the sounds on the disk.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -22,12 +22,12 @@ use super::{document, rounded, say};
 use crate::dp_step::peak;
 use crate::report::Report;
 
-/// How much longer the longer recording is.
+/// The ratio of the recordings' lengths.
 const TIMES: u32 = 10;
-/// How much more memory it may take: the pieces' places, and chance.
+/// The highest ratio of their memory: the pieces' positions, and random variation.
 const MOST: f64 = 1.2;
 const LONGEST: f64 = 360_000.0;
-/// A vowel and a pause, where there are no recordings.
+/// The frequency of a synthetic vowel, used where there are no recordings, Hz.
 const VOWEL: f64 = 140.0;
 
 /// # Errors
@@ -56,10 +56,10 @@ pub(super) fn measure(report: &mut Report, sizes: &Sizes) -> Staged<()> {
     if long > MOST * short { Err(format!("{long:.1} MiB instead of {short:.1} MiB").into()) } else { Ok(()) }
 }
 
-/// What a process does that is measured by itself: `transcription memory FILE`.
+/// Runs the measurement in a process of its own: `transcription memory FILE`.
 ///
 /// # Errors
-/// When the file is no recording.
+/// When the file is not a recording.
 pub(super) fn alone(report: &mut Report) -> Staged<()> {
     let path = std::env::args().nth(3).ok_or("usage: transcription memory FILE")?;
     let path = Path::new(&path);
@@ -84,7 +84,7 @@ pub(super) fn alone(report: &mut Report) -> Staged<()> {
     say(report, json!({ "measured": measured }))
 }
 
-/// Some speech: real where there are data, a buzzing vowel with pauses otherwise.
+/// Returns some speech: real where there are data, otherwise a synthetic vowel with pauses.
 fn speech(sizes: &Sizes) -> Staged<Vec<f32>> {
     if document::data().is_ok() {
         let documents = document::read(&Sizes { readers: 1, seconds: 60.0, ..sizes.clone() })?;
@@ -98,7 +98,7 @@ fn speech(sizes: &Sizes) -> Staged<Vec<f32>> {
     Ok((0..20 * RATE as usize).map(sample).collect())
 }
 
-/// A recording of so many seconds, written piece by piece: this process must not be what grows either.
+/// Writes a recording of so many seconds in pieces, so that this process does not grow either.
 fn recording(path: &Path, speech: &[f32], seconds: u32) -> Staged<()> {
     let data = 2 * seconds * RATE;
     let once = wav::write(speech);

@@ -1,9 +1,11 @@
-//! Dummies of people who were recorded, against the same adversary: every other reader is transcribed, and the others are the public
-//! speech of which his dummies are made; then the other way round. No piece is ever both, and none is two dummies.
+//! Dummies from recorded people, against the same adversary: every other reader is transcribed, and the remaining
+//! readers are the public speech for dummies; then with exchanged roles. No piece has both roles, and none is used for
+//! two dummies.
 //!
-//! The public speech goes the road of what is transcribed: the same cuts, the same recognizer, the same words, without what is
-//! sensitive. There is too little of it for a plan, so dummies are as many as there are pieces, of any word. With
-//! `UNDERTONE_TRANSCRIPTION_CORPUS` speakers of another corpus are among it, from other rooms and microphones.
+//! The public speech passes the same steps as the transcribed documents: the same cuts, the same recognizer, the same
+//! words, without sensitive pieces. There is too little of it for a plan, so the number of dummies equals that of the
+//! pieces, of any word. With `UNDERTONE_TRANSCRIPTION_CORPUS`, it includes speakers of another corpus, from other rooms
+//! and microphones.
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng as _;
@@ -22,14 +24,14 @@ use super::stages::Stages;
 use super::{document, say};
 use crate::report::Report;
 
-/// A piece of public speech, with what was heard in it.
+/// A piece of public speech, with its recognized words.
 struct Public<'a> {
     audio: &'a [f32],
     words: &'a [TimedWord],
 }
 
 /// # Errors
-/// When a room fails.
+/// When a module fails.
 pub(super) async fn measure(
     report: &mut Report,
     sizes: &Sizes,
@@ -61,7 +63,7 @@ pub(super) async fn measure(
     Ok(())
 }
 
-/// The pieces of a reader that may be dummies.
+/// Returns the pieces of a reader that may be dummies.
 fn pieces(reader: &Prepared) -> Staged<Vec<Public<'_>>> {
     let fits = reader.candidates.iter().filter(|(_, held)| *held != PieceWords::Several);
     fits.map(|(id, _)| {
@@ -71,7 +73,7 @@ fn pieces(reader: &Prepared) -> Staged<Vec<Public<'_>>> {
     .collect()
 }
 
-/// What leaves of each reader: true pieces, and each its share of the public ones.
+/// Returns the sounds of each reader: true pieces, and a share of the public ones.
 fn make(sizes: &Sizes, tools: &Tools, transcribed: &[&Prepared], corpus: &[Public<'_>]) -> Staged<Vec<Made>> {
     let language = tools.vocabulary.language();
     let stops = language.stop_words();

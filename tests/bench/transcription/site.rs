@@ -1,5 +1,5 @@
-//! The site's part, room by room: from a recording to sounds that may leave. What the job's own program does between the same
-//! rooms is nobody's here; this is the same road, with a watch.
+//! The site's steps, module by module: from a recording to sounds that may leave. The job's own program between these
+//! modules is not measured; this code takes the same steps, with a clock.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -40,29 +40,29 @@ use super::document::{self, Document};
 use super::sizes::Sizes;
 use super::stages::Stages;
 
-/// Longest recording that is read, seconds.
+/// The longest recording, seconds.
 const LONGEST: f64 = 36_000.0;
 
-/// What the site works with.
+/// The tools of the site.
 pub(super) struct Tools {
     pub(super) recognizer: PocketSphinxPool,
-    /// Of the clouds: the same program, in processes of its own.
+    /// The clouds' ear: the same program, in processes of its own.
     pub(super) ear: Ear,
     pub(super) vocabulary: Vocabulary,
     finder: SensitiveFinder,
     corpus: TextCorpus,
     engine: SpeechEngine,
-    /// What speaks in imitated voices, where one is given.
+    /// The program that speaks in imitated voices, if there is one.
     cloner: Option<SpeechEngine>,
-    /// As many at a time as the machine has cores.
+    /// The number of concurrent tasks: the machine's cores.
     pub(super) at_once: usize,
 }
 
 impl Tools {
-    /// Starts the recognizers. In a runtime, on a thread that may wait.
+    /// Starts the recognizers. Requires a runtime, on a thread that may block.
     ///
     /// # Errors
-    /// When something is not there.
+    /// When a required program is missing.
     pub(super) fn start(sizes: &Sizes) -> Staged<Self> {
         let at_once = cores();
         let python = std::env::var_os("UNDERTONE_ALIGNER").filter(|python| !python.is_empty());
@@ -94,7 +94,7 @@ fn cloner(sizes: &Sizes) -> Staged<Option<SpeechEngine>> {
     if engine.clones() { Ok(Some(engine)) } else { Err("UNDERTONE_TRANSCRIPTION_CLONER has no {reference}".into()) }
 }
 
-/// The most frequent words of books that are no stop words: a list that was there before the data.
+/// Returns the most frequent words of books without stop words: a list that is older than the data.
 fn public(language: StemmingLanguage, words: usize) -> Staged<WordList> {
     let table = std::fs::read_to_string(document::data()?.join("docs/librispeech_word_counts.tsv"))?;
     let stops = language.stop_words();
@@ -103,38 +103,38 @@ fn public(language: StemmingLanguage, words: usize) -> Staged<WordList> {
     Ok(WordList::parse(&chosen.take(words).collect::<Vec<_>>().join("\n"))?)
 }
 
-/// A recording, cut and heard at the site.
+/// A recording, cut and recognized at the site.
 pub(super) struct Prepared {
     pub(super) pieces: Vec<SpokenPiece>,
     /// The first transcript.
     pub(super) words: Vec<TimedWord>,
-    /// Every piece; those that never leave say why.
+    /// Every piece; pieces that never leave have a reason.
     pub(super) parts: Vec<TranscriptPart>,
-    /// Those that may leave, with what they hold.
+    /// The pieces that may leave, with their words.
     pub(super) candidates: Vec<Candidate>,
-    /// How many pieces stay, by reason.
+    /// The number of pieces that stay, by reason.
     pub(super) kept: BTreeMap<String, usize>,
 }
 
 impl Prepared {
-    /// A piece that may leave.
+    /// Returns a piece by its number.
     ///
     /// # Errors
-    /// When there is none of this number.
+    /// When there is none.
     pub(super) fn piece(&self, id: u32) -> Staged<&SpokenPiece> {
         self.pieces.get(id as usize).ok_or_else(|| format!("no piece {id}").into())
     }
 
-    /// Seconds of all pieces.
+    /// Returns the seconds of all pieces.
     pub(super) fn seconds(&self) -> f64 {
         self.pieces.iter().map(|spoken| spoken.piece.seconds()).sum()
     }
 }
 
-/// Cuts a document as the site does, on the public grid, and says what may leave.
+/// Cuts a document as the site does, on the public grid, and determines the pieces that may leave.
 ///
 /// # Errors
-/// When a room fails.
+/// When a module fails.
 pub(super) async fn prepare(tools: &Tools, document: &Document, stages: &mut Stages) -> Staged<Prepared> {
     let began = Instant::now();
     let pieces = by_ear(document, SegmentLimits::default())?;
@@ -152,7 +152,7 @@ pub(super) async fn prepare(tools: &Tools, document: &Document, stages: &mut Sta
     let heard: Vec<(Piece, Recognition)> = heard.collect();
     let words: Vec<TimedWord> = heard.iter().flat_map(|(_, heard)| heard.words.iter().cloned()).collect();
     let places: Vec<Piece> = pieces.iter().map(|spoken| spoken.piece.clone()).collect();
-    // By reason, over the whole document: what is found in a piece and its neighbours is nearly that.
+    // Counted over the whole document; the search in a piece and its neighbours gives nearly the same.
     let mut kept: BTreeMap<String, usize> = BTreeMap::new();
     for kind in sensitive::select_local_pieces(&places, &words, &tools.finder.find(&words)).values().flatten() {
         *kept.entry(format!("{kind:?}").to_lowercase()).or_default() += 1;
@@ -164,7 +164,7 @@ pub(super) async fn prepare(tools: &Tools, document: &Document, stages: &mut Sta
     Ok(Prepared { pieces, words, parts, candidates, kept })
 }
 
-/// A document in pieces, read from a file as recordings are.
+/// Cuts a document into pieces, read from a file as recordings are.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -175,24 +175,24 @@ pub(super) fn by_ear(document: &Document, limits: SegmentLimits) -> Staged<Vec<S
     Ok(segment(Stream::open(&path, LONGEST)?, limits)?.collect::<Result<_, _>>()?)
 }
 
-/// What the site's own recognizer hears in pieces.
+/// Recognizes pieces with the site's own recognizer.
 async fn offline(tools: &Tools, pieces: &[SpokenPiece]) -> Staged<Vec<Recognition>> {
     let hearing = pieces.iter().map(|spoken| tools.recognizer.transcribe(&spoken.audio));
     Ok(stream::iter(hearing).buffered(tools.at_once).try_collect().await?)
 }
 
-/// The dummies of a plan, the first `most`, spoken in manners that are drawn; by number.
+/// Returns the dummies of a plan, the first `most`, spoken in random manners; by number.
 ///
 /// # Errors
-/// When a room fails.
+/// When a module fails.
 pub(super) fn dummies(tools: &Tools, plan: &Plan, most: usize, stages: &mut Stages) -> Staged<Vec<Vec<f32>>> {
     spoken(tools, &tools.engine, plan, most, stages)
 }
 
-/// The same in imitations of the document's voice; nothing without a program that imitates.
+/// Returns the same dummies in imitations of the document's voice; none without a program that imitates.
 ///
 /// # Errors
-/// When a room fails.
+/// When a module fails.
 pub(super) fn imitations(
     tools: &Tools,
     prepared: &Prepared,
@@ -247,12 +247,12 @@ fn spoken(
     Ok(shaped)
 }
 
-/// Seconds of all sounds.
+/// Returns the seconds of all sounds.
 pub(super) fn seconds(sounds: &[Vec<f32>]) -> f64 {
     sounds.iter().map(Vec::len).sum::<usize>() as f64 / f64::from(RATE)
 }
 
-/// A voice that is measured.
+/// A measured voice.
 pub(super) struct Spoke {
     pub(super) name: String,
     /// Whether dummies are spoken in imitations of the document's voice.
@@ -260,10 +260,10 @@ pub(super) struct Spoke {
     voice: Option<Box<dyn OneVoice>>,
 }
 
-/// As it is, and in every voice that is asked for.
+/// Returns the original voice, and every requested voice.
 ///
 /// # Errors
-/// When a voice cannot be.
+/// When a voice cannot be made.
 pub(super) fn voices(sizes: &Sizes) -> Staged<Vec<Spoke>> {
     let mut voices = vec![Spoke { name: "as recorded".to_owned(), clones: false, voice: None }];
     let mut all: Vec<VoiceConfig> = sizes.alphas.iter().map(|alpha| VoiceConfig::Mcadams { alpha: *alpha }).collect();
@@ -281,7 +281,7 @@ pub(super) fn voices(sizes: &Sizes) -> Staged<Vec<Spoke>> {
     Ok(voices)
 }
 
-/// Each true piece and each dummy of a document has its own noise, which is the same whenever it is made.
+/// The noise of each true piece and each dummy of a document, which is the same whenever it is made.
 #[derive(Clone, Copy)]
 pub(super) enum Noise {
     Piece(u32),
@@ -301,10 +301,10 @@ impl Noise {
 }
 
 impl Spoke {
-    /// Sounds as they leave: of the public loudness and length, in this voice, as files.
+    /// Returns sounds in their final form: with the public loudness and length, in this voice, as files.
     ///
     /// # Errors
-    /// When one cannot be converted, or is longer than any may be.
+    /// When a sound cannot be converted, or exceeds the longest length.
     pub(super) fn leaving(&self, sounds: &[(Noise, &[f32])], stages: &mut Stages) -> Staged<Vec<Vec<u8>>> {
         let mut rngs: Vec<ChaCha20Rng> = sounds.iter().map(|(noise, _)| noise.rng()).collect();
         let leveled: Vec<Vec<f32>> = sounds.iter().zip(&mut rngs).map(|((_, sound), rng)| level(sound, rng)).collect();
@@ -316,10 +316,10 @@ impl Spoke {
         padded.collect()
     }
 
-    /// Sounds in this voice, as the files that are sent.
+    /// Returns sounds in this voice, as files.
     ///
     /// # Errors
-    /// When one cannot be converted.
+    /// When a sound cannot be converted.
     pub(super) fn files(&self, sounds: &[&[f32]], stages: &mut Stages) -> Staged<Vec<Vec<u8>>> {
         let began = Instant::now();
         let one = |sound: &&[f32]| -> Staged<Vec<u8>> {
@@ -348,7 +348,7 @@ impl Spoke {
     }
 }
 
-/// Cores of the machine.
+/// Returns the number of the machine's cores.
 pub(super) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }

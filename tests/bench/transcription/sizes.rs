@@ -1,6 +1,6 @@
-//! How much is measured: by environment, each variable `UNDERTONE_TRANSCRIPTION_` and the name below.
+//! The sizes of the measurement: environment variables, each `UNDERTONE_TRANSCRIPTION_` followed by the name below.
 //!
-//! | variable | usual | smoke | what it is |
+//! | variable | default | smoke | meaning |
 //! |---|---|---|---|
 //! | `READERS` | 7 | 1 | readers of `data/speech` as documents |
 //! | `SECONDS` | 60 | 16 | most seconds of a document |
@@ -11,13 +11,13 @@
 //! | `ALPHAS` | 0.8,0.7 | 0.8 | coefficients of the voice; the first is that of the run through the clouds |
 //! | `DETAILS` | 13,8 | 13 | coefficients of the vocoder, as more voices |
 //! | `CONVERTER` | none | none | a voice converter's program and arguments, as one more voice |
-//! | `CLONER` | none | none | a program that speaks in a voice that it is given, and its arguments with `{reference}` among them: dummies in imitated voices beside pieces as recorded, as one more voice (`cloned`) |
-//! | `DRAWS` | 4000 | 400 | plans that are drawn without audio |
-//! | `SPEAKERS`, `UTTERANCES` | 91, 12 | 8, 6 | of whom the attack knows how many utterances |
+//! | `CLONER` | none | none | a program that speaks in the voice of `{reference}`, one of its arguments: one more voice (`cloned`) |
+//! | `DRAWS` | 4000 | 400 | plans drawn without audio |
+//! | `SPEAKERS`, `UTTERANCES` | 91, 12 | 8, 6 | speakers in the attack, and the known utterances of each |
 //! | `SOUNDS` | 200 | 12 | true pieces, and as many dummies, that the other attack sees in each voice |
-//! | `CORPUS` | 0 | 0 | speakers of AN4 whose recordings are public speech too, of which recorded dummies are made beside those of other readers |
+//! | `CORPUS` | 0 | 0 | speakers of AN4 whose recordings are additional public speech for recorded dummies |
 //! | `MEMORY_SECONDS` | 120 | 30 | the shorter recording; the other is ten times as long |
-//! | `PER_MINUTE`, `STEP` | 0.024, 15 | the same | what a provider asks in USD, and seconds that it rounds up to |
+//! | `PER_MINUTE`, `STEP` | 0.024, 15 | the same | a provider's price in USD, and the seconds that it rounds up to |
 
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -28,10 +28,10 @@ use undertone_privacy::histogram::Partition;
 use undertone_privacy::{Delta, Epsilon};
 use undertone_worker::speech::transcribe::noise::DummyMechanism;
 
-/// Everything that can be asked for.
+/// All parts of the measurement.
 const PARTS: [&str; 6] = ["cost", "histogram", "words", "speaker", "dummy", "memory"];
 
-/// What is asked for.
+/// The requested sizes.
 #[derive(Clone)]
 pub(super) struct Sizes {
     pub(super) parts: Vec<String>,
@@ -60,7 +60,7 @@ pub(super) struct Sizes {
 
 impl Sizes {
     /// # Errors
-    /// For a variable that is no number.
+    /// For a variable that is not a number.
     pub(super) fn from_environment() -> Staged<Self> {
         let smoke = std::env::var("UNDERTONE_TRANSCRIPTION_SMOKE").is_ok_and(|word| word == "1");
         let of = |usual: &'static str, small: &'static str| if smoke { small } else { usual };
@@ -91,7 +91,7 @@ impl Sizes {
         })
     }
 
-    /// The noise where audio is made, against one provider that does not collude.
+    /// Returns the mechanism where audio is made, against one provider that does not collude.
     ///
     /// # Errors
     /// When there is none.

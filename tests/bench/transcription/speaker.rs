@@ -1,8 +1,8 @@
-//! Who speaks, told by an adversary who knows recordings of everybody: a classifier of 1.5 s windows, trained on each speaker's
-//! known utterances and asked about others. He has no pretrained network of speaker embeddings, which would do better: read what
-//! he reaches as the least that an attack reaches, and compare voices with each other.
+//! Speaker identification by an adversary who knows recordings of all speakers: a classifier of 1.5 s windows, trained
+//! on each speaker's known utterances and tested on others. He has no pretrained network of speaker embeddings, which
+//! would do better: take his success as a lower bound, and compare voices with each other.
 //!
-//! | attack | learns from | is asked about |
+//! | attack | trained on | tested on |
 //! |---|---|---|
 //! | `original` | recordings | recordings |
 //! | `ignorant` | recordings | changed voices |
@@ -40,7 +40,7 @@ const REPEATS: usize = 500;
 struct Said {
     speaker: usize,
     corpus: &'static str,
-    /// Whether the adversary knows whose it is.
+    /// Whether the adversary knows its speaker.
     known: bool,
     samples: Vec<f32>,
 }
@@ -68,7 +68,7 @@ pub(super) fn measure(report: &mut Report, sizes: &Sizes) -> Staged<()> {
     Ok(())
 }
 
-/// Of each speaker the utterances alternately: known, asked about.
+/// Returns the utterances of each speaker, alternately known and tested.
 fn utterances(sizes: &Sizes) -> Staged<Vec<Said>> {
     let mut all = Vec::new();
     for (speaker, (corpus, folder)) in document::speakers()?.into_iter().take(sizes.speakers).enumerate() {
@@ -80,7 +80,7 @@ fn utterances(sizes: &Sizes) -> Staged<Vec<Said>> {
     Ok(all)
 }
 
-/// The features of the windows of each utterance in a voice.
+/// Returns the features of the windows of each utterance in a voice.
 fn windows(utterances: &[Said], voice: &Spoke, stages: &mut Stages) -> Staged<Vec<Vec<Vec<f32>>>> {
     let sounds: Vec<&[f32]> = utterances.iter().map(|said| said.samples.as_slice()).collect();
     let files = voice.files(&sounds, stages)?;
@@ -116,7 +116,7 @@ fn learned(utterances: &[Said], windows: &[Vec<Vec<f32>>]) -> SoundClassifier {
     SoundClassifier::train(&examples, &labels, speakers, Some(HIDDEN), SEED)
 }
 
-/// Trials of one utterance: how much it is like its own speaker, and like each other one of its corpus.
+/// Trials of one utterance: its similarity to its own speaker, and to each other one of its corpus.
 struct Trial {
     speaker: usize,
     own: f64,
@@ -153,7 +153,7 @@ fn asked(
     let (low, high) = rate_interval(right as u64, trials.len() as u64, CONFIDENCE);
     let all: Vec<&Trial> = trials.iter().collect();
     let (least, most) = bootstrap(&trials, &speakers);
-    // Where nobody was ever mistaken, drawing others of the same tells nothing: what so many trials can tell at most.
+    // Without any error, the bootstrap carries no information; the exact interval of so many trials bounds the rate.
     let most = most.max(rate_interval(0, trials.len() as u64, CONFIDENCE).1);
     json!({
         "attack": "who speaks", "adversary": attack, "voice": voice, "speakers": speakers.len(), "utterances": trials.len(),
@@ -163,7 +163,7 @@ fn asked(
     })
 }
 
-/// The rate at which as many strangers are accepted as speakers are rejected.
+/// Returns the rate at which false acceptances and false rejections are equal.
 fn equal_error(trials: &[&Trial]) -> f64 {
     let own = trials.iter().map(|trial| (trial.own, true));
     let others = trials.iter().flat_map(|trial| trial.others.iter().map(|score| (*score, false)));
@@ -188,7 +188,7 @@ fn equal_error(trials: &[&Trial]) -> f64 {
     0.5 * (rejected / owns + accepted / strangers)
 }
 
-/// Between which rates it lies with the confidence, if other speakers had been drawn.
+/// Returns the interval of the rate with the confidence, over random draws of other speakers.
 fn bootstrap(trials: &[Trial], speakers: &[usize]) -> (f64, f64) {
     let mut rng = ChaCha20Rng::seed_from_u64(SEED);
     let mut drawn = || {

@@ -1,4 +1,4 @@
-//! How fast each step is: hours of audio in an hour of this machine.
+//! The speed of each step: hours of audio in an hour of this machine.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::rounded;
 pub(super) struct Stages(BTreeMap<&'static str, (f64, Duration)>);
 
 impl Stages {
-    /// Adds a step that went over `audio` seconds since `began`.
+    /// Adds a step that processed `audio` seconds since `began`.
     pub(super) fn add(&mut self, step: &'static str, audio: f64, began: Instant) {
         let known = self.0.entry(step).or_default();
         known.0 += audio;

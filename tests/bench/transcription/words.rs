@@ -1,7 +1,8 @@
-//! Word error rates: a cloud alone on the whole recording, the site's recognizer alone, and ours by voice; and one run through
-//! clouds with all dummies, which must come to the very same transcript as one without any.
+//! Word error rates: a cloud alone on the whole recording, the site's recognizer alone, and ours by voice. One run
+//! through clouds with all dummies must yield exactly the same transcript as one without any.
 //!
-//! Pieces with several words of the vocabulary stay at home unless they are sent ([`Crowded`]): both are told.
+//! Pieces with several words of the vocabulary stay at the site unless they are sent ([`Crowded`]): both cases are
+//! reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -24,11 +25,11 @@ use super::stages::Stages;
 use super::{cloud, histogram, rounded, say};
 use crate::report::Report;
 
-/// What a cloud alone hears at once: as long as every provider takes.
+/// The pieces of a cloud alone: of the longest length that every provider accepts.
 const WHOLE: SegmentLimits = SegmentLimits { window: 26.0, zone: 4.0, margin: 0.3, threshold: 0.5 };
 
 /// # Errors
-/// When a room fails, or dummies change a transcript.
+/// When a module fails, or dummies change a transcript.
 pub(super) async fn measure(report: &mut Report, sizes: &Sizes, stages: &mut Stages) -> Staged<()> {
     let tools = Tools::start(sizes)?;
     let voices = site::voices(sizes)?;
@@ -77,14 +78,14 @@ fn line(document: &str, kind: &str, arm: &str, errors: WordErrors) -> Value {
     })
 }
 
-/// What of a document leaves, and what a vocabulary of its own would tell.
+/// Returns the sounds of a document that leave, and the content of a vocabulary of its own.
 fn told(tools: &Tools, document: &Document, prepared: &Prepared) -> Staged<Value> {
     let count = |wanted: fn(&PieceWords) -> bool| prepared.candidates.iter().filter(|(_, held)| wanted(held)).count();
     let first = Recognition { words: prepared.words.clone() };
     let language = tools.vocabulary.language();
     let table = std::fs::read_to_string(document::data()?.join("docs/document_frequency_ami_icsi.tsv"))?;
     let baseline = vocabulary::BaselineCounts::parse(&table, language)?;
-    // A document in which hardly anything was heard has no vocabulary of its own.
+    // A document with hardly any recognized words has no vocabulary of its own.
     let own =
         vocabulary::from_transcripts(language, &[&first], &vocabulary::WordChoice::default(), &baseline, None).ok();
     Ok(json!({
@@ -96,7 +97,7 @@ fn told(tools: &Tools, document: &Document, prepared: &Prepared) -> Staged<Value
     }))
 }
 
-/// What a cloud hears that is given everything, in pieces as long as it takes.
+/// Returns the transcript of a cloud that receives everything, in pieces of the longest accepted length.
 async fn alone(tools: &Tools, document: &Document) -> Staged<String> {
     let whole = site::by_ear(document, WHOLE)?;
     let files: Vec<Vec<u8>> = whole.iter().map(|spoken| wav::write(&spoken.audio)).collect();
@@ -104,7 +105,7 @@ async fn alone(tools: &Tools, document: &Document) -> Staged<String> {
     Ok(heard.iter().map(Recognition::text).collect::<Vec<_>>().join(" "))
 }
 
-/// What is heard in every piece that may leave, without any dummy: provider 0, the piece, its words.
+/// Returns the recognition of every piece that may leave, without any dummy: provider 0, the piece, its words.
 async fn answers(
     tools: &Tools,
     prepared: &Prepared,
@@ -122,7 +123,7 @@ async fn answers(
     Ok(prepared.candidates.iter().zip(heard).map(|((id, _), heard)| (0, *id, heard)).collect())
 }
 
-/// The parts, of which those with several words stay or not.
+/// Returns the parts, in which those with several words stay or not.
 fn staying(prepared: &Prepared, crowded: Crowded) -> Vec<TranscriptPart> {
     let several: BTreeSet<u32> =
         prepared.candidates.iter().filter(|(_, held)| *held == PieceWords::Several).map(|(id, _)| *id).collect();
@@ -135,7 +136,7 @@ fn staying(prepared: &Prepared, crowded: Crowded) -> Vec<TranscriptPart> {
     parts
 }
 
-/// One run with audio: plan, dummies, one voice, a batch that was cleared, clouds on loopback, transcript.
+/// Runs once with audio: plan, dummies, one voice, a cleared batch, clouds on loopback, transcript.
 async fn through_clouds(
     report: &mut Report,
     sizes: &Sizes,
@@ -173,7 +174,7 @@ async fn through_clouds(
     let sent = cloud::send(&plan, &batches, &tools.ear, tools.at_once).await?;
     stages.add("sent and heard over loopback", batches.iter().flatten().map(|file| wav::seconds(file)).sum(), began);
 
-    // Each cloud has received its batch and nothing else, every sound once.
+    // Each cloud must have received exactly its batch, every sound once.
     for (provider, (batch, received)) in batches.iter().zip(&sent.received).enumerate() {
         let mut kept: Vec<&[u8]> = received.iter().map(|one| one.wav.as_slice()).collect();
         let mut meant: Vec<&[u8]> = batch.iter().map(Vec::as_slice).collect();
@@ -183,7 +184,7 @@ async fn through_clouds(
             return Err(format!("cloud {provider} received something else than its batch").into());
         }
     }
-    // Nor did any receive a piece that stays: as recorded or in the voice of all.
+    // No cloud may have received a piece that stays: neither as recorded nor in the common voice.
     let stay: Vec<(Noise, &[f32])> = prepared
         .parts
         .iter()

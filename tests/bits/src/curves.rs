@@ -1,4 +1,4 @@
-//! Curves of every kind of event, on every grid, under every neighbouring relation, and what they convert to.
+//! Curves of every kind of event, on every grid, under every neighbouring relation, and their conversions.
 
 use undertone_privacy::{Adjacency, Event, OrderGrid, convert, mechanism};
 
@@ -40,8 +40,8 @@ pub(crate) fn record(facts: &mut Facts) {
     assert_eq!(kinds, [true; KINDS], "a kind of event is not compared");
 }
 
-/// How many kinds there are. A new kind does not compile until it is here: add it to [`Seed::events`] too, whose kinds are
-/// counted.
+/// The number of kinds of events. A new kind does not compile until it is added here: add it to [`Seed::events`] too,
+/// whose kinds are counted.
 const KINDS: usize = 15;
 
 const fn kind(event: &Event) -> usize {

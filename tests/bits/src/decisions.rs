@@ -1,5 +1,5 @@
-//! What the ledger admits: long random schedules of reservations, commits and settlements on both frozen grids, and what
-//! the gauge shows after each.
+//! Decisions of the ledger: long random schedules of reservations, commits and settlements on both frozen grids, and
+//! the balance after each.
 
 use undertone_privacy::ledger::{Account, Budget, GridKind, ReservationId};
 use undertone_privacy::{Adjacency, Delta, Epsilon};
@@ -34,7 +34,7 @@ pub(crate) fn record(facts: &mut Facts) {
     }
 }
 
-/// One random step: 0 refused, 1 reserved, 2 committed, 3 settled, 4 not possible.
+/// Runs one random step: returns 0 for refused, 1 reserved, 2 committed, 3 settled, 4 not possible.
 fn schedule(account: &mut Account, seed: &mut Seed, fresh: u128) -> u64 {
     let some = ReservationId(u128::from(seed.below(1 + fresh as u64)));
     match seed.below(4) {

@@ -1,8 +1,8 @@
-//! What server, worker and browser must agree on to the last bit, worked out by whoever runs this: natively in the tests,
-//! and as wasm in a browser's engine (`.ci/bits.sh` builds it with the flags of the dashboard's bundle). The same module
-//! holds the work that `make bench NAME=accounting` times in both.
+//! Results on which server, worker and browser must agree to the last bit, computed natively in the tests and as wasm
+//! in a browser's engine (`.ci/bits.sh` builds it with the flags of the dashboard's bundle). This crate also contains
+//! the work that `make bench NAME=accounting` times in both.
 //!
-//! Nothing here decides what is right; that is for the tests of `privacy`. Parameters come from a fixed seed.
+//! The tests of `privacy` decide correctness, not this crate. Parameters come from a fixed seed.
 
 mod curves;
 mod decisions;
@@ -16,7 +16,7 @@ pub mod work;
 
 pub use facts::Facts;
 
-/// Everything, in one fixed order.
+/// Computes all results, in one fixed order.
 pub fn facts() -> Facts {
     let mut facts = Facts::default();
     curves::record(&mut facts);

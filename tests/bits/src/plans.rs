@@ -1,4 +1,4 @@
-//! Tight numbers of closed plans, from privacy-loss distributions.
+//! Tight ε of closed plans, from privacy-loss distributions.
 
 use undertone_privacy::pld::{Pair, Plan};
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event};

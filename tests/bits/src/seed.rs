@@ -25,17 +25,17 @@ impl Seed {
         z ^ (z >> 31)
     }
 
-    /// A whole number below `most`.
+    /// Draws a whole number below `most`.
     pub(crate) const fn below(&mut self, most: u64) -> u64 {
         self.next() % most
     }
 
-    /// Between two numbers; a product and a sum, which round alike everywhere.
+    /// Draws a number between two; a product and a sum, which round alike everywhere.
     pub(crate) fn between(&mut self, least: f64, most: f64) -> f64 {
         least + (most - least) * ((self.next() >> 11) as f64 / 9_007_199_254_740_992.0)
     }
 
-    /// 10^−e for e up to `most`, times a digit.
+    /// Draws 10^−e for e from 1 to `most`, times a digit.
     pub(crate) fn small(&mut self, most: u64) -> f64 {
         let powers = [1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10];
         let power = powers[1 + self.below(most) as usize];
@@ -58,7 +58,7 @@ impl Seed {
         SamplingRate::new(self.small(4).min(1.0)).expect("in range")
     }
 
-    /// A sampled Gaussian with some noise.
+    /// Draws a sampled Gaussian with some noise.
     pub(crate) fn sampled(&mut self) -> Event {
         Event::PoissonSampledGaussian { sampling_rate: self.rate(), noise_multiplier: self.noise(0.4, 6.0) }
     }
@@ -115,9 +115,9 @@ impl Seed {
         Event::Selected { of: Box::new(self.sampled().times(1 + self.below(100))), runs }
     }
 
-    /// One event of every kind, some in several regimes.
+    /// Draws one event of every kind, some in several regimes.
     pub(crate) fn events(&mut self) -> Vec<Event> {
-        // The regime of little noise is where the orders near 1 decide.
+        // With little noise, the orders near 1 are decisive.
         let little =
             Event::PoissonSampledGaussian { sampling_rate: self.rate(), noise_multiplier: self.noise(0.05, 0.3) };
         let (noise_multiplier, steps) = (self.noise(0.05, 20.0), self.steps());

@@ -1,4 +1,4 @@
-//! What `make bench NAME=accounting` times, natively and in the browser's engine.
+//! The work that `make bench NAME=accounting` times, natively and in the browser's engine.
 
 use undertone_privacy::ledger::{Account, Budget, Cost, GridKind, ReservationId};
 use undertone_privacy::pld::Plan;
@@ -9,10 +9,10 @@ use undertone_privacy::{
 /// Runs of a Poisson-sampled Gaussian: sampling rate, noise multiplier, steps.
 pub type Runs = Vec<(f64, f64, u64)>;
 
-/// The δ at which compositions are asked for their ε.
+/// The δ at which the ε of compositions is computed.
 pub const DELTA: f64 = 1e-6;
 
-/// The compositions, by name.
+/// Returns the compositions, by name.
 pub fn compositions() -> [(&'static str, Runs); 3] {
     let varied = |i: u32| (0.002 * f64::from(i + 1), 0.8 + 0.2 * f64::from(i), 200 * u64::from(i + 1));
     [
@@ -22,7 +22,7 @@ pub fn compositions() -> [(&'static str, Runs); 3] {
     ]
 }
 
-/// The composition as an event.
+/// Returns the composition as an event.
 ///
 /// # Panics
 /// Never: the parameters are in range.
@@ -35,7 +35,7 @@ pub fn event(runs: &[(f64, f64, u64)]) -> Event {
     Event::Composed { events: runs.iter().map(run).collect() }
 }
 
-/// ε from Rényi curves on the grid of reports: curve and conversion.
+/// Computes ε from Rényi curves on the grid of reports: curve and conversion.
 ///
 /// # Panics
 /// Never: every event here has a price.
@@ -44,7 +44,7 @@ pub fn renyi(event: &Event) -> f64 {
     convert::epsilon(&curve, Delta::new(DELTA).expect("a delta")).map_or(f64::INFINITY, Epsilon::get)
 }
 
-/// ε from privacy-loss distributions.
+/// Computes ε from privacy-loss distributions.
 ///
 /// # Panics
 /// Never: the distributions fit on a grid.
@@ -53,8 +53,8 @@ pub fn tight(event: &Event) -> f64 {
     epsilon.expect("a grid").map_or(f64::INFINITY, Epsilon::get)
 }
 
-/// An account with a long past: a job in four events (a reservation of three releases, two commits, a settlement), again
-/// and again.
+/// An account with a long history of jobs with four events each (a reservation of three releases, two commits, a
+/// settlement).
 #[derive(Debug)]
 pub struct Past {
     account: Account,
@@ -63,7 +63,7 @@ pub struct Past {
 }
 
 impl Past {
-    /// An account with `events` events, rounded up to whole jobs.
+    /// Makes an account with `events` events, rounded up to whole jobs.
     ///
     /// # Panics
     /// Never: the budget has room for some ten million such releases.
@@ -80,12 +80,12 @@ impl Past {
         past
     }
 
-    /// What is to be timed: would one more job be admitted? Changes nothing.
+    /// Checks whether one more job would be admitted, for timing. Changes nothing.
     pub fn decide(&self) -> bool {
         self.account.balance().check(&self.cost, 3).is_ok()
     }
 
-    /// What is to be timed: one more job is admitted, makes a release, and gives back the rest.
+    /// Admits one more job, commits one release, and settles the rest, for timing.
     pub fn admit(&mut self) {
         self.job(1);
     }
@@ -100,7 +100,7 @@ impl Past {
         self.account.settle(id).expect("it is reserved");
     }
 
-    /// ε spent so far.
+    /// Returns the ε spent so far.
     pub fn spent(&self) -> f64 {
         self.account.epsilon_spent()
     }

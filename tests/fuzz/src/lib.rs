@@ -1,21 +1,22 @@
-//! Hostile inputs: real documents, changed at random, knock at a door until it breaks or the time is over.
+//! Fuzzing: valid documents with random changes are passed to a parser or another entry point, until it fails or the
+//! time ends.
 //!
-//! A target is a test in a room called `fuzz` beside the code that it knocks at:
+//! A target is a test in a module called `fuzz` beside the code that it tests:
 //!
 //! ```text
 //! Target::new("worker.textgrid", 2_000).seed(include_bytes!("a.TextGrid")).run(|bytes| { let _ = parse(bytes); });
 //! ```
 //!
-//! In an ordinary run of the tests it takes its stated number of inputs, the same ones each time. `make fuzz SECONDS=60`
-//! (`.ci/fuzz.sh`) runs every target in a process of its own for so long, with other inputs each time, and prints one JSON
-//! object for each: inputs, seconds, the slowest input, the memory that the process took at most. A door fails by a panic, by
-//! an input that takes longer than [`SLOWEST`], by one that does not end within [`HANGING`], and, in its own process, by
-//! taking more than [`MOST_MEMORY`].
+//! An ordinary run of the tests uses the stated number of inputs, the same ones each time. `make fuzz SECONDS=60`
+//! (`.ci/fuzz.sh`) runs every target in a process of its own for that time, with other inputs each time. It prints one
+//! JSON object for each target: inputs, seconds, the slowest input, the peak memory of the process. A target fails by a
+//! panic, by an input that takes longer than [`SLOWEST`], by one that does not end within [`HANGING`], and, in its own
+//! process, by taking more than [`MOST_MEMORY`].
 //!
-//! Inputs are drawn and made smaller by proptest, so a failure shows the least input that still fails. What is drawn is not
-//! led by coverage: that takes other compiler flags for the whole workspace, and another compiler.
+//! Inputs are drawn and shrunk by proptest, so a failure shows the least input that still fails. Drawing is not guided
+//! by coverage: that requires other compiler flags for the whole workspace, and another compiler.
 //!
-//! This room knows no door. To add a target: a test as above; [`mutation`] is where a new kind of change would go.
+//! This crate contains no target. To add a target: a test as above. To add a kind of change: [`mutation`].
 
 pub mod mutation;
 mod watch;
@@ -30,20 +31,20 @@ use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
 use mutation::{Edit, Mutation};
 use watch::Watch;
 
-/// An input that takes longer fails, with debug assertions and on a busy machine.
+/// The time limit of an input, with debug assertions and on a busy machine. A slower input fails.
 pub const SLOWEST: Duration = Duration::from_secs(20);
-/// An input that takes longer ends the process, after it was printed.
+/// The time after which an input is printed and the process ends.
 pub const HANGING: Duration = Duration::from_mins(2);
-/// Most memory, in MiB, that a target's process may ever have taken, where it has a process of its own.
+/// The highest peak memory of a target's own process, MiB.
 pub const MOST_MEMORY: u64 = 1536;
-/// Most changes to one document.
+/// The highest number of changes to one document.
 const MOST_EDITS: usize = 6;
-/// How often the smaller inputs of a failure are tried.
+/// The highest number of shrinking attempts after a failure.
 const MOST_SHRINKING: u32 = 2_000;
-/// Inputs between two looks at the clock.
+/// The number of inputs between two checks of the clock.
 const BATCH: u32 = 64;
 
-/// A door, and what is thrown at it.
+/// A fuzz target with its inputs.
 #[derive(Debug)]
 pub struct Target {
     name: &'static str,
@@ -52,36 +53,36 @@ pub struct Target {
 }
 
 impl Target {
-    /// A target by its name, `crate.door`, and how many inputs it takes in an ordinary run.
+    /// Makes a target with its name, `crate.target`, and its number of inputs in an ordinary run.
     pub fn new(name: &'static str, inputs: u32) -> Self {
         Self { name, inputs, mutation: Mutation::default() }
     }
 
-    /// Adds a document as it should be: it is tried as it is, and changed.
+    /// Adds a valid document: it is used unchanged, and with changes.
     #[must_use]
     pub fn seed(mut self, document: impl Into<Vec<u8>>) -> Self {
         self.mutation.seeds.push(document.into());
         self
     }
 
-    /// Adds several.
+    /// Adds several documents.
     #[must_use]
     pub fn seeds<D: Into<Vec<u8>>>(mut self, documents: impl IntoIterator<Item = D>) -> Self {
         self.mutation.seeds.extend(documents.into_iter().map(Into::into));
         self
     }
 
-    /// Words of the format, which are put in here and there.
+    /// Adds words of the format, which are inserted at random positions.
     #[must_use]
     pub fn words(mut self, words: &[&str]) -> Self {
         self.mutation.words.extend(words.iter().map(|word| word.as_bytes().to_vec()));
         self
     }
 
-    /// Throws everything at the door.
+    /// Runs the target on all inputs.
     ///
     /// # Panics
-    /// When the door breaks: with the least input that breaks it.
+    /// If the target fails: with the least failing input.
     pub fn run(self, door: impl Fn(&[u8])) {
         let long = Long::asked();
         let (started, watch) = (Instant::now(), Watch::over(self.name));
@@ -129,7 +130,7 @@ impl Target {
         assert!(long.is_none() || peak <= MOST_MEMORY, "{}: took {peak} MiB, more than {MOST_MEMORY}", self.name);
     }
 
-    /// So many inputs that follow from a seed.
+    /// Runs a number of inputs that are derived from a seed.
     fn batch(&self, seed: u64, inputs: u32, knock: &impl Fn(&[u8])) {
         let config = Config {
             cases: inputs,
@@ -150,7 +151,7 @@ impl Target {
             Err(TestError::Fail(reason, (of, edits))) => {
                 let input = self.mutation.input(of, &made(edits));
                 eprintln!("{} (seed {seed}): {reason}\n{} bytes: {}", self.name, input.len(), watch::shown(&input));
-                // Once more where nothing catches it, so that the place is told.
+                // Repeat the input without a handler, so that the panic reports its location.
                 knock(&input);
                 panic!("{} (seed {seed}): {reason}; not so the second time", self.name);
             }
@@ -162,14 +163,14 @@ fn made(edits: Vec<(u8, u32, u32, u64)>) -> Vec<Edit> {
     edits.into_iter().map(|(kind, at, amount, value)| Edit { kind, at, amount, value }).collect()
 }
 
-/// A run by time instead of by number.
+/// A run limited by time instead of number.
 struct Long {
     time: Duration,
     seed: u64,
 }
 
 impl Long {
-    /// As `UNDERTONE_FUZZ_SECONDS` and `UNDERTONE_FUZZ_SEED` (1) ask.
+    /// Reads `UNDERTONE_FUZZ_SECONDS` and `UNDERTONE_FUZZ_SEED` (default 1).
     fn asked() -> Option<Self> {
         let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
         let time = Duration::from_secs(number("UNDERTONE_FUZZ_SECONDS")?);

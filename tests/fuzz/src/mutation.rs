@@ -1,13 +1,13 @@
-//! Changes to a document: of its bytes, and of its values where it is JSON. A change follows from a few numbers alone, so that
-//! whatever draws the numbers can draw them again, and make them smaller.
+//! Changes to a document: to its bytes, and to its values where it is JSON. A few numbers determine a change, so that
+//! proptest can draw them again, and shrink them.
 
 mod json;
 
-/// Longest input, bytes.
+/// The longest input, bytes.
 const LONGEST: usize = 1 << 20;
-/// Bytes that mean something in most formats, or are the ends of a range.
+/// Bytes with a meaning in most formats, or at the ends of a range.
 const BYTES: &[u8] = b"\0\x01\x7f\x80\xff\"'{}[],:;-+.09 \t\r\n\\<>/=e";
-/// Numbers at which counts, times and probabilities break.
+/// Edge cases for counts, times and probabilities.
 const NUMBERS: [&str; 24] = [
     "0",
     "-0",
@@ -34,38 +34,39 @@ const NUMBERS: [&str; 24] = [
     "18446744073709551615",
     "99999999999999999999999999",
 ];
-/// The same as they stand in binary headers.
+/// The same edge cases in the form of binary headers.
 const WORDS: [u64; 10] =
     [0, 1, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 0x7fff_ffff_ffff_ffff, 0xffff_ffff_ffff_ffff];
-/// What any reader may be given.
+/// Strings that any parser may receive.
 const COMMON: [&str; 12] =
     ["\u{feff}", "\0", "\u{202e}", "\u{1f600}", "\\u0000", "\\ud800", "../../x", "null", "true", "{}", "[]", "\r\n"];
 
-/// The documents that are changed, and the words of their format.
+/// The documents to change, and the words of their format.
 #[derive(Debug, Default)]
 pub struct Mutation {
-    /// Documents as they should be.
+    /// Valid documents.
     pub seeds: Vec<Vec<u8>>,
-    /// Words that are put in.
+    /// Words to insert.
     pub words: Vec<Vec<u8>>,
 }
 
-/// One change: its kind, its place, how much, and with what. Every number is taken by its remainder, so all are good.
+/// One change: its kind, position, amount and value. Every number is reduced modulo its range, so all numbers are
+/// valid.
 #[derive(Debug, Clone, Copy)]
 pub struct Edit {
-    /// Which.
+    /// The kind.
     pub kind: u8,
-    /// Where.
+    /// The position.
     pub at: u32,
-    /// How much.
+    /// The amount.
     pub amount: u32,
-    /// With what.
+    /// The value.
     pub value: u64,
 }
 
 impl Mutation {
-    /// The input that follows from a document's number and some changes, of at most 1 MiB; bytes of its own where there is no
-    /// document.
+    /// Returns the input for a document's number and some changes, of at most 1 MiB; the changes start from nothing
+    /// where there is no document.
     pub fn input(&self, of: u32, edits: &[Edit]) -> Vec<u8> {
         let seed = pick(&self.seeds, u64::from(of));
         edits.iter().fold(seed.cloned().unwrap_or_default(), |input, edit| {
@@ -123,7 +124,7 @@ impl Mutation {
                 put(&mut input, at, &repeated(&word, times));
             }
             10 => {
-                // The beginning of this one, the end of another.
+                // The beginning of this document, the end of another.
                 let other = pick(&self.seeds, edit.value).cloned().unwrap_or_default();
                 input.truncate(at);
                 input.extend_from_slice(&other[place(edit.amount, other.len() + 1)..]);
@@ -140,7 +141,7 @@ impl Mutation {
     }
 }
 
-/// A place below `len`, which is at least 1.
+/// Returns a position below `len`, which is at least 1.
 fn place(at: u32, len: usize) -> usize {
     at as usize % len.max(1)
 }
@@ -153,12 +154,12 @@ fn put(input: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     input.splice(at..at, bytes.iter().copied());
 }
 
-/// So often one after another, as far as an input may go.
+/// Repeats a part, up to the longest input.
 fn repeated(part: &[u8], times: usize) -> Vec<u8> {
     part.repeat(times.min(LONGEST / part.len().max(1)))
 }
 
-/// The first number behind a place becomes another one.
+/// Replaces the first number after a position by another one.
 fn with_number(input: Vec<u8>, at: usize, value: u64) -> Vec<u8> {
     let Some(start) = input[at..].iter().position(u8::is_ascii_digit).map(|found| at + found) else { return input };
     let digits = input[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();

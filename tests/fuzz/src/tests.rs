@@ -24,7 +24,7 @@ fn a_door_that_breaks_is_noticed_with_the_least_input_that_breaks_it() {
 
 #[test]
 fn an_ordinary_run_takes_the_stated_number_of_inputs_and_the_same_ones_each_time() {
-    // `make fuzz` never runs this room, so nothing is asked by time here.
+    // `make fuzz` never runs this module, so no time limit is set here.
     let inputs = || {
         let seen = RefCell::new(Vec::new());
         Target::new("fuzz.same", 100)

@@ -1,14 +1,14 @@
-//! An eye on the input that is under way: one that never ends could not be told otherwise. And on the memory.
+//! A watchdog for the input being processed, which reports an input that never ends. And the process's peak memory.
 
 use std::io::Write as _;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
 use crate::HANGING;
 
-/// As much of an input as is printed, bytes.
+/// The number of printed bytes of an input.
 const SHOWN: usize = 4096;
 
-/// What the eye is told.
+/// A message to the watchdog.
 enum Told {
     Begins(Vec<u8>),
     Ends,
@@ -18,7 +18,7 @@ enum Told {
 pub(crate) struct Watch(Sender<Told>);
 
 impl Watch {
-    /// Watches a target by name, until it is dropped.
+    /// Watches the target with this name, until it is dropped.
     pub(crate) fn over(name: &'static str) -> Self {
         let (tell, told) = channel();
         std::thread::spawn(move || {
@@ -30,7 +30,7 @@ impl Watch {
                     Err(RecvTimeoutError::Disconnected) => return,
                     Err(RecvTimeoutError::Timeout) => {
                         if let Some(input) = &under_way {
-                            // Past what a test's output is caught by: it would be lost with the process.
+                            // Bypasses the capture of a test's output, which would be lost with the process.
                             let _ = writeln!(std::io::stderr(), "{name} hangs: {}", shown(input));
                             std::process::abort();
                         }
@@ -50,14 +50,14 @@ impl Watch {
     }
 }
 
-/// An input as it can be pasted into a test: a byte string, cut after its first 4 KiB.
+/// Formats an input for use in a test: a byte string, cut after its first 4 KiB.
 pub(crate) fn shown(input: &[u8]) -> String {
     let head = &input[..input.len().min(SHOWN)];
     let rest = if input.len() > SHOWN { "..." } else { "" };
     format!("b\"{}\"{rest}", head.escape_ascii())
 }
 
-/// Most memory that this process has ever taken, MiB; 0 where the system does not tell.
+/// Returns the peak memory of this process, MiB; 0 where the system does not report it.
 pub(crate) fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

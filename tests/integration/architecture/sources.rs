@@ -2,10 +2,10 @@
 
 use std::{fs, path::Path};
 
-/// The folders of our crates; the tests may name anything.
+/// The folders of the workspace's crates; tests may name anything.
 const FOLDERS: [&str; 8] = ["privacy", "api", "proto", "failpoints", "migrations", "app", "worker", "server"];
 
-/// One file.
+/// A source file.
 #[derive(Debug)]
 pub(super) struct Source {
     /// Its path from the root of the checkout.
@@ -18,32 +18,33 @@ impl Source {
         self.content.lines().count()
     }
 
-    /// Whether `code` stands in it.
+    /// Returns whether it contains `code`.
     pub(super) fn holds(&self, code: &str) -> bool {
         self.content.contains(code)
     }
 
-    /// The number of the first line that uses the library `name` in a path or as a macro or derive, comments apart.
+    /// Returns the number of the first line that uses the library `name` in a path or as a macro or derive, without
+    /// comments.
     pub(super) fn names(&self, name: &str) -> Option<usize> {
         let code = |line: &str| !line.trim_start().starts_with("//");
         self.content.lines().position(|line| code(line) && uses(line, name)).map(|at| at + 1)
     }
 }
 
-/// Whether `line` holds `name::`, or imports `name`, as a word of its own.
+/// Returns whether `line` contains `name::`, or imports `name`, as a word of its own.
 fn uses(line: &str, name: &str) -> bool {
     let part_of_word = |c: char| c.is_alphanumeric() || c == '_' || c == '"';
     line.match_indices(name).any(|(at, _)| {
         let (before, after) = (&line[..at], &line[at + name.len()..]);
         let whole = !before.ends_with(part_of_word) && !after.starts_with(part_of_word);
-        // `crate::leptos::x` and `self.burn` are ours.
+        // `crate::leptos::x` and `self.burn` are the workspace's own.
         let ours = before.ends_with('.') || before.strip_suffix("::").is_some_and(|path| path.ends_with(part_of_word));
         let imported = before.trim_start().ends_with("use ") || before.ends_with("extern crate ");
         whole && !ours && (after.starts_with("::") || imported)
     })
 }
 
-/// Every Rust file of the workspace, in order of path.
+/// Returns every Rust file of the workspace, in order of path.
 pub(super) fn all() -> Vec<Source> {
     let root = support::workspace::root();
     let mut sources = Vec::new();

@@ -1,4 +1,4 @@
-//! The places in which Undertone makes claims to people: README, pages, certificates, the policy template and `--help`.
+//! The texts in which Undertone makes claims to people: README, pages, certificates, the policy template and `--help`.
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
@@ -10,7 +10,7 @@ use super::sentences::{fewest_words, of_comments, of_help, of_markdown, of_text}
 /// Source folders whose string literals the dashboard shows.
 const PAGES: &str = "app/src";
 
-/// The policy that a site begins with.
+/// The policy of a new site.
 const TEMPLATE: &str = "worker/site/src/policy/template.toml";
 
 /// Programs whose `--help` is read, with every subcommand.
@@ -44,7 +44,7 @@ pub(super) fn all() -> BTreeMap<String, String> {
     claims
 }
 
-/// Returns every string literal of the dashboard with the file it stands in; tests and fixtures apart.
+/// Returns every string literal of the dashboard with its file, without tests and fixtures.
 fn literals(root: &Path, folder: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder of the workspace") {
@@ -64,7 +64,7 @@ fn literals(root: &Path, folder: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// Returns the string literals of a token stream; those of attributes (doc comments) and of modules for tests apart.
+/// Returns the string literals of a token stream, without those of attributes (doc comments) and of test modules.
 fn strings(tokens: TokenStream) -> Vec<String> {
     let mut found = Vec::new();
     let (mut is_attribute, mut is_test) = (false, false);
@@ -78,7 +78,7 @@ fn strings(tokens: TokenStream) -> Vec<String> {
                 let attribute = group.to_string().replace(' ', "");
                 is_test |= attribute == "[cfg(test)]" || attribute.starts_with("[cfg(all(test,");
             }
-            // The body of what `#[cfg(test)]` stands before.
+            // The body of an item under `#[cfg(test)]`.
             TokenTree::Group(group) if is_test && group.delimiter() == proc_macro2::Delimiter::Brace => {
                 let _ = group;
                 is_test = false;
@@ -100,7 +100,7 @@ fn help(program: &Path, arguments: &[String]) -> String {
     String::from_utf8(output.stdout).expect("help is text")
 }
 
-/// Returns the names under `Commands:`, `help` apart.
+/// Returns the names under `Commands:`, without `help`.
 fn subcommands(help: &str) -> Vec<String> {
     let section =
         help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.trim().is_empty());

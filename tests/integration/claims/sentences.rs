@@ -1,9 +1,9 @@
-//! Sentences that promise: those with a word that leaves no exception.
+//! Claims: sentences with a word that permits no exception.
 
 /// A sentence with one of these words is a claim. `nobody` stands for `no one`.
 const WORDS: [&str; 6] = ["ever", "all", "only", "never", "no one", "nobody"];
 
-/// Labels of pages with fewer words are no sentences.
+/// The least number of words of a sentence; shorter texts of pages are labels.
 const FEWEST_WORDS: usize = 5;
 
 /// Returns whether a text of a page is long enough to be a sentence.
@@ -25,7 +25,8 @@ pub(super) fn of_text(text: &str) -> Vec<String> {
     sentences
 }
 
-/// Returns the position after the first full stop, question or exclamation mark that a blank and no lower-case letter follows.
+/// Returns the position after the first full stop, question or exclamation mark that is followed by a blank and a
+/// character other than a lower-case letter.
 fn end_of_sentence(text: &str) -> Option<usize> {
     text.match_indices(['.', '!', '?']).map(|(at, mark)| at + mark.len()).find(|end| {
         let after = &text[*end..];
@@ -42,7 +43,7 @@ fn is_claim(sentence: &str) -> bool {
     WORDS.iter().any(|word| padded.contains(&format!(" {word} ")))
 }
 
-/// Returns the claims of a Markdown document; code blocks apart, one cell of a table or one item of a list at a time.
+/// Returns the claims of a Markdown document, without code blocks, one cell of a table or one item of a list at a time.
 pub(super) fn of_markdown(document: &str) -> Vec<String> {
     let mut claims = Vec::new();
     let (mut paragraph, mut is_code) = (String::new(), false);
@@ -81,7 +82,7 @@ pub(super) fn of_comments(file: &str) -> Vec<String> {
     comments.split(|line| line.is_empty()).flat_map(|paragraph| of_text(&paragraph.join(" "))).collect()
 }
 
-/// Returns the claims of what `--help` prints: usage and names of options apart.
+/// Returns the claims in the output of `--help`, without usage and names of options.
 pub(super) fn of_help(help: &str) -> Vec<String> {
     let mut claims = Vec::new();
     let mut paragraph = String::new();

@@ -1,4 +1,4 @@
-//! Two-factor in a real browser: set up, asked for, recovered from; sessions, and a reset link on a telephone.
+//! Two-factor authentication in a real browser: setup, sign-in and recovery; sessions; and a reset link on a phone.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -18,7 +18,7 @@ async fn two_factor_is_set_up_asked_for_and_recovered_from() -> Staged<()> {
     join(&visitor, "operator", None).await?;
     browser.see("h1", "Welcome").await?;
 
-    // The secret is shown once, and is in force when a code of it was given.
+    // The secret is shown once, and is in force after one of its codes was entered.
     visitor.visit("/settings/security").await?;
     browser.click("form[action='/ui/offer-factor'] button").await?;
     browser.see(".notice", "Scan this with your authenticator").await?;
@@ -33,7 +33,7 @@ async fn two_factor_is_set_up_asked_for_and_recovered_from() -> Staged<()> {
     browser.see("main", "10 of 10 recovery codes are left").await?;
     visitor.sound("second-factor-on").await?;
 
-    // The password alone opens nothing; a wrong code is said to be wrong; the right one leads to where one wanted to be.
+    // The password alone is not sufficient; a wrong code is reported; the right one leads to the requested page.
     browser.click(".rail-foot button").await?;
     browser.see("h1", "Sign in").await?;
     visitor.visit("/sign-in?to=%2Fsettings%2Fsecurity").await?;
@@ -51,7 +51,7 @@ async fn two_factor_is_set_up_asked_for_and_recovered_from() -> Staged<()> {
     code(&visitor, &next).await?;
     browser.see("h1", "Security").await?;
 
-    // On another device, a recovery code; then this one signs that one out.
+    // On another device: sign in with a recovery code, then sign out the first device from there.
     let phone = Visitor::open(Screen::Phone, stage.address()).await?;
     phone.visit("/sign-in").await?;
     password(&phone).await?;
@@ -69,7 +69,7 @@ async fn two_factor_is_set_up_asked_for_and_recovered_from() -> Staged<()> {
     phone.visit("/settings").await?;
     phone.browser.see("h1", "Sign in").await?;
 
-    // A link lets the telephone's owner back in with a new password; the second factor stays.
+    // The owner regains access on the phone with a reset link and a new password; the second factor remains.
     visitor.visit("/settings").await?;
     browser.click("main details summary").await?;
     browser.fill("form[action='/ui/make-reset'] input[name=email]", "operator@example.org").await?;
@@ -95,27 +95,27 @@ async fn two_factor_is_set_up_asked_for_and_recovered_from() -> Staged<()> {
     Ok(())
 }
 
-/// Gives the password of the operator, on the page that asks for it.
+/// Enters the operator's password on the sign-in page.
 async fn password(visitor: &Visitor) -> Staged<()> {
     visitor.browser.fill("input[name=email]", "operator@example.org").await?;
     visitor.browser.fill("input[name=password]", PASSWORD).await?;
     Ok(visitor.browser.click("main button[type=submit]").await?)
 }
 
-/// Gives a code, on the page that asks for it.
+/// Enters a code on the code page.
 async fn code(visitor: &Visitor, code: &str) -> Staged<()> {
     visitor.browser.fill("input[name=code]", code).await?;
     Ok(visitor.browser.click("main button[type=submit]").await?)
 }
 
-/// An authenticator into which a secret was typed as the page shows it.
+/// Returns an authenticator with the secret shown on the page.
 fn authenticator(text: &str) -> Staged<Totp> {
     let letters: String = text.split_whitespace().collect();
     let secret = Secret::try_from_base32(letters).map_err(|error| error.to_string())?;
     Ok(Builder::new().with_secret(secret).build().map_err(|error| error.to_string())?)
 }
 
-/// What it shows so many steps from now; a server accepts one step early.
+/// Returns its code for so many steps from now; a server accepts one step early.
 fn shown(authenticator: &Totp, steps: u64) -> Staged<String> {
     #[expect(clippy::disallowed_methods, reason = "the server in its own process has the real clock")]
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();

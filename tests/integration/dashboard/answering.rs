@@ -1,6 +1,5 @@
-//! Questions that really left their sites, answered in a browser by two people with nothing but their keyboards, one at a desk and
-//! one at a screen as wide as a telephone: labels, skip, unsure, take back, how far one is and how people agree. What is below the
-//! gate of a site is on no page.
+//! Questions released by real sites, answered in a browser by two people with only their keyboards, at desktop and
+//! phone width: labels, skip, unsure, undo, progress and agreement. Texts below a site's gate are on no page.
 
 use std::time::Duration;
 
@@ -13,14 +12,14 @@ use undertone_api::job::{Report, Spec};
 use super::visitor::Visitor;
 use support::scene::queries::{self as scene, BATCH, PRIVATE};
 
-/// How long the sites may take to choose, and the lead to learn.
+/// The time limit for the sites' selection and the lead's training.
 const JOB: Duration = Duration::from_mins(3);
 const TITLE: &str = "What patients ask";
 /// The list of keys, while it is open.
 const LIST: &str = "return document.querySelector('.keys:not([hidden])')?.innerText ?? ''";
 const ASKED: &str = "return document.querySelector('.asked-text')?.innerText ?? ''";
 const ESCAPE: &str = "\u{e00c}";
-/// A key that opens the list of keys was heard within this time, or not at all.
+/// The time within which the page reacts to the key that opens the list, if it handles keys yet.
 const HEARD: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -32,7 +31,7 @@ async fn two_people_answer_what_left_the_sites_with_their_keyboards_alone() -> S
     let page = format!("/c/{}/questions/{job}", stage.consortium);
     let logs = PRIVATE.map(QueryLog::of);
 
-    // The page waits, and asks by itself when there is something to ask.
+    // The page waits, and shows a question when there is one.
     let desk = person(&stage, "reader", Screen::Desktop).await?;
     desk.visit(&page).await?;
     desk.browser.run("window.kept = true", Vec::new()).await?;
@@ -53,7 +52,7 @@ async fn two_people_answer_what_left_the_sites_with_their_keyboards_alone() -> S
     the_list_closes(&phone).await?;
     on_the_phone(&phone, &page, &logs, &asked).await?;
 
-    // The round is full, so the lead learns, and the job ends: both pages say so by themselves.
+    // The round is full, so the lead trains, and the job ends: both pages report it by themselves.
     for visitor in [&desk, &phone] {
         let over = "return document.querySelector('.asked')?.innerText ?? ''";
         let said = |text: &Value| text.as_str().is_some_and(|text| text.contains("The job is over. Thank you"));
@@ -67,7 +66,8 @@ async fn two_people_answer_what_left_the_sites_with_their_keyboards_alone() -> S
     taken_away(&stage, &page, &logs).await
 }
 
-/// The job of the scene in one round, with two answers to each question and a key of its own for a label; not yet approved.
+/// Proposes the scene's job in one round, with two answers to each question and a custom key for a label; not yet
+/// approved.
 async fn propose(stage: &Stage) -> Staged<JobId> {
     let mut job = scene::job(stage).await?;
     let Spec::ActiveLearning(spec) = &mut job.spec else { return Err("another kind".into()) };
@@ -77,7 +77,7 @@ async fn propose(stage: &Stage) -> Staged<JobId> {
     Ok(stage.sites[0].client.propose(stage.consortium, &job).await?.summary.id)
 }
 
-/// Somebody who may answer questions and nothing else, at a browser.
+/// Opens a browser for a member who may only answer questions.
 async fn person(stage: &Stage, name: &str, screen: Screen) -> Staged<Visitor> {
     stage.annotator(name).await?;
     let visitor = Visitor::open(screen, stage.address()).await?;
@@ -88,7 +88,7 @@ async fn person(stage: &Stage, name: &str, screen: Screen) -> Staged<Visitor> {
     Ok(visitor)
 }
 
-/// `?` lists the page's keys; waits by it until the page hears keys at all.
+/// Opens the list of keys with `?`, and so waits until the page handles keys.
 async fn the_keys_are_listed(visitor: &Visitor) -> Staged<()> {
     let listed = |text: &Value| text.as_str().is_some_and(|text| text.contains("take the last answer back"));
     let mut tries = PATIENCE.as_secs() / HEARD.as_secs();
@@ -108,7 +108,7 @@ async fn the_list_closes(visitor: &Visitor) -> Staged<()> {
     Ok(())
 }
 
-/// Everything that a key can do, in one round; gives the questions in the order in which they were asked.
+/// Uses every key in one round; returns the questions in the order in which they were shown.
 async fn at_the_desk(desk: &Visitor, page: &str, logs: &[QueryLog; 2]) -> Staged<Vec<String>> {
     let mut asked = vec![now_asked(desk, "").await?];
     far(desk, 0).await?;
@@ -117,7 +117,7 @@ async fn at_the_desk(desk: &Visitor, page: &str, logs: &[QueryLog; 2]) -> Staged
     nothing_is_below_the_gate(desk, page, logs).await?;
     desk.sound("annotate").await?;
 
-    // A label by its own key; unsure, taken back and answered; a skip, taken back and answered.
+    // A label by its own key; unsure, undone and answered; a skip, undone and answered.
     let second = press(desk, "a", &asked[0]).await?;
     asked.push(second);
     far(desk, 1).await?;
@@ -134,7 +134,7 @@ async fn at_the_desk(desk: &Visitor, page: &str, logs: &[QueryLog; 2]) -> Staged
     assert_eq!(press(desk, "z", &fourth).await?, asked[2], "so is what was skipped");
     far(desk, 2).await?;
 
-    // The rest, each with a label whose key the page chose.
+    // The remaining questions, each with a label whose key the page assigned.
     while asked.len() < BATCH as usize {
         let next = press(desk, "2", &asked[asked.len() - 1]).await?;
         far(desk, asked.len()).await?;
@@ -150,7 +150,7 @@ async fn at_the_desk(desk: &Visitor, page: &str, logs: &[QueryLog; 2]) -> Staged
     Ok(asked)
 }
 
-/// The second person is asked the same, agrees once, once not, and sees how far people agree.
+/// Answers the same questions as the second person, agrees once and disagrees once, and checks the displayed agreement.
 async fn on_the_phone(phone: &Visitor, page: &str, logs: &[QueryLog; 2], asked: &[String]) -> Staged<()> {
     let mut text = now_asked(phone, "").await?;
     far(phone, 0).await?;
@@ -158,7 +158,7 @@ async fn on_the_phone(phone: &Visitor, page: &str, logs: &[QueryLog; 2], asked: 
     for (number, known) in asked.iter().enumerate() {
         assert_eq!(&text, known, "the most uncertain first, to everybody");
         nothing_is_below_the_gate(phone, page, logs).await?;
-        // Two of four labels agree, where chance alone would make it five of eight: Fleiss' κ is −1/3.
+        // Two of four labels agree, where chance alone gives five of eight: Fleiss' κ is −1/3.
         if number == 2 {
             phone.browser.see(".standing", "Agreement κ −0.33").await?;
             phone.sound("annotate-agreement").await?;
@@ -172,13 +172,13 @@ async fn on_the_phone(phone: &Visitor, page: &str, logs: &[QueryLog; 2], asked: 
     Ok(())
 }
 
-/// Presses a key, and gives the question that stands there then in the place of `last`.
+/// Presses a key, and returns the question that then replaces `last`.
 async fn press(visitor: &Visitor, key: &str, last: &str) -> Staged<String> {
     visitor.browser.press(key).await?;
     now_asked(visitor, last).await
 }
 
-/// The question that is asked, when it is another than `last` and the page takes an answer to it.
+/// Returns the displayed question, once it differs from `last` and the page accepts an answer.
 async fn now_asked(visitor: &Visitor, last: &str) -> Staged<String> {
     let script = "const form = document.querySelector('.answering');
         return form?.getAttribute('aria-busy') === 'false' ? form.querySelector('.asked-text')?.innerText ?? '' : ''";
@@ -187,12 +187,12 @@ async fn now_asked(visitor: &Visitor, last: &str) -> Staged<String> {
     Ok(text.as_str().unwrap_or_default().to_owned())
 }
 
-/// That the page says so many of the round's questions are done.
+/// Checks the page's number of completed questions of the round.
 async fn far(visitor: &Visitor, done: usize) -> Staged<()> {
     Ok(visitor.browser.see(".standing", &format!("{done} of {BATCH} of this round")).await?)
 }
 
-/// No text below a gate, no user and no row that could not be read is on the page, as it stands or without a script.
+/// Checks that no text below a gate, no user and no unreadable row is on the page, with and without scripts.
 async fn nothing_is_below_the_gate(visitor: &Visitor, page: &str, logs: &[QueryLog; 2]) -> Staged<()> {
     let stands = visitor.browser.run("return document.documentElement.outerHTML", Vec::new()).await?;
     let plain = visitor.plain(page).await?;
@@ -209,7 +209,7 @@ fn hold_no_secret(text: &str, logs: &[QueryLog; 2]) {
     }
 }
 
-/// Every answer that stands was counted, and nobody's more than once.
+/// Checks that every valid answer was counted, once per person.
 async fn counted(stage: &Stage, job: JobId) -> Staged<()> {
     let job = stage.finish(job, JOB).await?;
     let Some(Report::ActiveLearning(report)) = job.report else { return Err("a finished job has its report".into()) };
@@ -218,7 +218,7 @@ async fn counted(stage: &Stage, job: JobId) -> Staged<()> {
     Ok(())
 }
 
-/// What the job's researcher takes away from its page holds what was asked, and nothing that is below a gate.
+/// Checks that the researcher's downloads contain the asked questions, and nothing below a gate.
 async fn taken_away(stage: &Stage, page: &str, logs: &[QueryLog; 2]) -> Staged<()> {
     let visitor = Visitor::open(Screen::Desktop, stage.address()).await?;
     visitor.sign_in("operator").await?;

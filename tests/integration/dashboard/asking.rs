@@ -1,5 +1,5 @@
-//! Planning questions in a browser, at desktop and phone width: what a log's owner would pay follows β, k and ε as they are typed,
-//! and is what the server's own plan says of the same numbers.
+//! Planning of questions in a browser, at desktop and phone width: the cost to a log's owner follows β, k and ε as they
+//! are typed, and equals the server's own plan for the same numbers.
 
 use serde_json::{Value, json};
 use support::browser::{PATIENCE, Screen};
@@ -13,11 +13,11 @@ use undertone_privacy::{Epsilon, SamplingRate, mechanism};
 use super::visitor::Visitor;
 use support::scene::queries as scene;
 
-/// The log that is planned for.
+/// The log of the plan.
 const LOG: &str = "north";
 const TITLE: &str = "What people ask for";
 const FORM: &str = "#plan-active-learning";
-/// What its owner would pay, once the server was asked about what stands in the form.
+/// The owner's cost, once the server has evaluated the form.
 const PAYS: &str = "const planner = document.querySelector('#plan-active-learning .planner-cost');
     const all = Array.from(planner.querySelectorAll('.costs li'));
     const own = all.find(e => e.querySelector('h3')?.innerText.startsWith('north,'));
@@ -51,7 +51,7 @@ async fn what_questions_cost_follows_the_form_and_is_what_the_server_plans() -> 
         browser.see(&format!("{FORM} .headline-small"), "Fits every budget").await?;
         visitor.sound("planner-of-questions").await?;
 
-        // More than the budget has: refused here as there, and the nearest plans that fit are named.
+        // More than the budget allows: refused here and at the server, and the nearest plans that fit are shown.
         let epsilon = format!("{of_log} input[name$='[epsilon]']");
         browser.overwrite(&epsilon, "5").await?;
         browser.see(&format!("{FORM} .headline-small"), "Over the limit").await?;
@@ -65,7 +65,7 @@ async fn what_questions_cost_follows_the_form_and_is_what_the_server_plans() -> 
         assert_eq!(pays(&visitor, "").await?, said, "the same numbers, the same cost");
         assert_eq!(browser.run("return window.kept", Vec::new()).await?, json!(true), "the page was not loaded again");
 
-        // What is proposed is what was typed.
+        // The proposal contains the typed values.
         let gate = typed(&visitor, &of_log).await?;
         browser.click(&format!("{FORM} button.primary")).await?;
         browser.see("h1", TITLE).await?;
@@ -78,7 +78,7 @@ async fn what_questions_cost_follows_the_form_and_is_what_the_server_plans() -> 
     Ok(())
 }
 
-/// Where the fields of the log are.
+/// Returns the selector of the log's fields.
 async fn log(visitor: &Visitor) -> Staged<String> {
     let find = "return Array.from(document.querySelectorAll('#plan-active-learning .party strong'), e => e.innerText)
         .indexOf(arguments[0]) + 1";
@@ -86,7 +86,7 @@ async fn log(visitor: &Visitor) -> Staged<String> {
     Ok(format!("{FORM} .parties > .party:nth-child({place})"))
 }
 
-/// The gate that stands in the form.
+/// Returns the gate in the form.
 async fn typed(visitor: &Visitor, of_log: &str) -> Staged<Gate> {
     let script = "const party = document.querySelector(arguments[0]);
         return ['rate', 'threshold', 'epsilon', 'rows', 'shown'].map(name => party.querySelector(`[name$='[${name}]']`).value)";
@@ -101,14 +101,14 @@ async fn typed(visitor: &Visitor, of_log: &str) -> Staged<Gate> {
     })
 }
 
-/// What the page says of the log; waits until that is another than `last`.
+/// Returns the page's text about the log; waits until it differs from `last`.
 async fn pays(visitor: &Visitor, last: &str) -> Staged<String> {
     let other = |said: &Value| said.as_str().is_some_and(|said| !said.is_empty() && said != last);
     let said = visitor.wait("what it costs", PAYS, Vec::new(), PATIENCE, other).await?;
     Ok(said.as_str().unwrap_or_default().to_owned())
 }
 
-/// What the server's plan says of the log with this gate.
+/// Returns the server's plan for the log with this gate.
 async fn planned(stage: &Stage, gate: Gate) -> Staged<PlanParty> {
     let mut job = scene::job(stage).await?;
     let dataset = stage.dataset(LOG).await?.id;
@@ -121,7 +121,7 @@ async fn planned(stage: &Stage, gate: Gate) -> Staged<PlanParty> {
     own.ok_or_else(|| "the owner of a private log pays".into())
 }
 
-/// That the page says what the plan does, costs rounded up and what is left rounded down.
+/// Checks that the page agrees with the plan: costs rounded up, the remaining budget rounded down.
 fn compare(said: &str, plan: &PlanParty) -> Staged<()> {
     let (epsilon, delta) = mechanism::guarantee(&plan.charge.event, plan.charge.adjacency)?;
     let promise = between(said, "For each row ε ", ", once.")?;
@@ -151,7 +151,7 @@ fn between<'a>(text: &'a str, before: &str, after: &str) -> Staged<&'a str> {
     found.map(|(found, _)| found).ok_or_else(|| format!("nothing between {before:?} and {after:?}: {text}").into())
 }
 
-/// A number as `2.5·10⁻⁷` and `10⁻⁶` say it.
+/// Parses a number in the form `2.5·10⁻⁷` or `10⁻⁶`.
 fn power(text: &str) -> Staged<f64> {
     let (digits, raised) = text.split_once("·10").unwrap_or_else(|| ("1", text.trim_start_matches("10")));
     let plain = |letter: char| match letter {

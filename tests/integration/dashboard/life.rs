@@ -1,4 +1,4 @@
-//! The life of a job in a browser: draft, proposal, approval, pause, going on, end, clone.
+//! The life cycle of a job in a browser: draft, proposal, approval, pause, resumption, end, clone.
 
 use serde_json::json;
 use support::browser::{PATIENCE, Screen};
@@ -19,7 +19,7 @@ async fn a_draft_becomes_a_job_that_is_approved_paused_let_go_on_and_cloned() ->
     let browser = &visitor.browser;
     visitor.sign_in("one").await?;
 
-    // An empty draft says what it lacks; a whole one what it would cost.
+    // An empty draft lists its missing fields; a complete one shows its cost.
     let jobs = format!("/c/{}/jobs", stage.consortium);
     visitor.visit(&jobs).await?;
     open(&visitor, "begin-draft").await?;
@@ -40,7 +40,7 @@ async fn a_draft_becomes_a_job_that_is_approved_paused_let_go_on_and_cloned() ->
     browser.see("h1", "From a draft").await?;
     let job = visitor.place().await?;
 
-    // The owner reads who learns what, and approves exactly that; the others do over REST.
+    // The owner reads the disclosures and approves exactly these; the others approve over REST.
     browser.click(".decide a[href*='/review/']").await?;
     browser.see("main", "Who learns what").await?;
     browser.see("main", "whoever gets the model").await?;
@@ -53,7 +53,7 @@ async fn a_draft_becomes_a_job_that_is_approved_paused_let_go_on_and_cloned() ->
     }
     stage.wait_until(id, PATIENCE * 10, |job| job.summary.rounds_done >= 1).await?;
 
-    // Paused and let go on.
+    // Paused and resumed.
     visitor.visit(&job).await?;
     open(&visitor, "pause").await?;
     browser.fill("form[action='/ui/pause'] textarea", "a look at it").await?;
@@ -77,7 +77,7 @@ async fn a_draft_becomes_a_job_that_is_approved_paused_let_go_on_and_cloned() ->
     visitor.sound("cloned").await
 }
 
-/// Opens what hides a form.
+/// Opens the element that hides a form.
 async fn open(visitor: &Visitor, form: &str) -> Staged<()> {
     let script = "const form = document.querySelector(`form[action='/ui/${arguments[0]}']`);
         if (form) form.closest('details').open = true;

@@ -1,5 +1,5 @@
-//! Pages that listen: a server is killed in the middle of a job, and the page goes on by itself when it is back; the other
-//! pages take over what has changed; the bell rings, and the log fills.
+//! Live pages: a server is killed in the middle of a job, and the page continues when it is back. The other pages show
+//! changes, the bell counts notifications, and the log fills.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use support::stage::{Database, Stage, Staged};
 use super::visitor::Visitor;
 use support::scene;
 
-/// How long a round may take, with everything else on the machine.
+/// The time limit of a round on a busy machine.
 const ROUND: Duration = Duration::from_mins(2);
-/// Rounds enough that a server can die among them.
+/// Enough rounds for a server crash among them.
 const ROUNDS: u32 = 400;
-/// What stands in the headline of a running job, as a number.
+/// The number in the headline of a running job.
 const NUMBER: &str =
     "return Number(/^Round (\\d+) of/.exec(document.querySelector('.headline')?.innerText ?? '')?.[1] ?? 0)";
-/// Whether the page is the one that was loaded first.
+/// Whether the page was not reloaded.
 const KEPT: &str = "return window.kept === true";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,12 +33,12 @@ async fn a_round_arrives_without_a_reload_after_the_server_has_died_and_come_bac
     list.browser.see(".connection", "Live").await?;
     list.browser.run("window.kept = true", Vec::new()).await?;
 
-    // What is proposed elsewhere appears on the overview by itself, and the bell counts it.
+    // A job proposed elsewhere appears on the overview by itself, and the bell counts it.
     let plan = scene::small_job(&stage, ROUNDS, 300).await?;
     let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
     list.browser.see("[data-live=jobs]", "Small").await?;
     list.browser.see("[data-live=now]", "Approve or refuse “Small”").await?;
-    // The other notice is of the sign-in from this browser.
+    // The other notification is about the sign-in from this browser.
     list.browser.see("[data-live=bell] .count", "2").await?;
     assert_eq!(list.browser.run(KEPT, Vec::new()).await?, json!(true), "the overview was not loaded again");
 
@@ -63,14 +63,14 @@ async fn a_round_arrives_without_a_reload_after_the_server_has_died_and_come_bac
     let expected = |complaint: &String| complaint.contains("/ui/events") || complaint.contains("/ui/watch");
     assert!(complaints.iter().all(expected), "{complaints:?}");
 
-    // The steward reads what they were told.
+    // The steward reads the notifications.
     list.visit("/notifications").await?;
     list.browser.see(".told", "waits for your decision").await?;
     list.browser.click("form[action='/ui/read-all-notifications'] button").await?;
     Ok(list.browser.see(".headline", "Nothing new").await?)
 }
 
-/// Each site has said what it did, in closed words.
+/// Checks that each site has logged its actions, in the closed vocabulary.
 async fn the_log_tells_what_happened(stage: &Stage, visitor: &Visitor, job: &str) -> Staged<()> {
     let browser = &visitor.browser;
     visitor.visit(&format!("{job}/log")).await?;

@@ -1,5 +1,5 @@
-//! Consent by a passkey, in a real browser with a virtual authenticator: made in the dashboard, pinned at the site's terminal,
-//! asked for at "Approve", verified by the site before it runs.
+//! Consent by a passkey, in a real browser with a virtual authenticator: created in the dashboard, pinned at the site's
+//! terminal, requested at "Approve", verified by the site before the job runs.
 
 use support::browser::{PATIENCE, Screen};
 use support::stage::{Database, Staged};
@@ -15,14 +15,14 @@ async fn a_passkey_made_in_the_browser_approves_once_the_site_has_pinned_it() ->
     let mut stage = scene::set(Database::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
-    // Browsers have passkeys for names, not for addresses.
+    // Browsers permit passkeys for host names, not for addresses.
     let address = stage.address().replace("127.0.0.1", "localhost");
     let visitor = Visitor::open(Screen::Desktop, address.clone()).await?;
     let browser = &visitor.browser;
     browser.add_authenticator().await?;
     visitor.sign_in("one").await?;
 
-    // Made and listed; it approves nothing yet.
+    // Created and listed; it approves nothing yet.
     visitor.visit("/settings/security").await?;
     browser.fill("form[data-make-passkey] input[name=label]", "the laptop").await?;
     browser.click("form[data-make-passkey] button").await?;
@@ -37,7 +37,7 @@ async fn a_passkey_made_in_the_browser_approves_once_the_site_has_pinned_it() ->
     let key = listed.first().ok_or("it is listed")?;
     assert!(matches!(&key.key, ApprovalKey::Passkey { origin, .. } if *origin == address), "{:?}", key.key);
 
-    // The site's operator pins it, and takes the key file away: from now on it is the passkey or nothing.
+    // The site's operator pins the passkey, and removes the key file: from now on only the passkey approves.
     let own = site.client.approval_key().ok_or("a key file")?.fingerprint().to_string();
     let fingerprint = key.fingerprint.to_string();
     browser.see("#approval-keys", &fingerprint).await?;
@@ -51,7 +51,7 @@ async fn a_passkey_made_in_the_browser_approves_once_the_site_has_pinned_it() ->
     let page = format!("/c/{}/jobs/{job}", stage.consortium);
     let until = tokio::time::Instant::now() + PATIENCE;
     loop {
-        // The worker tells the server of its keys when it asks for the next offer.
+        // The worker reports its keys to the server when it requests the next offer.
         visitor.visit(&page).await?;
         let asks = "return !!document.querySelector('form[data-approve]')";
         if browser.run(asks, Vec::new()).await? == serde_json::json!(true) {
@@ -67,7 +67,7 @@ async fn a_passkey_made_in_the_browser_approves_once_the_site_has_pinned_it() ->
     let part = shown.participants.iter().find(|part| part.dataset == dataset).ok_or("its part")?;
     assert_eq!(part.consent, Some(Consent::Signed { key: key.fingerprint.clone() }));
 
-    // The others sign with key files; every site verifies what it got, and the job runs to its end.
+    // The others sign with key files; every site verifies its approval, and the job runs to its end.
     for (site, name) in stage.sites.iter().skip(2).zip(&scene::PRIVATE[1..]) {
         site.client.approve(job, stage.dataset(name).await?.id).await?;
     }

@@ -1,4 +1,5 @@
-//! Signing in by a passkey in a real browser with a virtual authenticator: alone, as the second step, and as a proof of identity.
+//! Sign-in by a passkey in a real browser with a virtual authenticator: alone, as the second step, and as a proof of
+//! identity.
 
 use serde_json::json;
 use support::browser::Screen;
@@ -11,7 +12,7 @@ use super::visitor::Visitor;
 #[tokio::test(flavor = "multi_thread")]
 async fn passkey_signs_in_alone_and_after_the_password() -> Staged<()> {
     let stage = scene::set(Database::Sqlite).await?;
-    // Browsers have passkeys for names, not for addresses.
+    // Browsers permit passkeys for host names, not for addresses.
     let address = stage.address().replace("127.0.0.1", "localhost");
     let visitor = Visitor::open(Screen::Desktop, address).await?;
     let browser = &visitor.browser;
@@ -31,14 +32,14 @@ async fn passkey_signs_in_alone_and_after_the_password() -> Staged<()> {
     browser.click("form[data-passkey=prove] button").await?;
     browser.see(".notice", "Your identity is confirmed.").await?;
 
-    // Alone: nobody types anything.
+    // Alone: without any input.
     browser.click(".rail-foot button").await?;
     browser.see("h1", "Sign in").await?;
     visitor.visit("/sign-in").await?;
     browser.click("form[data-passkey=sign_in] button").await?;
     browser.see(".rail", "Settings").await?;
 
-    // After the password: the second step asks for it.
+    // After the password: the second step requests it.
     browser.click(".rail-foot button").await?;
     browser.see("h1", "Sign in").await?;
     visitor.visit("/sign-in").await?;
@@ -53,7 +54,7 @@ async fn passkey_signs_in_alone_and_after_the_password() -> Staged<()> {
     let used = browser.run("return document.querySelector('#passkeys').textContent.includes('last used')", Vec::new());
     assert_eq!(used.await?, json!(true));
 
-    // Removed, it signs in no longer.
+    // After its removal it no longer signs in.
     browser.click("form[action='/ui/remove-passkey'] button").await?;
     browser.see(".notice", "The passkey is removed").await?;
     let left: Vec<Passkey> = stage.sites[1].client.get("/me/passkeys").await?;

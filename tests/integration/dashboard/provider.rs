@@ -1,5 +1,5 @@
-//! A real provider of sign-ins in a browser: through its own pages and back, linked and unlinked under the settings; and what a
-//! person reads whom it, or the server, sends away.
+//! A real sign-in provider in a browser: sign-in through its own pages, linking and unlinking in the settings, and the
+//! messages when the provider or the server rejects a person.
 
 use support::browser::Screen;
 use support::provider::{NAME, Provider};
@@ -7,9 +7,9 @@ use support::stage::{Database, PATIENCE, Stage, Staged};
 
 use super::visitor::Visitor;
 
-/// Where identities at the provider stand.
+/// The settings page with the identities at the provider.
 const KEYS: &str = "/settings/keys";
-/// The way to the provider.
+/// The link to the provider.
 const WAY: &str = "main a[href^='/oidc/start']";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -30,7 +30,7 @@ async fn a_member_links_what_they_are_at_the_provider_comes_in_by_it_and_unlinks
     assert_eq!(visitor.place().await?, KEYS);
     visitor.sound("identity-linked").await?;
 
-    // From the sign-in page, when neither remembers anybody.
+    // From the sign-in page, with neither session in place.
     sign_out(&visitor).await?;
     browser.client().delete_all_cookies().await?;
     visitor.visit("/sign-in").await?;
@@ -42,11 +42,11 @@ async fn a_member_links_what_they_are_at_the_provider_comes_in_by_it_and_unlinks
     assert_eq!(visitor.place().await?, format!("/c/{}", stage.consortium), "where members land");
     visitor.sound("signed-in-by-provider").await?;
 
-    // The password goes on working.
+    // The password still works.
     sign_out(&visitor).await?;
     visitor.sign_in("operator").await?;
 
-    // Unlinked, and told how they come in from now on.
+    // After unlinking, the page explains how to sign in.
     visitor.visit(KEYS).await?;
     browser.click("form[action='/ui/unlink-identity'] button").await?;
     browser.see(".notice", "It signs you in no longer. You sign in with e-mail and password.").await?;
@@ -60,7 +60,7 @@ async fn who_is_sent_away_reads_why_and_what_to_do() -> Staged<()> {
     let phone = Visitor::open(Screen::Phone, stage.address()).await?;
     let browser = &phone.browser;
 
-    // Who says no there.
+    // The person refuses at the provider.
     phone.visit("/sign-in").await?;
     browser.click(WAY).await?;
     browser.click("a[href$='/abort']").await?;
@@ -70,7 +70,7 @@ async fn who_is_sent_away_reads_why_and_what_to_do() -> Staged<()> {
     only_of(&phone, &provider).await?;
     phone.sound("provider-declined").await?;
 
-    // Whose e-mail nobody has verified there, and whom nobody knows here.
+    // The e-mail address is unverified at the provider, or unknown here.
     for (login, remedy) in [
         ("unverified-operator", "Have it verified there, then begin again."),
         ("operator", "An account with your e-mail address exists and is not linked to this identity."),
@@ -84,7 +84,7 @@ async fn who_is_sent_away_reads_why_and_what_to_do() -> Staged<()> {
         phone.sound(&format!("provider-{login}")).await?;
     }
 
-    // When it is gone, the other way in is named, and works.
+    // When the provider is unavailable, the page names the other way to sign in, and it works.
     drop(provider);
     stage.stop_server(PATIENCE)?;
     stage.start_server()?;
@@ -95,7 +95,7 @@ async fn who_is_sent_away_reads_why_and_what_to_do() -> Staged<()> {
     phone.sign_in("operator").await
 }
 
-/// A consortium whose server believes a provider; nothing where there is none to run.
+/// Sets up a consortium with a server that trusts a provider; returns `None` where no provider can run.
 async fn beside() -> Staged<Option<(Stage, Provider)>> {
     let mut stage = Stage::set(Database::Sqlite, &["Library"]).await?;
     let Some(provider) = Provider::start(&stage.address())? else { return Ok(None) };
@@ -105,7 +105,7 @@ async fn beside() -> Staged<Option<(Stage, Provider)>> {
     Ok(Some((stage, provider)))
 }
 
-/// Says at the provider's own pages who one is, and that the server may know it.
+/// Signs in at the provider's own pages, and consents to the disclosure.
 async fn recognized(visitor: &Visitor, provider: &Provider, login: &str) -> Staged<()> {
     let browser = &visitor.browser;
     browser.find("input[name=prompt][value=login]").await?;
@@ -120,8 +120,8 @@ async fn recognized(visitor: &Visitor, provider: &Provider, login: &str) -> Stag
     only_of(visitor, provider).await
 }
 
-/// The console complains of nothing but what the provider's own pages lack: a picture, and a font from outside, which nothing
-/// here reaches. A page of ours whose policy were in the way would say so.
+/// Checks that the console only reports missing resources of the provider's own pages: a picture, and an external font,
+/// which is unreachable here. A violation of a content security policy would also be reported.
 async fn only_of(visitor: &Visitor, provider: &Provider) -> Staged<()> {
     let complaints = visitor.browser.complaints().await?;
     let theirs = |complaint: &String| {

@@ -1,5 +1,5 @@
-//! Recordings in a browser, at desktop and phone width: their page, their planner, which follows its form, and what their steward
-//! is asked.
+//! Recordings in a browser, at desktop and phone width: their page, their planner with live costs, and the steward's
+//! decision.
 
 use std::fs;
 
@@ -11,11 +11,11 @@ use undertone_worker::speech::transcribe::wav;
 
 use super::visitor::Visitor;
 
-/// The clinic among the sites, and its dataset.
+/// The index of the clinic among the sites, and its dataset.
 const CLINIC: usize = 1;
 const DATASET: &str = "dictations";
 const TITLE: &str = "Letters of a week";
-/// Samples of two seconds, in which nobody speaks: pages look at no sound.
+/// The number of silent samples, two seconds: pages do not use the sound.
 const SILENCE: usize = 32_000;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -47,7 +47,7 @@ async fn recordings_are_planned_for_and_decided_on_at_a_desk_and_on_a_phone() ->
     Ok(())
 }
 
-/// A library without data and a clinic with one recording and a budget for its words.
+/// Sets up a library without data and a clinic with one recording and a budget for its words.
 async fn clinic() -> Staged<Stage> {
     let mut stage = Stage::set(Database::Sqlite, &["Library", "Clinic"]).await?;
     let site = &mut stage.sites[CLINIC];

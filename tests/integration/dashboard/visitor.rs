@@ -1,4 +1,4 @@
-//! Somebody at a browser: signs in, goes from page to page, and minds what no page may do.
+//! A person at a browser: signs in, navigates, and checks properties that every page must have.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,13 +22,13 @@ impl Visitor {
         Ok(Self { browser: Browser::open(screen).await?, address, screen })
     }
 
-    /// Goes to a page and waits until its islands are awake.
+    /// Opens a page and waits until it is interactive.
     pub(super) async fn visit(&self, path: &str) -> Staged<()> {
         self.browser.goto(&format!("{}{path}", self.address)).await?;
         self.awake().await
     }
 
-    /// Waits until nothing on the page waits for its script.
+    /// Waits until no part of the page waits for its script.
     pub(super) async fn awake(&self) -> Staged<()> {
         let awake = "return document.readyState === 'complete' && !!document.querySelector('h1') && \
             Array.from(document.querySelectorAll('.planner')).every(form => form.classList.contains('live'))";
@@ -36,12 +36,12 @@ impl Visitor {
         Ok(())
     }
 
-    /// Where the page is, without the server's name.
+    /// Returns the path of the page, without the server's address.
     pub(super) async fn place(&self) -> Staged<String> {
         Ok(self.browser.url().await?.replace(&self.address, ""))
     }
 
-    /// Signs in as `name@example.org`; signs out before when somebody is in.
+    /// Signs in as `name@example.org`, after signing out a previous person.
     pub(super) async fn sign_in(&self, name: &str) -> Staged<()> {
         self.visit("/settings").await?;
         if self.place().await? == "/settings" {
@@ -52,12 +52,12 @@ impl Visitor {
         self.browser.fill("input[name=email]", &format!("{name}@example.org")).await?;
         self.browser.fill("input[name=password]", PASSWORD).await?;
         self.browser.click("main button[type=submit]").await?;
-        // Everybody has settings; who only answers questions has no overview.
+        // Every member has settings; a member who only answers questions has no overview.
         self.browser.see(".rail", "Settings").await?;
         Ok(())
     }
 
-    /// Pastes the steward's signed approval of the job's page for `dataset`, and approves.
+    /// Pastes the steward's signed approval into the job's page for `dataset`, and approves.
     pub(super) async fn approve_by_key_file(&self, site: &Site, job: &str, dataset: DatasetId) -> Staged<()> {
         let id = job.rsplit('/').next().unwrap_or_default().parse()?;
         let signed = site.client.signed_approval(id, dataset).await?.ok_or("the steward has a key")?;
@@ -66,7 +66,7 @@ impl Visitor {
         Ok(self.browser.see(".notice", "You approved the job.").await?)
     }
 
-    /// Waits until what `script` returns is `enough`, and gives it.
+    /// Waits until the result of `script` is `enough`, and returns it.
     pub(super) async fn wait(
         &self,
         what: &str,
@@ -79,9 +79,9 @@ impl Visitor {
         found.map_err(|last| format!("waited for {what} in vain; the last was {last}").into())
     }
 
-    /// What every page must keep: no complaint in the console, nothing wider than the screen, nothing serious that keeps
-    /// somebody who sees badly or uses no mouse from using it, light or dark. Leaves a picture in the folder of
-    /// `UNDERTONE_SCREENSHOTS`, when that is set.
+    /// Checks the properties of every page: no error in the console, nothing wider than the screen, no serious
+    /// accessibility violation in the light and dark theme. Writes a screenshot to the folder of
+    /// `UNDERTONE_SCREENSHOTS`, if that is set.
     pub(super) async fn sound(&self, name: &str) -> Staged<()> {
         if let Some(folder) = std::env::var_os("UNDERTONE_SCREENSHOTS") {
             let screen = if self.screen == Screen::Phone { "phone" } else { "desktop" };
@@ -99,7 +99,7 @@ impl Visitor {
         Ok(())
     }
 
-    /// A page as it is without a script, to the person who is signed in.
+    /// Returns a page as served to the signed-in person, without running scripts.
     pub(super) async fn plain(&self, path: &str) -> Staged<String> {
         let cookies = self.browser.client().get_all_cookies().await?;
         let cookies: Vec<_> = cookies.iter().map(|cookie| format!("{}={}", cookie.name(), cookie.value())).collect();

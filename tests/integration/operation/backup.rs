@@ -1,4 +1,5 @@
-//! Backups: the newest one makes the server that was, and an older one gets back from each site what the site paid since.
+//! Backups: the newest one restores the server's last state, and an older one recovers from each site the receipts of
+//! later payments.
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +36,7 @@ async fn restore(database: Database) -> Staged<()> {
     scene::set_budgets(&stage, 60.0).await?;
     let folder = tempfile::tempdir()?;
     let (older, newest) = (folder.path().join("older.backup"), folder.path().join("newest.backup"));
-    // While everything runs.
+    // The backup is made while everything runs.
     let said = server(&stage, &["backup"], &older, PASSPHRASE)?;
     assert!(said.contains("Its ledger ends with"), "{said}");
     let first = run(&stage).await?;
@@ -57,7 +58,7 @@ async fn restore(database: Database) -> Staged<()> {
     fs::write(folder.path().join("damaged.backup"), &damaged)?;
     server(&stage, &["restore"], &folder.path().join("damaged.backup"), PASSPHRASE).expect_err("cut in half");
 
-    // The newest: everything goes on.
+    // The newest backup: operation continues.
     let said = server(&stage, &["restore"], &newest, PASSPHRASE)?;
     assert!(said.contains("restored to this state"), "{said}");
     stage.start_server()?;
@@ -72,7 +73,7 @@ async fn restore(database: Database) -> Staged<()> {
         assert!(!shown.contains("Open: nothing leaves"), "{} is content: {shown}", site.name);
     }
 
-    // An older one: every site that paid since gives its receipts back.
+    // An older backup: every site that paid since returns its receipts.
     stage.kill_server();
     vacate(&mut stage, postgres)?;
     server(&stage, &["restore", "--reason", "the newest backup is lost"], &older, PASSPHRASE)?;
@@ -83,7 +84,8 @@ async fn restore(database: Database) -> Staged<()> {
     verified(&stage)
 }
 
-/// Starts every site again, and waits until the server has the receipts that it lost: so many of each private site.
+/// Starts every site again, and waits until the server has the receipts that it lost: `receipts` from each private
+/// site.
 pub(super) async fn healed(stage: &mut Stage, receipts: u32, reason: &str) -> Staged<()> {
     for site in &mut stage.sites {
         site.stop()?;
@@ -106,14 +108,14 @@ pub(super) async fn healed(stage: &mut Stage, receipts: u32, reason: &str) -> St
     Ok(())
 }
 
-/// Examines the server's ledger.
+/// Verifies the server's ledger.
 pub(super) fn verified(stage: &Stage) -> Staged<()> {
     let output = stage.server_command()?.arg("verify").output()?;
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if output.status.success() { Ok(()) } else { Err(said.into()) }
 }
 
-/// Runs a command of the server's on a file.
+/// Runs a command of the server on a file.
 fn server(stage: &Stage, command: &[&str], file: &Path, passphrase: &str) -> Staged<String> {
     let output =
         stage.server_command()?.args(command).arg(file).env("UNDERTONE_BACKUP_PASSPHRASE", passphrase).output()?;
@@ -130,7 +132,7 @@ pub(super) async fn run(stage: &Stage) -> Staged<JobId> {
     Ok(job)
 }
 
-/// Waits until every private site has every proof of what it paid.
+/// Waits until every private site has the proofs of all its payments.
 pub(super) async fn proved(stage: &Stage, receipts: u32) -> Staged<()> {
     let all = format!(
         "answers for {receipts} of {receipts} receipts by its signature, for {receipts} by their place in its log"
@@ -144,7 +146,7 @@ pub(super) async fn proved(stage: &Stage, receipts: u32) -> Staged<()> {
     Ok(())
 }
 
-/// Takes everything away that the server had.
+/// Removes all data of the server.
 fn vacate(stage: &mut Stage, postgres: bool) -> Staged<()> {
     fs::remove_dir_all(stage.server_folder())?;
     if postgres && let Some(fresh) = Database::postgres()? {

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::Value;
 use support::stage::{Database, Stage, Staged};
 
-/// Examines and returns the exit status with the report.
+/// Runs `doctor` and returns the exit status with the report.
 fn examine(stage: &Stage) -> Staged<(Option<i32>, Value)> {
     let output = stage.server_command()?.args(["doctor", "--json"]).output()?;
     let report = serde_json::from_slice(&output.stdout)
@@ -28,7 +28,7 @@ async fn examine_and_break(database: Database) -> Staged<()> {
         assert_eq!(state(&report, check), "ok", "{check}: {report:#}");
     }
 
-    // The server goes on, and a second look finds the same.
+    // The server continues, and a second run has the same result.
     assert_eq!(examine(&stage)?.1["fail"], 0);
     stage.server()?.wait_for("serving", support::stage::PATIENCE)?;
 

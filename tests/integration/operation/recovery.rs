@@ -1,4 +1,4 @@
-//! Point-in-time recovery of PostgreSQL: the archive ends before a job, and the sites give back the receipts of that job.
+//! Point-in-time recovery of PostgreSQL: the archive ends before a job, and the sites return the receipts of that job.
 
 use support::scene;
 use support::stage::{Cluster, Database, Staged};

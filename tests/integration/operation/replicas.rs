@@ -1,4 +1,5 @@
-//! Two servers on one PostgreSQL and one store, with workers and people spread over both: one dies in the middle of a job.
+//! Two servers on one PostgreSQL and one store, with workers and people on both: one of them crashes in the middle of a
+//! job.
 
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ async fn a_job_goes_on_when_one_of_two_servers_dies() -> Staged<()> {
     assert!(taken.iter().all(|count| *count > 0), "workers are at both: {taken:?}");
     scene::set_budgets(&stage, 60.0).await?;
 
-    // A session that began at one server holds at the other, and what one writes the other reads.
+    // A session that began at one server is valid at the other, and each reads the other's writes.
     let plan = scene::small_job(&stage, ROUNDS, 120).await?;
     let there = stage.sites[0].client.at(&replica.address);
     let job = there.propose(stage.consortium, &plan.job()).await?.summary.id;
@@ -41,7 +42,7 @@ async fn a_job_goes_on_when_one_of_two_servers_dies() -> Staged<()> {
     stage.wait_until(job, JOB, |job| job.summary.rounds_done >= 1).await?;
     stage.kill_server();
 
-    // The workers that were at the dead one come to the other, and go on with the leases they have.
+    // The crashed server's workers connect to the other, and continue with their leases.
     stage.operator = stage.operator.at(&replica.address);
     let job = stage.finish(job, JOB).await?;
     assert_eq!(job.summary.state, State::Finished);

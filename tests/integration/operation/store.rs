@@ -1,4 +1,4 @@
-//! Objects in an S3-compatible store: a job runs as it does on a disk, and a bucket that does not let the server in is named at once.
+//! Objects in an S3-compatible store: a job runs as on a disk, and a bucket without access is reported immediately.
 
 use std::time::Duration;
 

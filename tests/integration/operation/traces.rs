@@ -1,4 +1,4 @@
-//! One trace shows a round at the site and at the server: what a site says to bear it, read back from its line.
+//! One trace shows a round at the site and at the server: the site's trace headers, read back from its line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use support::scene;
 const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 2;
 
-/// The series and round that a call is of, if it is of one.
+/// Returns the series and round of a call, if it has one.
 fn round(call: &Call) -> Staged<Option<(String, u32)>> {
     let Some(first) = call.messages.first() else { return Ok(None) };
     Ok(match call.path.rsplit('/').next() {
@@ -39,7 +39,7 @@ async fn the_calls_of_a_round_bear_one_trace_where_the_site_names_a_collector() 
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
     stage.sites[1].stop()?;
-    // Nobody listens there: that the traces do not arrive stops nothing.
+    // No collector listens there: undelivered traces stop nothing.
     let collector = format!("http://127.0.0.1:{}", port::free()?);
     stage.sites[1].start(&[("OTEL_EXPORTER_OTLP_ENDPOINT", collector.as_str())])?;
     let plan = scene::small_job(&stage, ROUNDS, 300).await?;

@@ -13,9 +13,9 @@ use support::scene;
 
 const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 8;
-/// The grace of a server that stops, and time to end.
+/// The grace period of a stopping server, and time to end.
 const GRACE: Duration = Duration::from_secs(20);
-/// Times that a client repeats a request whose connection ended.
+/// The number of times that a client repeats a request after a lost connection.
 const REPEATS: u32 = 3;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,7 +66,7 @@ async fn replicas_are_replaced_one_by_one_without_a_failed_call() -> Staged<()> 
     stage.start_server()?;
     let status = stage.replace_replica(&mut replica, GRACE)?;
     assert!(status.success(), "{status:?}");
-    // By the balancer, as the client calls: no single server is asked.
+    // The client calls through the balancer, not a single server.
     let deadline = Instant::now() + JOB;
     let finished = loop {
         match stage.finish(job, JOB).await {

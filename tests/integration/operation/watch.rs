@@ -1,4 +1,4 @@
-//! Watching a server and stopping it.
+//! Monitoring of a server, and its shutdown.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ async fn a_server_with_waiting_workers_stops_at_once_and_with_an_endless_upload_
     let mut stage = scene::set_with(Database::Sqlite, &[("UNDERTONE_METRICS", &metrics)]).await?;
     stage.open().await?;
 
-    // Each worker is heard of when it first waits for work.
+    // Each worker counts as seen when it first waits for work.
     let all_seen = "undertone_workers{state=\"seen\"} 4";
     until("every worker is seen", || read(&metrics).is_ok_and(|told| told.contains(all_seen))).await?;
     let told = read(&metrics)?;
@@ -26,7 +26,7 @@ async fn a_server_with_waiting_workers_stops_at_once_and_with_an_endless_upload_
         "undertone_http_request_duration_seconds_count",
         "undertone_transaction_duration_seconds_count",
         "undertone_process_resident_memory_bytes",
-        // No worker's own cadence reaches a limit.
+        // The workers' own polling rate reaches no limit.
         "undertone_requests_turned_away_total 0",
     ] {
         assert!(told.contains(line), "{line} is missing:\n{told}");
@@ -36,7 +36,7 @@ async fn a_server_with_waiting_workers_stops_at_once_and_with_an_endless_upload_
         assert!(!told.contains(&site.organization.to_string()) && !told.contains(&site.name), "nobody is named");
     }
 
-    // The workers wait for work, half a minute at a time; nobody has to wait for them.
+    // The workers wait for work, half a minute at a time; the shutdown does not wait for them.
     let begun = Instant::now();
     let ended = stage.stop_server(Duration::from_secs(8))?;
     assert!(ended.success(), "it ended by itself: {ended:?}");
@@ -47,7 +47,7 @@ async fn a_server_with_waiting_workers_stops_at_once_and_with_an_endless_upload_
     upload.write_all(
         b"POST /api/v1/session HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{",
     )?;
-    // It is under way as soon as it is read: another request on its own connection is answered after it came.
+    // The server has read the upload's request once it answers a later request on another connection.
     let mut other = TcpStream::connect(stage.address().trim_start_matches("http://"))?;
     other.write_all(b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
     other.read_to_string(&mut String::new())?;
@@ -67,7 +67,7 @@ fn a_log_that_no_terminal_shows_has_no_colours() -> Staged<()> {
     Ok(())
 }
 
-/// What Prometheus would read.
+/// Returns the metrics that Prometheus would read.
 fn read(address: &str) -> Staged<String> {
     let mut watching = TcpStream::connect(address)?;
     watching.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;

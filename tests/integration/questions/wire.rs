@@ -1,5 +1,5 @@
-//! Everything that leaves a site, read back from the bytes on its line: calls on a list of those allowed, of which every byte is
-//! accounted for, and in them no query below the gate, no user, no row that could not be read.
+//! All data that leave a site, read back from the bytes on its line: only permitted calls, with every byte accounted
+//! for, and without queries below the gate, users, or unreadable rows.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,8 @@ use undertone_worker::queries::dataset::{Reader, Subset};
 use super::JOB;
 use support::scene::queries::{self as scene, PRIVATE, THRESHOLD};
 
-/// What a site with private queries may say, by call; each message is read by its form, and must hold nothing else.
+/// Checks that a call is permitted for a site with private queries, and that each message contains nothing outside of
+/// its declared fields.
 fn is_whole(call: &Call) -> Result<(), String> {
     let name = call
         .path
@@ -32,7 +33,7 @@ fn is_whole(call: &Call) -> Result<(), String> {
         "Decide" => whole::<v1::DecideRequest>(message),
         "Renew" => whole::<v1::RenewRequest>(message),
         "Ask" => whole::<v1::AskChunk>(message),
-        // Numbers and words of closed lists: the form has no field for a text.
+        // Numbers and enum values: the message has no field for a string.
         "Log" => whole::<v1::LogRequest>(message),
         "Finish" => whole::<v1::FinishRequest>(message),
         "Witness" => whole::<v1::WitnessRequest>(message),
@@ -46,7 +47,7 @@ fn is_whole(call: &Call) -> Result<(), String> {
     if call.rest.is_empty() { Ok(()) } else { Err(format!("{} bytes of {name} are no message", call.rest.len())) }
 }
 
-/// That bytes are a message of this form and of no other: written again, they are the same.
+/// Checks that bytes are exactly a message of this type: encoded again, they are the same.
 fn whole<M: Message + Default>(bytes: &[u8]) -> Result<(), String> {
     let read = M::decode(bytes).map_err(|error| error.to_string())?;
     if read.encode_to_vec() == bytes {
@@ -56,10 +57,10 @@ fn whole<M: Message + Default>(bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Users whose hashes are looked for.
+/// The number of users in the search for hashes.
 const USERS: usize = 50;
 
-/// Headers that say nothing of the data.
+/// Headers that reveal nothing about the data.
 const HEADERS: [&str; 5] = ["te", "content-type", "user-agent", "authorization", "grpc-timeout"];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,7 +107,8 @@ async fn nothing_below_the_gate_is_on_the_wire() -> Staged<()> {
         let rows = log.csv.lines().filter(|row| row.split(',').next() == Some(text)).count() as u64;
         assert!(rows >= THRESHOLD, "{text}: {rows} rows");
     }
-    // The site tells sizes roughly: what it registers is what its form says, and no count of the log.
+    // The site reports size classes only: its registration contains exactly the declared fields, and no count of the
+    // log.
     for call in of("RegisterDataset") {
         for message in &call.messages {
             let told = v1::RegisterDatasetRequest::decode(&message[..])?.registration;
@@ -116,7 +118,7 @@ async fn nothing_below_the_gate_is_on_the_wire() -> Staged<()> {
         }
     }
 
-    // And nothing that is secret in any byte, packed or not.
+    // No byte contains a secret, packed or not.
     let unpacked = posed.iter().map(|posed| &*posed.text).collect::<Vec<_>>().join("\n");
     let mut everything: Vec<u8> = raw.concat();
     everything.extend(said.iter().flat_map(|call| call.messages.concat()));

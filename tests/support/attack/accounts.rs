@@ -1,5 +1,5 @@
-//! Somebody chooses jobs so that what was released counts less than it cost: stops them, asks for another unit, has a limit raised, or
-//! reads the clock.
+//! An attacker chooses jobs so that releases count less than they cost: stops jobs, protects another unit, has a limit
+//! raised, or measures times.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::scene;
 use crate::stage::{Database, Plan, Rounds, Stage, Staged};
 
 const JOB: Duration = Duration::from_mins(5);
-/// Rounds of the job that is stopped.
+/// The rounds of the stopped job.
 const ROUNDS: u32 = 6;
-/// Long enough for a round on a busy machine.
+/// A period that is long enough for a round on a busy machine.
 const PERIOD: &str = "release_period_seconds = { dp_sgd = 5.0,";
 
 pub(super) async fn play() -> Staged<Vec<Attacked>> {
@@ -29,7 +29,8 @@ pub(super) async fn play() -> Staged<Vec<Attacked>> {
     Ok(all)
 }
 
-/// A job is stopped after a release. The price must be that of all that were planned: whoever stops it has seen the first.
+/// Stops a job after a release. The price must be that of all planned releases, because the attacker has seen the first
+/// one.
 async fn stop_a_job(stage: &Stage) -> Staged<Vec<Attacked>> {
     let job = job(stage, PrivacyUnit::Record, ROUNDS).await?;
     let id = stage.sites[0].client.propose(stage.consortium, &job).await?.summary.id;
@@ -65,7 +66,7 @@ async fn stop_a_job(stage: &Stage) -> Staged<Vec<Attacked>> {
     Ok(vec![stopped, timed])
 }
 
-/// The limit is raised after a release: what holds together is the sum of two promises, and the site says so.
+/// Raises the limit after a release: the sum of two promises holds, and the site must report it.
 fn raise_a_budget(stage: &Stage) -> Staged<Attacked> {
     stage.sites[1].edit_policy("[budget.record]\nepsilon = 60.0", "[budget.record]\nepsilon = 70.0")?;
     let said = stage.sites[1].command(&["policy", "show"])?;
@@ -78,7 +79,7 @@ fn raise_a_budget(stage: &Stage) -> Staged<Attacked> {
     })
 }
 
-/// A limit protects speakers; a job that protects records must not pass beside it.
+/// Proposes a job that protects records under a limit that protects speakers, which it must not bypass.
 async fn records_beside_speakers(stage: &mut Stage) -> Staged<Attacked> {
     stage.sites[1]
         .edit_policy("[budget.record]", "[budget.speaker]\nepsilon = 60.0\ndelta = 1e-6\n\n[budget.record]")?;
@@ -87,7 +88,7 @@ async fn records_beside_speakers(stage: &mut Stage) -> Staged<Attacked> {
     set_budget(stage, PrivacyUnit::Speaker).await?;
     let before = receipts(stage)?;
     let job = job(stage, PrivacyUnit::Record, 2).await?;
-    // Refused when it is proposed, or by the site that is asked.
+    // Refused at the proposal, or by the site.
     let said = match stage.sites[0].client.propose(stage.consortium, &job).await {
         Ok(proposed) => {
             let id = proposed.summary.id;
@@ -108,7 +109,7 @@ async fn records_beside_speakers(stage: &mut Stage) -> Staged<Attacked> {
     })
 }
 
-/// Both units have limits; a job that protects speakers must be charged to the records as well.
+/// Sets limits for both units; a job that protects speakers must be charged to the records as well.
 async fn speakers_beside_records(stage: &mut Stage) -> Staged<Attacked> {
     let spent = async |stage: &Stage| -> Staged<f64> {
         let accounts = stage.dataset(scene::PRIVATE[0]).await?.accounts;
@@ -129,7 +130,7 @@ async fn speakers_beside_records(stage: &mut Stage) -> Staged<Attacked> {
     })
 }
 
-/// The library and one private site.
+/// Returns a job of the library and one private site.
 async fn job(stage: &Stage, unit: PrivacyUnit, rounds: u32) -> Staged<NewJob> {
     let lead = stage.dataset("public").await?;
     let rounds = Rounds { rounds, learning_rate: 1e-3, evaluate_every: 2, deadline_seconds: 300, quorum: 2 };
@@ -144,7 +145,7 @@ async fn set_budget(stage: &Stage, unit: PrivacyUnit) -> Staged<()> {
     Ok(())
 }
 
-/// Receipts in the site's own ledger.
+/// Returns the number of receipts in the site's own ledger.
 fn receipts(stage: &Stage) -> Staged<u64> {
     let store = undertone_worker::site::folder::Folder::new(stage.sites[1].folder()).ledger();
     let connection = rusqlite::Connection::open_with_flags(store, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)?;

@@ -1,4 +1,5 @@
-//! Whoever owns the server says that a steward approved. They can change its database as they like; the site pins the steward's key.
+//! The owner of the server claims that a steward approved. They can change its database at will; the site pins the
+//! steward's key.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::scene;
 use crate::stage::{Database, Stage, Staged};
 
 const JOB: Duration = Duration::from_mins(5);
-/// What the attacked site's server tells of it, when it tells the truth.
+/// The site's approval rule in the honest server's database.
 const RULE: &str = "SELECT approval FROM dataset WHERE id = ?1";
 
 pub(super) async fn play() -> Staged<Vec<Attacked>> {
@@ -22,7 +23,7 @@ pub(super) async fn play() -> Staged<Vec<Attacked>> {
     Ok(vec![without_signature(&stage).await?, with_another_key(&stage).await?])
 }
 
-/// The server forgets that the site verifies signatures, and takes a steward's bare click.
+/// Deletes the server's record that the site verifies signatures, and approves without one.
 async fn without_signature(stage: &Stage) -> Staged<Attacked> {
     let dataset = stage.dataset(scene::PRIVATE[0]).await?.id;
     let database = Server::open(stage)?;
@@ -41,7 +42,7 @@ async fn without_signature(stage: &Stage) -> Staged<Attacked> {
     })
 }
 
-/// The server replaces the steward's key by its own, and signs.
+/// Replaces the steward's key at the server by the attacker's, and signs with it.
 async fn with_another_key(stage: &Stage) -> Staged<Attacked> {
     let dataset = stage.dataset(scene::PRIVATE[0]).await?.id;
     let database = Server::open(stage)?;
@@ -71,7 +72,7 @@ async fn with_another_key(stage: &Stage) -> Staged<Attacked> {
     })
 }
 
-/// A job that all but the attacked site's steward approve.
+/// Returns a job that all stewards except the attacked site's approve.
 async fn proposed(stage: &Stage) -> Staged<JobId> {
     let plan = scene::small_job(stage, 2, 300).await?;
     let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
@@ -81,7 +82,7 @@ async fn proposed(stage: &Stage) -> Staged<JobId> {
     Ok(job)
 }
 
-/// Waits until the site refuses or holds the job for this reason, or pays for it; 1 if it paid.
+/// Waits until the site refuses or holds the job for this reason, or pays for it; returns 1 if it paid.
 async fn outcome(stage: &Stage, job: JobId, dataset: DatasetId, reason: &str) -> Staged<u64> {
     let before = commits(stage, dataset).await?;
     let over = |state: State| state.is_over() || state == State::Paused;
@@ -102,7 +103,7 @@ async fn commits(stage: &Stage, dataset: DatasetId) -> Staged<usize> {
     Ok(entries.iter().filter(|entry| entry.kind == EntryKind::Commit).count())
 }
 
-/// The running server's database, in the hands of its owner.
+/// The running server's database, changed by its owner.
 struct Server(rusqlite::Connection);
 
 impl Server {

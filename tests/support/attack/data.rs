@@ -1,4 +1,4 @@
-//! Data are prepared so that one unit decides about others, or so that people who have spent their budget come in again.
+//! Data are prepared so that one unit influences others, or so that people with a spent budget are added again.
 
 use super::Attacked;
 use crate::scene;
@@ -10,7 +10,7 @@ pub(super) async fn play() -> Staged<Vec<Attacked>> {
     let (input, labels) = (corpus.folder().to_string_lossy(), corpus.alignments().to_string_lossy());
     let site = &stage.sites[0];
     let classes = undertone_worker::speech::synthesize::CLASSES.to_string();
-    // Whether the site takes it, and says no more than that.
+    // Runs the preparation only.
     let takes = |name: &str, subset: &str, options: &[&str]| {
         let mut arguments = vec!["data", "prepare", "--input", &input, "--alignments", &labels, "--name", name];
         arguments.extend(["--subset", subset, "--visibility", "private"]);
@@ -62,12 +62,12 @@ pub(super) async fn play() -> Staged<Vec<Attacked>> {
     ])
 }
 
-/// 1 if a command was obeyed, 0 if it was refused for this reason.
+/// Returns 1 if a command succeeded, 0 if it was refused for this reason.
 fn taken(command: Staged<String>, reason: &str) -> Staged<u64> {
     match command {
         Ok(_) => Ok(1),
         Err(error) if error.to_string().contains(reason) => Ok(0),
-        // A slip of the attack is no refusal.
+        // Another error of the attack is not a refusal.
         Err(error) => Err(error),
     }
 }

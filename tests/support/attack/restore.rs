@@ -1,4 +1,4 @@
-//! The site's disk is put back to an older copy after something left: one payment must not buy a second release.
+//! The site's disk is restored to an older copy after a release left: one payment must not permit a second release.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::stage::{Database, Stage, Staged};
 
 const JOB: Duration = Duration::from_mins(20);
 
-/// The backup knows the reservation of a training job. The first vector leaves, and the backup is put back.
+/// Restores a backup with the reservation of a training job, after the first vector left.
 pub(super) async fn update() -> Staged<Vec<Attacked>> {
     let mut stage = scene::set(Database::Sqlite).await?;
     stage.open().await?;
@@ -55,7 +55,7 @@ pub(super) async fn update() -> Staged<Vec<Attacked>> {
     }])
 }
 
-/// The backup knows the reservation of an active learning job. The pool is paid and taken, and the backup is put back.
+/// Restores a backup with the reservation of an active learning job, after the pool was paid and accepted.
 pub(super) async fn pool() -> Staged<Vec<Attacked>> {
     let mut stage = queries::set(Database::Sqlite).await?;
     stage.open().await?;
@@ -99,8 +99,8 @@ pub(super) async fn pool() -> Staged<Vec<Attacked>> {
     }])
 }
 
-/// The backup knows the reservation of a transcription. Some sounds are heard, and the backup is restored on a new machine. Then
-/// a job is asked for whose distance is less than what one spoken word changes.
+/// Restores a backup with the reservation of a transcription on a new machine, after some sounds were sent. Also
+/// proposes a job with a distance below the change of one spoken word.
 pub(super) async fn transcription() -> Staged<Vec<Attacked>> {
     let Some(recordings::Scene { mut stage, clouds, .. }) = recordings::set().await? else { return Ok(Vec::new()) };
     let job = recordings::job(&stage, &recordings::PROVIDERS).await?;

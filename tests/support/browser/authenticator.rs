@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::json;
 use url::{ParseError, Url};
 
-/// Adds an authenticator of the platform that verifies its user without asking.
+/// Adds a platform authenticator that verifies its user without interaction.
 #[derive(Debug)]
 pub(super) struct Add;
 

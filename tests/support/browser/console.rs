@@ -1,9 +1,9 @@
-//! The console's log, which WebDriver has no standard word for.
+//! The console's log, for which WebDriver has no standard command.
 
 use fantoccini::wd::WebDriverCompatibleCommand;
 use serde_json::Value;
 
-/// Chromium's command that reads the console and empties it.
+/// Chromium's command that reads and clears the console.
 #[derive(Debug)]
 pub(super) struct Read;
 
@@ -17,10 +17,11 @@ impl WebDriverCompatibleCommand for Read {
     }
 }
 
-/// What Chromium says when a page was drawn some seconds after its font had come: of the machine's load, not of the page.
+/// Chromium's warning when a page was drawn some seconds after its font arrived: a sign of the machine's load, not a
+/// defect of the page.
 const SLOW: &str = "was preloaded using link preload but not used within a few seconds";
 
-/// The warnings and errors of a log, as text.
+/// Returns the warnings and errors of a log, as text.
 pub(super) fn complaints(log: &Value) -> Vec<String> {
     let entries = log.as_array().into_iter().flatten();
     let grave = entries.filter(|entry| matches!(entry["level"].as_str(), Some("SEVERE" | "WARNING")));

@@ -1,4 +1,4 @@
-//! A public library with labelled queries, two hospitals with private logs, and the job between them.
+//! A public library with labelled queries, two hospitals with private logs, and their common job.
 
 use std::num::NonZeroU32;
 
@@ -17,13 +17,13 @@ pub const PRIVATE: [&str; 2] = ["north", "south"];
 pub const ROUNDS: u32 = 2;
 /// Questions of a round.
 pub const BATCH: u32 = 6;
-/// k.
+/// The threshold k.
 pub const THRESHOLD: u64 = 20;
 
-/// Three organizations with prepared logs; workers are not running yet.
+/// Sets up three organizations with prepared logs; workers are not running yet.
 ///
 /// # Errors
-/// Whatever does not work as documented.
+/// Any step that does not work as documented.
 pub async fn set(database: Database) -> Staged<Stage> {
     let mut stage = Stage::set(database, &["Library", "North", "South"]).await?;
     let labelled = ["--label-column", "label", "--subset-column", "subset", "--test-subset", "test"];
@@ -38,10 +38,10 @@ pub async fn set(database: Database) -> Staged<Stage> {
     Ok(stage)
 }
 
-/// Every private dataset gets `epsilon` for life at record level.
+/// Sets a lifetime budget of `epsilon` for records on every private dataset.
 ///
 /// # Errors
-/// Whatever does not work as documented.
+/// Any step that does not work as documented.
 pub async fn set_budgets(stage: &Stage, epsilon: f64) -> Staged<()> {
     let budget = NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(epsilon)?, delta: Delta::new(1e-6)? };
     for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
@@ -50,10 +50,10 @@ pub async fn set_budgets(stage: &Stage, epsilon: f64) -> Staged<()> {
     Ok(())
 }
 
-/// The job: β = 1/4, k = 20, ε = 1, only which texts survive is shown.
+/// Returns the job: β = 1/4, k = 20, ε = 1; only the set of surviving texts is shown.
 ///
 /// # Errors
-/// Whatever does not work as documented.
+/// Any step that does not work as documented.
 pub async fn job(stage: &Stage) -> Staged<NewJob> {
     let lead = stage.dataset("public").await?.id;
     let gate = Gate {
@@ -98,10 +98,10 @@ pub async fn job(stage: &Stage) -> Staged<NewJob> {
     Ok(NewJob { title: "What patients ask".to_owned(), spec: AnySpec::ActiveLearning(spec) })
 }
 
-/// Proposes the job, and has all stewards approve.
+/// Proposes the job, and approves as all stewards.
 ///
 /// # Errors
-/// Whatever does not work as documented.
+/// Any step that does not work as documented.
 pub async fn propose(stage: &Stage) -> Staged<JobId> {
     let job = stage.sites[0].client.propose(stage.consortium, &job(stage).await?).await?.summary.id;
     for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
@@ -110,7 +110,7 @@ pub async fn propose(stage: &Stage) -> Staged<JobId> {
     Ok(job)
 }
 
-/// What an attentive reader answers.
+/// Returns the answer of an attentive reader.
 pub fn answer(question: &Question) -> Answer {
     Answer::Label { label: truth(&question.text).to_owned() }
 }

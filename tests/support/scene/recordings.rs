@@ -1,4 +1,4 @@
-//! A library that proposes, a clinic with a recording, and two recognizers in the cloud that keep what they receive.
+//! A library that proposes, a clinic with a recording, and two cloud recognizers that record their requests.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -24,16 +24,16 @@ use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 use undertone_worker::speech::transcribe::speak::{SpeakError, SpeechEngine, SpeechSynthesizer as _};
 use undertone_worker::speech::transcribe::wav;
 
-/// The clinic among the sites.
+/// The index of the clinic among the sites.
 pub const CLINIC: usize = 1;
-/// Its dataset.
+/// The clinic's dataset.
 pub const DATASET: &str = "rounds";
-/// What it calls its one recording; not to be found anywhere else.
+/// The name of its only recording, which occurs nowhere else.
 pub const RECORDING: &str = "ward-round-of-mrs-nobody";
-/// What it calls the clouds.
+/// The names of the clouds at the clinic.
 pub const PROVIDERS: [&str; 2] = ["north", "south"];
 
-/// What is said in the recording. The second sentence must not leave.
+/// The sentences of the recording. The second one must not leave.
 const SAID: [&str; 5] = [
     "the fever is gone since this morning",
     "please call me again at seven four two nine",
@@ -42,10 +42,10 @@ const SAID: [&str; 5] = [
     "we will write a letter to the family",
 ];
 const VOCABULARY: [&str; 3] = ["fever", "garden", "letter"];
-/// Silence between sentences, samples.
+/// The pause between sentences, samples.
 const PAUSE: usize = 16_000;
 
-/// What a scenario works with.
+/// The parts of a scenario.
 pub struct Scene {
     /// Server and sites.
     pub stage: Stage,
@@ -62,26 +62,26 @@ pub struct Clouds {
 }
 
 impl Clouds {
-    /// How many sounds each received.
+    /// Returns the number of sounds that each received.
     pub fn counts(&self) -> Vec<usize> {
         self.clouds.iter().map(|cloud| cloud.received().len()).collect()
     }
 
-    /// The different sounds that each received.
+    /// Returns the distinct sounds that each received.
     pub fn distinct(&self) -> Vec<BTreeSet<Vec<u8>>> {
         self.clouds.iter().map(|cloud| cloud.received().into_iter().map(|one| one.wav).collect()).collect()
     }
 
-    /// Sounds that were received when the site's ledger had no receipt.
+    /// Returns the number of sounds received while the site's ledger had no payment.
     pub fn unpaid(&self) -> usize {
         self.unpaid.load(Ordering::SeqCst)
     }
 }
 
-/// Server, workers and clouds, all running; `None`, with a line on stderr, where PocketSphinx or flite are missing.
+/// Starts server, workers and clouds; returns `None`, with a line on stderr, where PocketSphinx or flite are missing.
 ///
 /// # Errors
-/// Whatever does not work as documented.
+/// Any step that does not work as documented.
 pub async fn set() -> Staged<Option<Scene>> {
     let (Some(ear), Some(python)) = (ear::pocketsphinx(2)?, env::var_os("UNDERTONE_ALIGNER")) else {
         eprintln!("no PocketSphinx: set UNDERTONE_ALIGNER, or run `make test`");
@@ -118,10 +118,10 @@ pub async fn set() -> Staged<Option<Scene>> {
     Ok(Some(Scene { stage, clouds: Clouds { clouds, unpaid }, recording }))
 }
 
-/// The job: ε = 11.5 for one spoken word, which few dummies hide, against each of the providers alone.
+/// Returns the job: ε = 11.5 for one spoken word, which needs few dummies, against each of the providers alone.
 ///
 /// # Errors
-/// Whatever does not work as documented.
+/// Any step that does not work as documented.
 pub async fn job(stage: &Stage, providers: &[&str]) -> Staged<NewJob> {
     let provider = |(place, name): (usize, &&str)| Provider {
         name: (*name).to_owned(),
@@ -147,7 +147,7 @@ pub async fn job(stage: &Stage, providers: &[&str]) -> Staged<NewJob> {
     Ok(NewJob { title: "What was said on the round".to_owned(), spec: AnySpec::Transcription(spec) })
 }
 
-/// Whether the site's own ledger has paid for anything, by its command line.
+/// Returns whether the site's own ledger has paid for anything, by its command line.
 pub fn is_paid(site: &Path) -> bool {
     let shown = || -> Staged<bool> {
         let output = Command::new(workspace::program("undertone-worker")?)
@@ -156,7 +156,7 @@ pub fn is_paid(site: &Path) -> bool {
             .args(["ledger", "show"])
             .output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        // Dataset, unit, spent.
+        // Columns: dataset, unit, spent.
         let row = text.lines().find(|line| line.starts_with(DATASET));
         let spent = row.and_then(|row| row.split_whitespace().nth(2)).and_then(|spent| spent.parse::<f64>().ok());
         Ok(spent.is_some_and(|spent| spent > 0.0))
@@ -164,10 +164,10 @@ pub fn is_paid(site: &Path) -> bool {
     shown().unwrap_or(false)
 }
 
-/// Shows every file below a folder.
+/// Passes every file below a folder to `look`.
 ///
 /// # Errors
-/// Whatever does not work as documented.
+/// Any step that does not work as documented.
 pub fn each_file(folder: &Path, look: &mut impl FnMut(&Path, &[u8])) -> Staged<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -180,7 +180,7 @@ pub fn each_file(folder: &Path, look: &mut impl FnMut(&Path, &[u8])) -> Staged<(
     Ok(())
 }
 
-/// Hears, and looks whether what it hears was paid.
+/// Wraps an ear, and counts recognitions without a payment.
 fn watched(ear: &Ear, site: PathBuf, unpaid: &Arc<AtomicUsize>) -> Ear {
     let (ear, unpaid) = (Arc::clone(ear), Arc::clone(unpaid));
     Arc::new(move |file: &[u8]| {
@@ -191,7 +191,7 @@ fn watched(ear: &Ear, site: PathBuf, unpaid: &Arc<AtomicUsize>) -> Ear {
     })
 }
 
-/// The sentences, spoken.
+/// Synthesizes the sentences.
 fn said() -> Staged<Option<Vec<f32>>> {
     let engine = SpeechEngine::flite("slt", Duration::from_mins(1))?;
     let mut samples = vec![0.0; PAUSE];
@@ -208,7 +208,7 @@ fn said() -> Staged<Option<Vec<f32>>> {
     Ok(Some(samples))
 }
 
-/// The site's recognizer and the clouds, as an administrator writes them down.
+/// Writes the configuration of the site's recognizer and the clouds, as an administrator would.
 fn configure(site: &Path, python: &str, clouds: &[Cloud]) -> Staged<()> {
     let mut key = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(site.join("cloud.key"))?;
     writeln!(key, "{KEY}")?;

@@ -1,5 +1,5 @@
-//! The auditors: they read what is on disk, with eyes of their own, and say what must never be. Sums are made here from the
-//! rows, in whole numbers; only the price of one event and the size of a budget are asked of the mathematics.
+//! The auditors: they read the disks independently and report violations. They compute sums from the rows, in whole
+//! numbers, and take only the price of one event and the size of a budget from the product's mathematics.
 
 pub(super) mod record;
 pub(super) mod server;
@@ -14,13 +14,13 @@ use undertone_api::job::State;
 use self::server::Consortium;
 use self::site::Standing;
 
-/// What must hold between a site's ledger and the consortium's. `number` says which site in the message.
+/// Checks the invariants between a site's ledger and the consortium's. `name` is the site's name in the message.
 ///
 /// # Errors
-/// A sentence that says what does not hold.
+/// A sentence with the violation.
 pub(super) fn between(name: &str, site: &Standing, consortium: &Consortium, worker: &str) -> Result<(), String> {
-    // The consortium knows a beginning of the site's chain, so it never counts more than the site, and the site never more
-    // than the consortium and what is in flight.
+    // The consortium has a prefix of the site's chain. So it never counts more than the site, and the site never more
+    // than the consortium and the receipts in flight.
     let known = consortium.receipts.get(worker).map(Vec::as_slice).unwrap_or_default();
     if known.len() > site.receipts.len() {
         return Err(format!(
@@ -42,7 +42,7 @@ pub(super) fn between(name: &str, site: &Standing, consortium: &Consortium, work
         let Some(there) = consortium.parts.get(place) else {
             return Err(format!("{name} reserved for a job that reserved nothing at the consortium"));
         };
-        // What an older copy lacked was reserved anew, as much as was paid.
+        // The import of an older copy's missing receipts reserves exactly the paid releases.
         let imported = site.restored && here.settled && here.reserved == here.committed;
         if here.event != there.event || (here.reserved != there.reserved && !imported) {
             return Err(format!("{name} and the consortium reserved different things for one part"));
@@ -54,7 +54,8 @@ pub(super) fn between(name: &str, site: &Standing, consortium: &Consortium, work
                 here.committed, there.committed
             ));
         }
-        // A copy from before the end of a part holds what was given back since; it counts more, and buys nothing.
+        // An older copy from before a part's settlement still holds the returned releases; it counts more, and nothing
+        // can be released by it.
         let holds = !here.settled && !site.withheld.contains(place) && !site.restored;
         if there.settled && (flying > 0 || holds) {
             return Err(format!("the consortium gave back what {name} still holds or has spent"));
@@ -68,11 +69,11 @@ pub(super) fn between(name: &str, site: &Standing, consortium: &Consortium, work
     Ok(())
 }
 
-/// What must hold when everybody is up, everything has arrived, and all jobs are over: both ledgers say the same, and nothing
-/// is held for nobody.
+/// Checks the final invariants, with all processes running, all messages delivered and all jobs ended: both ledgers
+/// agree, and no reservation is left.
 ///
 /// # Errors
-/// A sentence that says what does not hold.
+/// A sentence with the violation.
 pub(super) fn at_rest(name: &str, site: &Standing, consortium: &Consortium, worker: &str) -> Result<(), String> {
     if let Some((_, state)) = consortium.jobs.iter().find(|(_, state)| !state.is_over()) {
         return Err(format!("a job is {} for ever", state.label()));
@@ -85,7 +86,7 @@ pub(super) fn at_rest(name: &str, site: &Standing, consortium: &Consortium, work
     if let Some((place, _)) = site.parts.iter().find(open) {
         return Err(format!("{name} holds a reservation for ever, of a job that is {}", word(consortium, place)));
     }
-    // A site whose older copy does not know a job never hands in its end.
+    // A site whose older copy does not contain a job never reports its end.
     let held = consortium.parts.iter().find(|(_, part)| part.worker == worker && !part.settled);
     if let Some((place, _)) = held.filter(|_| !site.restored) {
         return Err(format!(

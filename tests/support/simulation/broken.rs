@@ -1,4 +1,4 @@
-//! Rules broken on purpose, by the simulation's own hands: the auditors must notice every one.
+//! Rules that the simulation breaks on purpose: the auditors must detect every one.
 
 use std::path::Path;
 
@@ -9,31 +9,31 @@ use undertone_worker::daemon::Letter;
 use super::Failed;
 use super::dice::Dice;
 
-/// A rule that is broken.
+/// A broken rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
     /// A site's vector leaves before it is paid.
     SendBeforeCommit,
-    /// A site draws its noise again when it sends again.
+    /// A site draws new noise when it sends again.
     FreshNoiseForOnePayment,
-    /// The server counts a repeated report a second time.
+    /// The server counts a repeated receipt a second time.
     RepeatedReportCounted,
-    /// The server grants a lease for which nothing is reserved.
+    /// The server grants a lease without a reservation.
     LeaseWithoutReservation,
-    /// The server forgets what was spent on an account.
+    /// The server loses the spending of an account.
     BalanceForgotten,
-    /// Somebody removes a row of the server's ledger.
+    /// A row of the server's ledger is removed.
     RowRemoved,
-    /// Somebody changes a row of a site's ledger.
+    /// A row of a site's ledger is changed.
     RowChanged,
-    /// A site gives back more than it has left.
+    /// A site returns more releases than remain.
     ReturnedTooMuch,
-    /// A site goes on with an older copy of its ledger without comparing it.
+    /// A site continues with an older copy of its ledger without comparing it.
     RestoreIsNotCompared,
 }
 
 impl Broken {
-    /// All of them.
+    /// All rules.
     pub const ALL: [Self; 9] = [
         Self::SendBeforeCommit,
         Self::FreshNoiseForOnePayment,
@@ -46,7 +46,7 @@ impl Broken {
         Self::RestoreIsNotCompared,
     ];
 
-    /// Breaks the rule on the disks, where it is one of disks; true when there was something to break.
+    /// Breaks the rule in the files, if it concerns files; returns true when there was something to break.
     pub(super) fn strike(self, data: &Path, site: &Path) -> Result<bool, Failed> {
         let (server, site) = (data.join("undertone.sqlite"), site.join("ledger.db"));
         let (file, sql) = match self {
@@ -80,7 +80,7 @@ impl Broken {
             ),
         };
         let db = Connection::open(file)?;
-        // Whoever can write the file can drop its triggers.
+        // Write access to the file includes dropping its triggers.
         let names: Vec<String> = db
             .prepare("SELECT name FROM sqlite_master WHERE type = 'trigger'")?
             .query_map([], |row| row.get(0))?
@@ -97,7 +97,7 @@ impl Broken {
     }
 }
 
-/// Other bits under the same payment.
+/// Replaces the bits under the same payment.
 pub(super) fn draw_again(letter: &mut Letter, dice: &mut Dice) {
     for number in letter.parcel.bytes.chunks_mut(size_of::<f32>()) {
         number.copy_from_slice(&(dice.below(1000) as f32).to_le_bytes());

@@ -1,6 +1,6 @@
-//! The one source of chance of a schedule: the same seed, the same throws.
+//! The only source of randomness of a schedule: the same seed gives the same draws.
 
-/// SplitMix64 (Steele, Lea, Flood 2014): small, and its streams for neighbouring seeds have nothing in common.
+/// SplitMix64 (Steele, Lea, Flood 2014): small, and its streams for neighbouring seeds are unrelated.
 #[derive(Debug, Clone)]
 pub(super) struct Dice(u64);
 
@@ -17,28 +17,28 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`, which is at least 1.
+    /// Draws a number below `end`, which is at least 1.
     pub(super) const fn below(&mut self, end: u64) -> u64 {
-        // 2⁻⁵⁸ of unevenness for ends below 64: nobody will see it.
+        // The bias is 2⁻⁵⁸ for ends below 64, which is negligible.
         self.next() % end
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Draws a number from `low` to `high`, both included.
     pub(super) const fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
-    /// True so many times in a hundred.
+    /// Returns true with a probability of `chance` percent.
     pub(super) const fn percent(&mut self, chance: u64) -> bool {
         self.below(100) < chance
     }
 
-    /// An index into something of this length; `None` when there is nothing.
+    /// Draws an index below this length; `None` when it is 0.
     pub(super) const fn index(&mut self, length: usize) -> Option<usize> {
         if length == 0 { None } else { Some(self.below(length as u64) as usize) }
     }
 
-    /// One of some things that come with weights.
+    /// Draws one of some weighted values.
     ///
     /// # Panics
     /// When all weights are 0.

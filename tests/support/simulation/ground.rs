@@ -1,5 +1,5 @@
-//! What every schedule starts from, made once by the real parts: a server with one consortium of three organizations, and
-//! their enrolled sites with registered datasets and budgets. A schedule works on a copy.
+//! The initial state of every schedule, made once by the real components: a server with one consortium of three
+//! organizations, and their enrolled sites with registered datasets and budgets. A schedule works on a copy.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -36,15 +36,15 @@ use undertone_worker::speech::dataset::{Meta, SplitCounts};
 use super::Failed;
 use crate::stage::Database;
 
-/// When every schedule begins.
+/// The time at which every schedule begins.
 pub(super) const START: OffsetDateTime = datetime!(2026-11-20 12:00 UTC);
 /// δ of every budget.
 const DELTA: f64 = 1e-6;
-/// Releases that a dataset's budget holds at the server; its site's policy holds [`AT_SITE`].
+/// The number of releases in a dataset's budget at the server; its site's policy permits [`AT_SITE`].
 const AT_SERVER: u64 = 9;
-/// One less than at the server, so that both ledgers have something to refuse.
+/// One less than at the server, so that both ledgers refuse some jobs.
 const AT_SITE: u64 = 8;
-/// Everybody's password.
+/// The password of every member.
 const PASSWORD: &str = "a long enough password";
 
 /// A dataset of a party.
@@ -64,7 +64,7 @@ pub(super) struct Party {
     pub(super) holdings: Vec<Holding>,
 }
 
-/// What is copied.
+/// The initial state to copy.
 pub struct Ground {
     dir: TempDir,
     database: Database,
@@ -72,25 +72,25 @@ pub struct Ground {
     pub(super) parties: Vec<Party>,
 }
 
-/// A copy in the hands of one schedule.
+/// A copy for one schedule.
 pub(super) struct Plot {
     dir: TempDir,
     pub(super) database: Database,
 }
 
-/// Name, policy's approval, datasets of each organization; the first is public and leads.
+/// Name, the policy's approval, and datasets of each organization; the first is public and leads.
 const PARTIES: [(&str, &str, &[&str]); 3] = [
     ("Library", "automatic", &["lead", "test"]),
     ("North", "automatic", &["ward", "clinic"]),
     ("South", "steward", &["station"]),
 ];
 
-/// The key with which the stewards approve jobs.
+/// Returns the key with which the stewards approve jobs.
 pub(super) fn approval_key() -> SigningKey {
     SigningKey::from_bytes(&[0xa9; 32])
 }
 
-/// What every private release of a schedule is: q = 1/8, z = 1.
+/// Returns the event of every private release of a schedule: q = 1/8, z = 1.
 pub(super) fn event() -> Result<Event, Failed> {
     Ok(Event::PoissonSampledGaussian {
         sampling_rate: SamplingRate::new(0.125)?,
@@ -98,7 +98,7 @@ pub(super) fn event() -> Result<Event, Failed> {
     })
 }
 
-/// The least ε, in steps of 1/16, whose budget holds so many releases.
+/// Returns the least ε, in steps of 1/16, whose budget permits so many releases.
 pub(super) fn epsilon_for(releases: u64) -> Result<Epsilon, Failed> {
     for sixteenths in 1..=256_u32 {
         let epsilon = Epsilon::new(f64::from(sixteenths) / 16.0)?;
@@ -111,12 +111,12 @@ pub(super) fn epsilon_for(releases: u64) -> Result<Epsilon, Failed> {
     Err("no epsilon up to 16 holds so many releases".into())
 }
 
-/// δ of every budget.
+/// Returns δ of every budget.
 pub(super) fn delta() -> Result<Delta, Failed> {
     Ok(Delta::new(DELTA)?)
 }
 
-/// A policy that holds so many releases for records.
+/// Returns a policy that permits so many releases for records.
 pub(super) fn policy(approval: &str, releases: u64, public: &[&str]) -> Result<String, Failed> {
     let epsilon = epsilon_for(releases)?.get();
     let text = TEMPLATE
@@ -129,7 +129,7 @@ pub(super) fn policy(approval: &str, releases: u64, public: &[&str]) -> Result<S
     Ok(public.iter().map(open).fold(text, |text, section| text + &section))
 }
 
-/// A folder in memory where there is one: a schedule syncs hundreds of times.
+/// Makes a folder in memory where possible, because a schedule syncs hundreds of times.
 fn folder() -> Result<TempDir, Failed> {
     let memory = Path::new("/dev/shm");
     let made = if memory.is_dir() { TempDir::with_prefix_in("undertone-", memory) } else { TempDir::new() };
@@ -144,7 +144,7 @@ pub(super) fn addresses() -> Addresses {
     Addresses { http: "http://127.0.0.1:1".to_owned(), grpc: "http://127.0.0.1:1".to_owned() }
 }
 
-/// A site opened with a clock that stands at `START` plus `micros`.
+/// Opens a site with the given clock.
 pub(super) fn open_site(
     root: &Path,
     config: &SiteConfig,
@@ -154,10 +154,10 @@ pub(super) fn open_site(
 }
 
 impl Ground {
-    /// Lays the ground, on SQLite or on a PostgreSQL database.
+    /// Makes the initial state, on SQLite or on a PostgreSQL database.
     ///
     /// # Errors
-    /// When a real part refuses what should be in order.
+    /// When a real component rejects a valid step.
     pub async fn lay(database: Database) -> Result<Self, Failed> {
         let dir = folder()?;
         let clock = ManualClock::starting_at(START);
@@ -172,7 +172,7 @@ impl Ground {
             organization_name: None,
         };
         let consortium = consortium::found(&ctx, &operator, &new).await?.id;
-        // The operator founded it and has a role now.
+        // The operator founded the consortium and has a role now.
         let operator = refreshed(&ctx, &operator).await?;
         let mut parties = Vec::new();
         for (name, approval, names) in PARTIES {
@@ -310,7 +310,7 @@ async fn enrol(
     Ok(Party { name, admin, worker: config.worker, key, config, holdings })
 }
 
-/// A description is all that a site's own rooms read of a dataset.
+/// Writes a description, which is all that a site's own modules read of a dataset.
 fn describe(at: &Path, name: &str) -> Result<(), Failed> {
     std::fs::create_dir_all(at)?;
     let counts = SplitCounts { utterances: 480, speakers: 48, frames: 480, users: 0 };

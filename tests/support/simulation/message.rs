@@ -1,4 +1,4 @@
-//! What travels: the calls of a worker, and what comes back.
+//! The messages on the wire: the calls of a worker, and their answers.
 
 use undertone_api::problem::Code;
 use undertone_api::signed::Signed;
@@ -9,51 +9,51 @@ use undertone_worker::daemon::Letter;
 /// A call of a worker.
 #[derive(Debug, Clone)]
 pub(super) enum Message {
-    /// Is there something to decide or to run?
+    /// Requests a proposal to decide or work to run.
     NextOffer { decided: Vec<String>, leases: Vec<String> },
     /// A signed answer to a proposal.
     Decide(Signed),
-    /// Receipts of what is about to leave.
+    /// Receipts for imminent releases.
     Countersign { lease: String, receipts: Vec<Signed> },
-    /// The site's own receipts with greater numbers.
+    /// Requests the site's own receipts with greater numbers.
     Receipts { after: u64 },
     /// A vector with its receipts.
     Submit { lease: String, series: String, round: u32, letter: Letter },
-    /// Is the round closed?
+    /// Requests whether the round is closed.
     Average { lease: String, series: String, round: u32 },
-    /// Does the job go on?
+    /// Requests whether the job continues.
     Renew { lease: String },
-    /// A part is over.
+    /// Reports the end of a part.
     Finish { lease: String, outcome: Outcome, receipts: Vec<Signed> },
 }
 
-/// What the server says.
+/// An answer of the server.
 #[derive(Debug)]
 pub(super) enum Answer {
     Offer(Box<Offer>),
-    /// Done; there is nothing more to say.
+    /// Done, without further content.
     Done,
     /// Countersignatures, or receipts.
     Signed(Vec<Signed>),
     /// Whether a round is closed.
     Closed(bool),
-    /// Whether the job goes on, and why not.
+    /// Whether the job continues, with the reason if not.
     GoesOn(bool, String),
 }
 
-/// What the worker hears.
+/// The outcome of a call at the worker.
 #[derive(Debug)]
 pub(super) enum Heard {
     /// An answer.
     Said(Answer),
-    /// The server's no.
+    /// The server's rejection.
     No(Code, String),
-    /// Nothing: lost on the way, or there is no server.
+    /// No answer: lost in transit, or no server is running.
     Nothing,
 }
 
 impl Message {
-    /// For the trace.
+    /// Formats the message for the trace.
     pub(super) fn word(&self) -> String {
         match self {
             Self::NextOffer { .. } => "next offer".to_owned(),
@@ -74,7 +74,7 @@ impl Message {
 }
 
 impl Heard {
-    /// For the trace.
+    /// Formats the outcome for the trace.
     pub(super) fn word(&self) -> String {
         match self {
             Self::Said(Answer::Offer(offer)) => match **offer {

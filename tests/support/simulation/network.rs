@@ -1,4 +1,4 @@
-//! The network between sites and server: it loses, repeats, delays and reorders, and it sees what passes.
+//! The network between sites and server: it loses, repeats, delays and reorders messages, and inspects their content.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,16 +11,16 @@ use super::message::{Heard, Message};
 use super::server::Server;
 use super::trace::Trace;
 
-/// How bad it is: in a hundred messages.
+/// Failure rates, in percent of the messages.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Weather {
-    /// Never arrive while anybody waits; half of them arrive later.
+    /// Messages that do not arrive while the sender waits; half of them arrive later.
     lost: u64,
-    /// Arrive, and the answer is lost.
+    /// Messages that arrive, while their answer is lost.
     unanswered: u64,
-    /// Arrive, and once more later.
+    /// Messages that arrive, and once more later.
     repeated: u64,
-    /// Vectors that arrive whole, and are decided about later.
+    /// Vectors that arrive completely, and are processed later.
     halfway: u64,
 }
 
@@ -29,7 +29,7 @@ impl Weather {
     pub(super) const FINE: Self = Self { lost: 0, unanswered: 0, repeated: 0, halfway: 0 };
 }
 
-/// A vector's place: of which job, dataset, series and round.
+/// A vector's place: its job, dataset, series and round.
 pub(super) type Place = (JobId, DatasetId, String, u32);
 
 /// The network, and the servers at its end.
@@ -38,11 +38,11 @@ pub(super) struct Network {
     pub(super) dice: Dice,
     pub(super) trace: Trace,
     pub(super) weather: Weather,
-    /// Messages still on their way, whose senders wait no more.
+    /// Messages in transit after their senders stopped waiting.
     stray: Vec<(WorkerId, Message)>,
-    /// Digests of the private vectors that were on the wire, by place.
+    /// Digests of the private vectors sent on the wire, by place.
     wire: BTreeMap<Place, BTreeSet<String>>,
-    /// The digest of the private vector that was on the wire for each receipt, by the receipt's digest.
+    /// The digest of the private vector sent for each receipt, by the receipt's digest.
     bought: BTreeMap<String, String>,
 }
 
@@ -59,12 +59,12 @@ impl Network {
         }
     }
 
-    /// Which server a message comes to: any of them, dead or alive, as a worker cannot choose.
+    /// Returns the server that receives a message: any of them, running or not, because a worker cannot choose.
     pub(super) fn somewhere(&mut self) -> usize {
         self.dice.below(self.servers.len() as u64) as usize
     }
 
-    /// Carries a message, and perhaps its answer.
+    /// Delivers a message, and perhaps its answer.
     pub(super) async fn carry(&mut self, worker: WorkerId, message: Message) -> Result<Heard, Failed> {
         let fate = self.dice.below(100);
         let weather = self.weather;
@@ -96,7 +96,7 @@ impl Network {
         Ok(heard)
     }
 
-    /// Has something arrive that nobody waits for any more. False when there is nothing.
+    /// Delivers a message or vector after its sender stopped waiting. Returns false when there is none.
     pub(super) async fn late(&mut self) -> Result<bool, Failed> {
         let server = self.somewhere();
         if let Some(heard) = self.servers[server].decide_late().await? {
@@ -111,26 +111,26 @@ impl Network {
         Ok(true)
     }
 
-    /// Forgets what is still on its way.
+    /// Drops the messages in transit, and stops all failures.
     pub(super) fn calm(&mut self) {
         self.stray.clear();
         self.weather = Weather::FINE;
     }
 
-    /// Forgets what a worker had sent, whose machine is restored: no message lives that long.
+    /// Drops a worker's messages when its machine is restored: no message lives that long.
     pub(super) fn forget(&mut self, worker: WorkerId) {
         self.stray.retain(|(sender, _)| *sender != worker);
         self.servers.iter_mut().for_each(Server::drop_arriving);
     }
 
-    /// Looks at the receipt that a private vector leaves by: it buys one set of bytes.
+    /// Checks the receipt by which a private vector leaves: it pays for one set of bytes.
     pub(super) fn see_receipt(&mut self, receipt: &str, digest: &str) -> Result<(), String> {
         let first = self.bought.entry(receipt.to_owned()).or_insert_with(|| digest.to_owned());
         if first == digest { Ok(()) } else { Err("one receipt has bought two different vectors".to_owned()) }
     }
 
-    /// Looks at a private vector that leaves a site: it must be paid on the site's disk, and there must be no more different
-    /// vectors of its place than payments.
+    /// Checks a private vector that leaves a site: it must be paid on the site's disk, and its place must not have more
+    /// distinct vectors than payments.
     pub(super) fn see(&mut self, place: &Place, digest: &str, paid: &Paid) -> Result<(), String> {
         let payments = paid.attempts(place);
         if payments == 0 {

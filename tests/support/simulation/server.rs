@@ -1,5 +1,5 @@
-//! The server's processes: the real service layer, opened from its disk, killed at any point, opened again. On PostgreSQL
-//! there are two of them on one database.
+//! The server's processes: the real service layer, opened from its disk, killed at any point, opened again. On
+//! PostgreSQL there are two of them on one database.
 
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
@@ -19,19 +19,19 @@ use super::Failed;
 use super::ground::{Plot, START, addresses, server_config};
 use super::message::{Answer, Heard, Message};
 
-/// Pages that a full disk leaves over.
+/// The number of pages that a full disk leaves free.
 const ROOM: u32 = 1;
 
-/// One process, dead or alive.
+/// One process, running or not.
 pub(super) struct Server {
     config: Config,
     clock: ManualClock,
     seed: u64,
     lives: u64,
     pub(super) ctx: Option<Ctx>,
-    /// An accident for the next call.
+    /// An accident planned for the next call.
     pub(super) planned: Option<Plan>,
-    /// A vector of which all bytes are here, and nothing was decided yet.
+    /// A vector that has arrived completely, but is not processed.
     arriving: Option<Incoming>,
 }
 
@@ -48,12 +48,12 @@ impl Server {
         }
     }
 
-    /// Where its data lie.
+    /// Returns the folder of its data.
     pub(super) fn data(&self) -> &Path {
         &self.config.data_dir
     }
 
-    /// Starts the process, if there is none.
+    /// Starts the process, if it does not run.
     pub(super) async fn start(&mut self) -> Result<(), Failed> {
         if self.ctx.is_none() {
             self.lives += 1;
@@ -65,7 +65,7 @@ impl Server {
         Ok(())
     }
 
-    /// Ends the process where it stands. What it had not committed is gone.
+    /// Ends the process immediately. Uncommitted state is lost.
     pub(super) async fn kill(&mut self) -> Result<(), Failed> {
         self.arriving = None;
         self.planned = None;
@@ -75,12 +75,12 @@ impl Server {
         Ok(())
     }
 
-    /// Moves its clock.
+    /// Advances its clock.
     pub(super) fn pass(&self, time: Duration) {
         self.clock.advance(time);
     }
 
-    /// Fills its disk, or makes room again.
+    /// Fills its disk, or frees space again.
     pub(super) async fn fill(&self, full: bool) -> Result<(), Failed> {
         if let Some(ctx) = &self.ctx {
             ctx.db.bound(if full { ROOM } else { u32::MAX - 1 }).await?;
@@ -88,7 +88,7 @@ impl Server {
         Ok(())
     }
 
-    /// Does something as the server process does it: it may die of it.
+    /// Runs an action of the server process, which may crash during it.
     pub(super) async fn live<T>(
         &mut self,
         act: impl AsyncFnOnce(&Ctx) -> Result<T, Error>,
@@ -108,7 +108,7 @@ impl Server {
         }
     }
 
-    /// Answers a message of a worker whose session it has proved.
+    /// Answers a message of a worker with an authenticated session.
     pub(super) async fn serve(&mut self, worker: WorkerId, message: Message) -> Result<Heard, Failed> {
         let answer = self
             .live(async |ctx| {
@@ -121,7 +121,7 @@ impl Server {
         Ok(heard(answer))
     }
 
-    /// Takes all bytes of a vector, and stops before anything is decided about it.
+    /// Receives all bytes of a vector, and stops before they are processed.
     pub(super) async fn receive(&mut self, worker: WorkerId, message: Message) -> Result<(), Failed> {
         if let Message::Submit { lease, series, round, letter } = message {
             let incoming = self.live(async |ctx| receive(ctx, worker, lease, series, round, letter).await).await?;
@@ -132,12 +132,12 @@ impl Server {
         Ok(())
     }
 
-    /// Forgets the vector that is arriving: its sender is gone.
+    /// Drops the vector that is arriving, because its sender is gone.
     pub(super) fn drop_arriving(&mut self) {
         self.arriving = None;
     }
 
-    /// Decides about the vector that has arrived; nobody waits for the answer. False when there is none.
+    /// Processes the vector that has arrived; no sender waits for the answer. Returns `None` when there is none.
     pub(super) async fn decide_late(&mut self) -> Result<Option<Heard>, Failed> {
         let Some(incoming) = self.arriving.take() else { return Ok(None) };
         let taken = self.live(async |ctx| incoming.accept(ctx).await.map(|_| Answer::Done)).await?;
@@ -156,7 +156,7 @@ fn heard(answer: Option<Result<Answer, Error>>) -> Heard {
     }
 }
 
-/// What the gateway does with a message: one rule each.
+/// Answers a message as the gateway does, with one service call each.
 async fn answer(ctx: &Ctx, worker: WorkerId, message: Message) -> Result<Answer, Error> {
     match message {
         Message::NextOffer { decided, leases } => {
@@ -207,7 +207,7 @@ async fn receive(
     Ok(incoming)
 }
 
-/// An accident of a server's disk or of the whole process.
+/// Returns the plan of a crash of the process or a failure of its disk.
 pub(super) const fn plan(death: bool, after: u64) -> Plan {
     Plan { accident: if death { Accident::Death } else { Accident::Disk }, after }
 }

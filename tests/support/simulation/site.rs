@@ -1,6 +1,7 @@
-//! A site's process: the worker's real rooms on the site's real disk. Each step is one that the daemon takes between two
-//! moments at which it could die; the order is the daemon's and that of a run: look, take up, and for every round past,
-//! closed?, clear, keep, send, average; then close and tell the end.
+//! A site's process: the worker's real modules on the site's real disk. Each step is an action of the daemon between
+//! two moments at which it could crash. The order is that of the daemon and of a run: look and take up the work; for
+//! every round check earlier progress, check whether it is closed, clear, store, send, fetch the average; then close,
+//! and report the end.
 
 mod part;
 
@@ -36,14 +37,14 @@ use super::{Failed, Stop};
 const BACKUP: &str = "site.backup";
 const COPY: &str = "copy.db";
 
-/// One life of the process.
+/// One run of the process.
 struct Life {
     site: Site,
     known: HashSet<String>,
     parts: BTreeMap<(JobId, DatasetId), Part>,
 }
 
-/// A site, with its process dead or alive.
+/// A site, with its process running or not.
 #[expect(clippy::struct_excessive_bools, reason = "each is an accident of its own")]
 pub(super) struct SiteProcess {
     pub(super) name: &'static str,
@@ -53,31 +54,31 @@ pub(super) struct SiteProcess {
     /// Microseconds since the start.
     clock: Arc<AtomicI64>,
     life: Option<Life>,
-    /// An accident for the next step.
+    /// An accident planned for the next step.
     pub(super) planned: Option<Plan>,
     full: bool,
     pub(super) books: Books,
     broken: Option<Broken>,
-    /// Whether this life has compared its ledger with the receipts that the server has.
+    /// Whether this run has compared its ledger with the server's receipts.
     compared: bool,
-    /// An older copy of the ledger was put back, and not compared yet.
+    /// An older copy of the ledger was restored, and is not compared yet.
     pub(super) outdated: bool,
-    /// Whether there is a copy to put back.
+    /// Whether there is a copy to restore.
     has_copy: bool,
 }
 
-/// How an older copy is put back.
+/// The way in which an older copy is restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Restore {
-    /// By the documented commands, where the site was.
+    /// By the documented commands, in place.
     InPlace,
     /// By the documented commands, on a machine without its work folder.
     NewMachine,
-    /// The ledger's file alone, by hand.
+    /// The ledger's file alone, manually.
     ByHand,
 }
 
-/// What a step came to.
+/// The result of a step; `None` when the process does not run or crashed.
 type Stepped<T> = Result<Option<T>, Stop>;
 
 impl SiteProcess {
@@ -106,12 +107,12 @@ impl SiteProcess {
         self.life.is_some()
     }
 
-    /// Moves its clock.
+    /// Advances its clock.
     pub(super) fn pass(&self, time: Duration) {
         self.clock.fetch_add(time.whole_microseconds() as i64, Ordering::SeqCst);
     }
 
-    /// Starts the process from its disk; the ledger is what it was.
+    /// Starts the process from its disk; the ledger must be unchanged.
     pub(super) fn start(&mut self) -> Result<(), Stop> {
         if self.life.is_some() {
             return Ok(());
@@ -125,7 +126,7 @@ impl SiteProcess {
             site.store().bound(1).map_err(Failed::from)?;
         }
         self.life = Some(Life { site, known: HashSet::new(), parts: BTreeMap::new() });
-        // A site that breaks the rule forgets to ask.
+        // A site that breaks the rule omits the comparison.
         self.compared = self.broken == Some(Broken::RestoreIsNotCompared);
         if self.books.rows()? != before {
             return Err(Stop::Wrong("starting a worker changed its ledger".to_owned()));
@@ -133,13 +134,13 @@ impl SiteProcess {
         Ok(())
     }
 
-    /// Ends the process where it stands.
+    /// Ends the process immediately.
     pub(super) fn kill(&mut self) {
         self.life = None;
         self.planned = None;
     }
 
-    /// Makes a backup of the site, and a copy of its ledger; false when it cannot be read.
+    /// Makes a backup of the site, and a copy of its ledger; returns false when it cannot be read.
     pub(super) fn copy(&mut self) -> Result<bool, Stop> {
         let Some(life) = self.life.as_ref().filter(|_| !self.outdated) else { return Ok(false) };
         let (backup, ledger) = (self.root.join(BACKUP), self.root.join(COPY));
@@ -154,7 +155,7 @@ impl SiteProcess {
         Ok(true)
     }
 
-    /// Ends the process and puts the copy back; false when there is none.
+    /// Ends the process and restores the copy; returns false when there is none.
     pub(super) fn put_back(&mut self, how: Restore) -> Result<bool, Stop> {
         if !self.has_copy {
             return Ok(false);
@@ -185,7 +186,7 @@ impl SiteProcess {
         Ok(true)
     }
 
-    /// Compares the ledger with the receipts that the server has, as the daemon does before it asks for anything; false while
+    /// Compares the ledger with the server's receipts, as the daemon does before any other request; returns false while
     /// there is no answer.
     pub(super) async fn compare(&mut self, network: &mut Network) -> Result<bool, Stop> {
         let Some(life) = self.life.as_ref().filter(|_| !self.compared) else { return Ok(self.compared) };
@@ -215,7 +216,7 @@ impl SiteProcess {
         Ok(true)
     }
 
-    /// Fills its disk, or makes room again.
+    /// Fills its disk, or frees space again.
     pub(super) fn fill(&mut self, full: bool) -> Result<(), Stop> {
         self.full = full;
         if let Some(life) = &self.life {
@@ -224,7 +225,7 @@ impl SiteProcess {
         Ok(())
     }
 
-    /// Does something as the site's process does it: it may die of it.
+    /// Runs an action of the site's process, which may crash during it.
     fn live<T>(&mut self, act: impl FnOnce(&mut Life) -> T) -> Stepped<T> {
         let Some(life) = self.life.as_mut() else { return Ok(None) };
         fault::plan(self.planned.take());
@@ -240,17 +241,17 @@ impl SiteProcess {
         }
     }
 
-    /// Parts in hand.
+    /// Returns the number of active parts.
     pub(super) fn in_hand(&self) -> usize {
         self.life.as_ref().map_or(0, |life| life.parts.len())
     }
 
-    /// That what the process knows is what its disk knows.
+    /// Checks that the process's state agrees with its disk.
     pub(super) fn agrees(&self) -> Result<(), Stop> {
         self.life.as_ref().map_or(Ok(()), |life| self.books.agrees(life.site.ledger()))
     }
 
-    /// Asks for an offer, and sees to it.
+    /// Requests an offer, and processes it.
     pub(super) async fn turn(&mut self, network: &mut Network) -> Result<bool, Stop> {
         if !self.compare(network).await? {
             return Ok(self.life.is_some());
@@ -290,7 +291,7 @@ impl SiteProcess {
         Ok(true)
     }
 
-    /// Notes in the trace how something ended.
+    /// Records the outcome of an action in the trace.
     fn told_of<T>(&self, network: &mut Network, what: &str, done: Option<Result<T, String>>) -> Option<T> {
         match done {
             None => network.trace.more(&format!("{} died", self.name)),
@@ -306,7 +307,7 @@ impl SiteProcess {
         None
     }
 
-    /// Tells decisions.
+    /// Sends pending decisions.
     pub(super) async fn tell(&mut self, network: &mut Network) -> Result<bool, Stop> {
         if !self.compare(network).await? {
             return Ok(self.life.is_some());
@@ -328,7 +329,7 @@ impl SiteProcess {
         Ok(true)
     }
 
-    /// Asks about runs that nobody here works on.
+    /// Asks the server about runs that the process does not work on.
     pub(super) async fn bury(&mut self, network: &mut Network) -> Result<bool, Stop> {
         if !self.compare(network).await? {
             return Ok(self.life.is_some());
@@ -358,7 +359,7 @@ impl SiteProcess {
     }
 }
 
-/// Whether the same call may succeed later; as `GatewayError::is_transient`.
+/// Returns whether the same call may succeed later, as `GatewayError::is_transient` does.
 const fn transient(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::Internal | Code::NotReady | Code::RateLimited | Code::Unauthenticated)
 }

@@ -1,26 +1,26 @@
-//! What happened in a schedule, a line a step; its digest tells whether two runs of one seed were the same.
+//! The trace of a schedule, a line for each step; its digest shows whether two runs of one seed were the same.
 
 use std::fmt::Write as _;
 
-/// Lines kept for the report of a failure.
+/// The number of lines kept for the report of a failure.
 const KEPT: usize = 400;
 
-/// The story so far.
+/// The trace so far.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     lines: Vec<String>,
     digest: u64,
-    /// Whether lines are printed as they come.
+    /// Whether lines are printed immediately.
     aloud: bool,
 }
 
 impl Trace {
     pub(super) const fn new(aloud: bool) -> Self {
-        // FNV-1a's offset.
+        // FNV-1a's offset basis.
         Self { lines: Vec::new(), digest: 0xcbf2_9ce4_8422_2325, aloud }
     }
 
-    /// Adds a line. It may hold nothing that differs between two runs of a seed: no path, no key, no noise.
+    /// Adds a line. It must not contain anything that differs between two runs of a seed: no path, no key, no noise.
     pub(super) fn note(&mut self, line: String) {
         for byte in line.bytes().chain([b'\n']) {
             self.digest = (self.digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -34,7 +34,7 @@ impl Trace {
         self.lines.push(line);
     }
 
-    /// Adds to the last line.
+    /// Appends to the last line.
     pub(super) fn more(&mut self, text: &str) {
         for byte in text.bytes() {
             self.digest = (self.digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -47,7 +47,7 @@ impl Trace {
         }
     }
 
-    /// Says something that is not the same in every run: an error's words. Only printed.
+    /// Prints text that may differ between runs, such as an error message; it is not part of the trace.
     pub(super) fn aside(&self, text: &str) {
         if self.aloud {
             eprintln!("      ({text})");

@@ -1,4 +1,4 @@
-//! Everybody together: what is drawn at each step, and how all comes to rest in the end.
+//! All processes together: the random step, and the recovery at the end.
 
 mod accident;
 
@@ -25,13 +25,13 @@ use super::site::SiteProcess;
 use super::trace::Trace;
 use super::{Failed, Played, Setting, Stop, Tally};
 
-/// Rounds of recovery in which all must come to rest.
+/// The number of recovery rounds after which all processes must be at rest.
 const RECOVERY: u32 = 80;
 
-/// Jobs that are open at a time: enough to compete for budgets, few enough to get somewhere.
+/// The highest number of open jobs: enough to compete for budgets, few enough to finish.
 const MOST_OPEN: usize = 3;
 
-/// What a step may be.
+/// The kinds of steps.
 #[derive(Debug, Clone, Copy)]
 enum Act {
     Propose,
@@ -53,7 +53,7 @@ enum Act {
     Restore,
 }
 
-/// How often what is tried.
+/// The kinds of steps with their weights.
 const ACTS: [(u64, Act); 17] = [
     (8, Act::Propose),
     (16, Act::Answer),
@@ -74,14 +74,14 @@ const ACTS: [(u64, Act); 17] = [
     (3, Act::Restore),
 ];
 
-/// The world of one schedule.
+/// The state of one schedule.
 pub(super) struct World<'g> {
     ground: &'g Ground,
     plot: Plot,
     network: Network,
     sites: Vec<SiteProcess>,
     tables: Tables,
-    /// Jobs proposed, with the datasets whose owners may answer.
+    /// The proposed jobs.
     jobs: Vec<JobId>,
     steps: u64,
     deaths: u64,
@@ -109,7 +109,7 @@ impl<'g> World<'g> {
         Ok(Self { ground, plot, network, sites, tables, jobs: Vec::new(), steps: 0, deaths: 0, restores: 0, broken })
     }
 
-    /// Disorder for so many steps, then recovery, then rest.
+    /// Runs so many random steps, then the recovery and the final checks.
     pub(super) async fn live(&mut self, steps: u64) -> Result<(), Stop> {
         for site in &mut self.sites {
             site.start()?;
@@ -120,7 +120,7 @@ impl<'g> World<'g> {
         self.recover().await
     }
 
-    /// One step of disorder, and a look at everything.
+    /// Runs one random step, and checks all invariants.
     async fn disorder(&mut self) -> Result<(), Stop> {
         let act = self.network.dice.weighted(&ACTS);
         self.accident();
@@ -146,13 +146,13 @@ impl<'g> World<'g> {
         (sites + self.network.servers.iter().filter(|server| server.ctx.is_some()).count()) as u64
     }
 
-    /// Time passes for everybody.
+    /// Advances all clocks.
     fn pass(&self, time: Duration) {
         self.sites.iter().for_each(|site| site.pass(time));
         self.network.servers.iter().for_each(|server| server.pass(time));
     }
 
-    /// Does something; false when there was nothing of the kind to do.
+    /// Runs an action; returns false when it was not possible.
     async fn act(&mut self, act: Act) -> Result<bool, Stop> {
         let which = self.network.dice.below(self.sites.len() as u64) as usize;
         match act {
@@ -212,7 +212,7 @@ impl<'g> World<'g> {
         Ok(started)
     }
 
-    /// A job over some of the private datasets, of a size that a budget holds two or three times.
+    /// Proposes a job over some of the private datasets, two or three of which fit into a budget.
     async fn propose(&mut self) -> Result<bool, Stop> {
         if self.tables.consortium.open_jobs().count() >= MOST_OPEN {
             return Ok(false);
@@ -263,7 +263,7 @@ impl<'g> World<'g> {
         Ok(true)
     }
 
-    /// A steward answers for a dataset.
+    /// Decides about a dataset as its steward.
     async fn answer(&mut self) -> Result<bool, Stop> {
         let dice = &mut self.network.dice;
         let proposed: Vec<JobId> = self.tables.consortium.open_jobs().collect();
@@ -305,7 +305,7 @@ impl<'g> World<'g> {
         Ok(())
     }
 
-    /// A steward raises or lowers a limit at the consortium.
+    /// Raises or lowers a limit at the consortium as a steward.
     async fn budget(&mut self) -> Result<bool, Stop> {
         let dice = &mut self.network.dice;
         let party = &self.ground.parties[dice.between(1, 2) as usize];
@@ -320,7 +320,7 @@ impl<'g> World<'g> {
         Ok(true)
     }
 
-    /// Somebody edits a site's policy.
+    /// Edits a site's policy.
     fn policy(&mut self) -> Result<bool, Stop> {
         let dice = &mut self.network.dice;
         let which = dice.between(1, 2) as usize;
@@ -343,7 +343,7 @@ impl<'g> World<'g> {
         self.network.trace.more(&word);
     }
 
-    /// The auditors look at whatever has changed.
+    /// Runs the auditors on the changed disks.
     async fn check(&mut self) -> Result<(), Stop> {
         let ctx = self.network.servers.iter().find_map(|server| server.ctx.clone());
         let mut changed = self.tables.check(ctx.as_ref()).await?;
@@ -354,7 +354,7 @@ impl<'g> World<'g> {
             }
         }
         if changed {
-            // What an older copy lacks is not known before it was compared.
+            // The ledger of a restored site lacks rows until it is compared.
             for site in self.sites.iter().filter(|site| !site.outdated) {
                 let worker = site.worker.0.simple().to_string();
                 between(site.name, &site.books.standing, &self.tables.consortium, &worker).map_err(Stop::Wrong)?;
@@ -363,7 +363,7 @@ impl<'g> World<'g> {
         Ok(())
     }
 
-    /// Everybody is up, the network is fine, the disks have room: everything must come to rest.
+    /// Starts all processes, with a perfect network and free disks: everything must come to rest.
     async fn recover(&mut self) -> Result<(), Stop> {
         self.network.trace.note("recovery".to_owned());
         self.network.calm();
@@ -378,11 +378,11 @@ impl<'g> World<'g> {
             site.start()?;
             site.fill(false)?;
         }
-        // A half of the schedules lets its jobs run out, the other ends them now.
+        // Half of the schedules let their jobs run to the end, the other half cancels them now.
         let patient = self.network.dice.percent(50);
         for turn in 0..RECOVERY {
             if turn == RECOVERY / 2 || (turn == 0 && !patient) {
-                // Also those of which the proposer never heard.
+                // Includes jobs without an answer to their proposer.
                 self.check().await?;
                 let open: Vec<_> = self.tables.consortium.open_jobs().collect();
                 for job in open {
@@ -419,7 +419,7 @@ impl<'g> World<'g> {
         })
     }
 
-    /// The server's own proof of every account.
+    /// Runs the server's own verification of every account.
     async fn proved(&self) -> Result<(), Stop> {
         let Some(ctx) = self.network.servers.iter().find_map(|server| server.ctx.as_ref()) else { return Ok(()) };
         for party in &self.ground.parties[1..] {
@@ -436,7 +436,7 @@ impl<'g> World<'g> {
         Ok(())
     }
 
-    /// What happened.
+    /// Returns the result of the schedule.
     pub(super) fn played(&self, seed: u64, wrong: Option<String>) -> Played {
         let consortium = &self.tables.consortium;
         let tally = Tally {
@@ -450,7 +450,7 @@ impl<'g> World<'g> {
         Played { seed, steps: self.steps, trace: self.network.trace.digest(), tally, wrong }
     }
 
-    /// What went wrong, after what.
+    /// Returns the violation after the last lines of the trace.
     pub(super) fn story(&self, what: &str) -> String {
         format!("{}\n{what}", self.network.trace.tail().join("\n"))
     }

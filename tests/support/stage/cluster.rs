@@ -1,4 +1,5 @@
-//! A PostgreSQL cluster of a test's own, whose write-ahead log is archived, so that it can be recovered to a point in time.
+//! A PostgreSQL cluster for one test, whose write-ahead log is archived, so that it can be recovered to a point in
+//! time.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -21,7 +22,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a fresh cluster; `None` where the tests run without PostgreSQL (`UNDERTONE_TEST_DATABASE_URL` is not set).
+    /// Starts a fresh cluster; `None` where the tests run without PostgreSQL (`UNDERTONE_TEST_DATABASE_URL` is not
+    /// set).
     ///
     /// # Errors
     /// When it does not start.
@@ -33,7 +35,7 @@ impl Cluster {
         let password = uuid::Uuid::now_v7().simple().to_string();
         let cluster = Self { home, programs: programs()?, port: port::free()?, password };
         if is_root()? {
-            // PostgreSQL refuses to run as root.
+            // PostgreSQL does not run as root.
             succeed("chown", Command::new("chown").arg("postgres").arg(cluster.home.path()).output()?)?;
         }
         cluster.shell("umask 077; printf '%s\\n' \"$1\" > password; mkdir archive", &[&cluster.password])?;
@@ -45,7 +47,7 @@ impl Cluster {
         Ok(Some(cluster))
     }
 
-    /// The address of its server, as an administrator reaches it.
+    /// Returns the address of its server for an administrator.
     pub fn address(&self) -> String {
         format!("postgres://undertone:{}@127.0.0.1:{}/postgres", self.password, self.port)
     }
@@ -59,7 +61,7 @@ impl Cluster {
         self.run("pg_basebackup", &["-h", "127.0.0.1", "-p", &port, "-U", "undertone", "-D", &base, "-c", "fast"])
     }
 
-    /// Names this moment as a point to which the cluster can be recovered.
+    /// Creates a restore point with this name.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -67,10 +69,10 @@ impl Cluster {
         self.ask(&format!("SELECT pg_create_restore_point('{name}'), pg_switch_wal()")).map(drop)
     }
 
-    /// Throws the present state away and recovers the cluster from its base and its archive to a named point.
+    /// Discards the present state and recovers the cluster from its base and its archive to a restore point.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// When it does not start.
     pub fn recover_to(&self, name: &str) -> Staged<()> {
         self.control("stop")?;
         let (data, base) = (self.data().display().to_string(), self.base().display().to_string());
@@ -126,7 +128,7 @@ impl Cluster {
         succeed("sh", command.args(["-c", script, "sh"]).args(arguments).output()?).map(drop)
     }
 
-    /// A command as the user that owns the cluster.
+    /// Returns a command to run as the user that owns the cluster.
     fn owner(&self, program: &str) -> Staged<Command> {
         let mut command = if is_root()? {
             let mut command = Command::new("runuser");
@@ -154,12 +156,12 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // What is left of a cluster that did not start goes with its folder.
+        // The files of a cluster that did not start are removed with its folder.
         let _ = self.control("stop");
     }
 }
 
-/// The folder of the newest PostgreSQL's programs.
+/// Returns the folder of the newest PostgreSQL's programs.
 fn programs() -> Staged<PathBuf> {
     let mut versions: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")?
         .filter_map(|entry| Some(entry.ok()?.path().join("bin")))

@@ -1,4 +1,4 @@
-//! Speech for scenarios: synthesized once for a whole run of tests, or real where a measurement asks for it.
+//! Speech for scenarios: synthesized once for a whole run of tests, or real where a benchmark requires it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,12 +16,12 @@ pub struct Corpus {
     alignments: PathBuf,
 }
 
-/// Keeps the folder until the process ends.
+/// The corpus; its folder exists until the process ends.
 static SMALL: OnceLock<Result<(TempDir, Corpus), String>> = OnceLock::new();
 
 impl Corpus {
-    /// A small synthetic corpus with the subsets `public`, `one`, `two`, `odd` (voices unlike the others) and `test`: made
-    /// by `undertone-worker data synthesize` when it is first asked for.
+    /// Returns a small synthetic corpus with the subsets `public`, `one`, `two`, `odd` (voices unlike the others) and
+    /// `test`. The first call makes it with `undertone-worker data synthesize`.
     ///
     /// # Errors
     /// When synthesis fails: flite or espeak-ng are missing (`make setup`).
@@ -46,19 +46,19 @@ impl Corpus {
         made.as_ref().map(|(_, corpus)| corpus.clone()).map_err(|error| error.clone().into())
     }
 
-    /// The real speech of the data folder, when it is there.
+    /// Returns the real speech of the data folder, if it exists.
     pub fn real() -> Option<Self> {
         let folder = workspace::data()?.join("speech");
         let alignments = folder.join("alignments/pocketsphinx-en-us-senones.jsonl");
         alignments.is_file().then_some(Self { folder, alignments })
     }
 
-    /// The folder of recordings.
+    /// Returns the folder of recordings.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The file of labels.
+    /// Returns the file of labels.
     pub fn alignments(&self) -> &Path {
         &self.alignments
     }

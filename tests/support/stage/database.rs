@@ -1,18 +1,18 @@
-//! The database a stage's server stands on.
+//! The database of a stage's server.
 
 use std::env;
 use std::process::Command;
 
 use super::Staged;
 
-/// Which one.
+/// The kind of database.
 #[derive(Debug)]
 pub enum Database {
     /// A SQLite file in the stage's folder.
     Sqlite,
-    /// A PostgreSQL database of its own, dropped in the end.
+    /// A PostgreSQL database of its own, dropped at the end.
     Postgres {
-        /// The server, as an administrator reaches it.
+        /// The server's address for an administrator.
         administrator: String,
         /// The database.
         name: String,
@@ -20,30 +20,31 @@ pub enum Database {
 }
 
 impl Database {
-    /// A fresh database on the PostgreSQL server of `UNDERTONE_TEST_DATABASE_URL`; `None` when that is not set.
+    /// Creates a fresh database on the PostgreSQL server of `UNDERTONE_TEST_DATABASE_URL`; returns `None` when that is
+    /// not set.
     ///
     /// # Errors
-    /// When the database cannot be made.
+    /// When the database cannot be created.
     pub fn postgres() -> Staged<Option<Self>> {
         let Ok(administrator) = env::var("UNDERTONE_TEST_DATABASE_URL") else { return Ok(None) };
         Self::create(&administrator).map(Some)
     }
 
-    /// A fresh database on the PostgreSQL server that an administrator reaches by this address.
+    /// Creates a fresh database on the PostgreSQL server at an administrator's address.
     ///
     /// # Errors
-    /// When the database cannot be made.
+    /// When the database cannot be created.
     pub fn create(administrator: &str) -> Staged<Self> {
         let name = format!("undertone_stage_{}", uuid::Uuid::now_v7().simple());
         psql(administrator, &format!("CREATE DATABASE {name}"))?;
         Ok(Self::Postgres { administrator: administrator.to_owned(), name })
     }
 
-    /// Another one with the same content, for as long as nobody is connected to this one. SQLite's is a file that its owner
-    /// copies.
+    /// Creates another database with the same content; no connection to this one may be open. The owner of an SQLite
+    /// file copies the file.
     ///
     /// # Errors
-    /// When the database cannot be made.
+    /// When the database cannot be created.
     pub fn copy(&self) -> Staged<Self> {
         let Self::Postgres { administrator, name } = self else { return Ok(Self::Sqlite) };
         let copy = format!("undertone_stage_{}", uuid::Uuid::now_v7().simple());
@@ -51,7 +52,7 @@ impl Database {
         Ok(Self::Postgres { administrator: administrator.clone(), name: copy })
     }
 
-    /// What the server is told; nothing for SQLite, which is its default.
+    /// Returns the server's setting; `None` for SQLite, which is its default.
     pub fn url(&self) -> Option<String> {
         match self {
             Self::Sqlite => None,
@@ -66,7 +67,7 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         if let Self::Postgres { administrator, name } = self {
-            // The whole cluster is gone with the run; a database left behind by a broken one does no harm.
+            // The whole cluster is removed after the run; a database left by an aborted run does no harm.
             let _ = psql(administrator, &format!("DROP DATABASE {name} WITH (FORCE)"));
         }
     }

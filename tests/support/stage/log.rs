@@ -1,10 +1,10 @@
-//! Query logs for scenarios: made up, with what must never leave a site marked so that it can be looked for.
+//! Synthetic query logs for scenarios; texts that must never leave a site are marked so that they can be searched for.
 
 use std::fmt::Write as _;
 
-/// Rows of each text that is asked often: with a rate of 1/4, a threshold of 20 is passed but for one time in 10¹².
+/// Rows of each frequent text: with a rate of 1/4, it passes a threshold of 20 except with probability 10⁻¹².
 const OFTEN: u32 = 320;
-/// Most rows of a text that is asked rarely: fewer than a threshold of 20.
+/// Most rows of a rare text: fewer than a threshold of 20.
 const RARELY: u32 = 19;
 
 /// The labels of every scenario.
@@ -17,11 +17,11 @@ pub struct QueryLog {
     pub csv: String,
     /// Texts that pass a gate of rate 1/4 and threshold 20.
     pub often: Vec<String>,
-    /// What must not be found outside: texts below the threshold, users, rows that are none.
+    /// Strings that must not occur outside: texts below the threshold, users, invalid rows.
     pub secret: Vec<String>,
 }
 
-/// The label that a text deserves.
+/// Returns the correct label of a text.
 pub fn truth(text: &str) -> &'static str {
     let of = |words: [&str; 3]| words.iter().any(|word| text.contains(word));
     if of(["invoice", "payment", "insurance"]) {
@@ -33,7 +33,7 @@ pub fn truth(text: &str) -> &'static str {
     }
 }
 
-/// So many different texts about every label, from somebody called `whose`.
+/// Returns so many distinct texts about every label, from an author called `whose`.
 fn texts(whose: &str, count: usize) -> Vec<String> {
     const WORDS: [&str; 9] =
         ["visit", "doctor", "calendar", "invoice", "payment", "insurance", "refill", "dose", "tablet"];
@@ -42,7 +42,7 @@ fn texts(whose: &str, count: usize) -> Vec<String> {
 }
 
 impl QueryLog {
-    /// The log of the site called `whose`: 36 texts asked often, 40 asked rarely, by users with names, and rows that are broken.
+    /// Returns the log of the site called `whose`: 36 frequent texts, 40 rare ones, named users, and invalid rows.
     pub fn of(whose: &str) -> Self {
         let user = |number: u32| format!("patient-{whose}-{number:05}");
         let (mut csv, mut secret) = ("query,patient\n".to_owned(), Vec::new());
@@ -68,12 +68,12 @@ impl QueryLog {
             let _ = writeln!(csv, "{broken},{},one column too many", user(number));
             secret.push(broken);
         }
-        // What every user's name begins with.
+        // The common beginning of every user's name.
         secret.push(format!("patient-{whose}-"));
         Self { csv, often, secret }
     }
 
-    /// A public, labelled log with what is held out of it, as CSV with the columns `query`, `label` and `subset`.
+    /// Returns a public, labelled log with a held-out part, as CSV with the columns `query`, `label` and `subset`.
     pub fn public() -> String {
         let mut csv = "query,label,subset\n".to_owned();
         for (whose, subset, count) in [("anybody", "train", 90), ("somebody", "test", 90)] {

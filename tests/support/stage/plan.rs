@@ -1,4 +1,4 @@
-//! Specs for scenarios: a `dp_sgd` job in one expression.
+//! Specs for scenarios: builds a `dp_sgd` job in one expression.
 
 use undertone_api::dataset::Dataset;
 use undertone_api::id::DatasetId;
@@ -13,15 +13,15 @@ use super::Staged;
 /// Rounds of one arm.
 #[derive(Debug, Clone, Copy)]
 pub struct Rounds {
-    /// How many.
+    /// The number of rounds.
     pub rounds: u32,
     /// Adam's learning rate.
     pub learning_rate: f64,
-    /// Measured every so many.
+    /// The number of rounds between two evaluations.
     pub evaluate_every: u32,
-    /// Seconds a round waits for all.
+    /// The time that a round waits for all participants, seconds.
     pub deadline_seconds: u32,
-    /// Submissions that are enough after that.
+    /// The number of submissions that suffices after that.
     pub quorum: u32,
 }
 
@@ -36,7 +36,7 @@ impl Rounds {
     }
 }
 
-/// A job in the making. The first participant leads.
+/// A job under construction. The first participant leads.
 #[derive(Debug, Clone)]
 pub struct Plan {
     spec: Spec,
@@ -44,7 +44,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A job led by the public dataset `lead`, with a warm start of `epochs`.
+    /// Starts a job led by the public dataset `lead`, with a warm start of `epochs`.
     ///
     /// # Errors
     /// When a number is out of range.
@@ -88,8 +88,8 @@ impl Plan {
         Ok(self)
     }
 
-    /// Has each participant of the private arm, which was asked for, take so many steps between two averages, and vectors
-    /// travel in a precision.
+    /// Sets the number of local steps between two averages and the precision of vectors, in the private arm, which must
+    /// be set before.
     #[must_use]
     pub const fn exchange(mut self, local_steps: u32, precision: Precision) -> Self {
         if let Some(rounds) = &mut self.spec.private {
@@ -139,7 +139,7 @@ impl Plan {
         self
     }
 
-    /// The proposal.
+    /// Returns the proposal.
     pub fn job(self) -> NewJob {
         NewJob { title: self.title, spec: AnySpec::DpSgd(self.spec) }
     }

@@ -25,15 +25,15 @@ impl Stage {
     /// Starts a replica.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// When it does not start.
     pub fn replica(&self) -> Staged<Replica> {
         self.replica_at(port::free()?, port::free()?, port::free()?)
     }
 
-    /// Stops a replica as an administrator does, starts it again on the same ports, and returns the status that it ended with.
+    /// Stops a replica with SIGTERM, starts it again on the same ports, and returns its exit status.
     ///
     /// # Errors
-    /// When it does not end within `within`, or does not come up again.
+    /// When it does not end within `within`, or does not start again.
     pub fn replace_replica(&self, replica: &mut Replica, within: Duration) -> Staged<ExitStatus> {
         replica.process.terminate()?;
         let status = replica.process.wait(within)?;

@@ -1,4 +1,4 @@
-//! One organization's site: its folder, its worker, the people who act for it.
+//! One organization's site: its folder, its worker, and the people who act for it.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -23,12 +23,12 @@ pub struct Holding {
     pub name: String,
     /// `private`, `open` or `public`.
     pub visibility: &'static str,
-    /// Further arguments of `data prepare`: which subset, which speakers, how much.
+    /// Further arguments of `data prepare`: the subset, the speakers, the amount.
     pub choice: Vec<String>,
 }
 
 impl Holding {
-    /// A dataset of one subset of a corpus.
+    /// Makes the description of a dataset of one subset of a corpus.
     pub fn new(name: &str, visibility: &'static str, choice: &[&str]) -> Self {
         Self { name: name.to_owned(), visibility, choice: choice.iter().map(|word| (*word).to_owned()).collect() }
     }
@@ -41,9 +41,9 @@ pub struct Site {
     pub name: String,
     /// Its id.
     pub organization: OrganizationId,
-    /// Its admin, steward and researcher in one person.
+    /// The client of its admin, steward and researcher: one person with three roles.
     pub client: Client,
-    /// What was prepared here.
+    /// The prepared datasets.
     pub holdings: Vec<Holding>,
     folder: PathBuf,
     worker: Option<Process>,
@@ -57,15 +57,16 @@ impl Site {
         folder: PathBuf,
         token: &str,
     ) -> Staged<Self> {
-        // Each steward has a key of their own, and each site pins its steward's.
+        // Each steward has a key of their own, and each site pins its steward's key.
         let seed: [u8; 32] = Sha256::digest(format!("approval key of {name}")).into();
         let client = client.with_approval_key(SigningKey::from_bytes(&seed));
         let site = Self { name: name.to_owned(), organization, client, holdings: Vec::new(), folder, worker: None };
         site.command(&["enroll", token])?;
         site.pin_approval_key()?;
-        // Most jobs of the tests protect records. Beside a limit for speakers, which a new site has, they would be refused.
+        // Most jobs of the tests protect records. A limit for speakers, which a new site has, would refuse them.
         site.edit_policy("[budget.speaker]", "[budget.record]")?;
-        // Scenarios wait for the releases of some rounds on the clock, and for none as long as on private data of an unknown length.
+        // A short period of the release clock, so that scenarios do not wait for one that covers the longest private
+        // unit.
         site.edit_policy(
             "# release_period_seconds = { dp_sgd = 2.0, active_learning = 60.0, transcription = 3600.0 }",
             "release_period_seconds = { dp_sgd = 0.05, active_learning = 0.05, transcription = 0.05 }",
@@ -81,15 +82,15 @@ impl Site {
         Ok(())
     }
 
-    /// The site's folder.
+    /// Returns the site's folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Runs one command of the worker to its end and gives what it printed.
+    /// Runs one command of the worker to its end and returns its output.
     ///
     /// # Errors
-    /// When it fails; with all it said.
+    /// When it fails, with its whole output.
     pub fn command(&self, arguments: &[&str]) -> Staged<String> {
         let output = Command::new(workspace::program("undertone-worker")?)
             .arg("--site")
@@ -134,10 +135,10 @@ impl Site {
         Ok(())
     }
 
-    /// Changes the site's policy, as its steward does with an editor.
+    /// Replaces a text in the site's policy.
     ///
     /// # Errors
-    /// When the file is not there or does not hold `from`.
+    /// When the file does not exist or does not contain `from`.
     pub fn edit_policy(&self, from: &str, to: &str) -> Staged<()> {
         let path = self.folder.join("policy.toml");
         let text = fs::read_to_string(&path)?;
@@ -147,18 +148,18 @@ impl Site {
         Ok(fs::write(&path, text.replace(from, to))?)
     }
 
-    /// Has the worker reach its server over a line, from its next start on.
+    /// Connects the worker to its server over a line, from its next start on.
     ///
     /// # Errors
-    /// When its file of configuration is not as enrolment wrote it.
+    /// When its configuration is not in the form that enrolment wrote.
     pub fn connect_over(&self, line: &Line) -> Staged<()> {
         self.connect_to(line.address)
     }
 
-    /// Has the worker reach its server at another address, from its next start on.
+    /// Connects the worker to its server at another address, from its next start on.
     ///
     /// # Errors
-    /// When its file of configuration is not as enrolment wrote it.
+    /// When its configuration is not in the form that enrolment wrote.
     pub fn connect_to(&self, address: SocketAddr) -> Staged<()> {
         let path = self.folder.join("config.toml");
         let text = fs::read_to_string(&path)?;
@@ -178,15 +179,15 @@ impl Site {
         Ok(())
     }
 
-    /// Kills the worker as a power cut does.
+    /// Kills the worker as in a power failure.
     pub fn kill(&mut self) {
         self.worker = None;
     }
 
-    /// Waits until the worker has ended by itself (a fault that a test asked for).
+    /// Waits until the worker has ended by itself (by a fault that the test ordered).
     ///
     /// # Errors
-    /// When it is still there after `within`.
+    /// When it has not ended after `within`.
     pub fn wait_for_end(&mut self, within: Duration) -> Staged<()> {
         if let Some(worker) = &mut self.worker {
             worker.wait(within)?;
@@ -195,7 +196,7 @@ impl Site {
         Ok(())
     }
 
-    /// Stops the worker as an administrator does.
+    /// Stops the worker with SIGTERM.
     ///
     /// # Errors
     /// When it does not stop.
@@ -206,7 +207,7 @@ impl Site {
         self.wait_for_end(PATIENCE)
     }
 
-    /// All the worker has said since it was started.
+    /// Returns the worker's output since its start.
     pub fn said(&self) -> String {
         format!("-- {}\n{}", self.name, self.worker.as_ref().map(Process::said).unwrap_or_default())
     }

@@ -1,9 +1,9 @@
-//! What a server may ask of this site: a manifest is believed only where it agrees with what the site knows by itself.
+//! Admission: checks a manifest against the facts that the site holds itself.
 //!
-//! The server may lie, widen, replay or swap. So: the signature must be that of the pinned key; this worker, this dataset
-//! and this line of versions must be named in it, once; what it says of every other dataset at this site must hold; spec
-//! and participants must tell one story; and what it charges must be what the spec charges by this site's own facts. To
-//! add a check: a line in [`examine`], a fault, a case in the tests that plays that server.
+//! The server may lie, widen, replay or swap. The signature must verify under the pinned key. The manifest must name
+//! this worker, dataset and lineage exactly once. Its statements about other datasets at this site must hold. Spec and
+//! participants must agree, and the charge must equal the spec's cost by this site's own facts. To add a check: a line
+//! in [`examine`], a fault, and a test case with that malicious server.
 
 use time::{Duration, OffsetDateTime};
 use undertone_api::dataset::{Dataset, Visibility};
@@ -19,88 +19,88 @@ use super::server_trust::ServerTrust;
 
 mod form;
 
-/// Why a manifest is not believed. Every text is fit for the proposer to read.
+/// A reason to reject a manifest. The proposer may read every text.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Fault {
-    /// Not from the server this site enrolled at.
+    /// The signature is not from the server of the enrolment.
     #[error("the manifest is not signed by the server that this site enrolled at")]
     Signature(#[from] SignedError),
-    /// Not about a dataset of this site.
+    /// The dataset is not at this site.
     #[error("the offer names a dataset that is not at this site")]
     Stranger,
-    /// Named not once, or for somebody else.
+    /// The manifest does not name the dataset exactly once, or names another worker.
     #[error("the manifest does not name this worker's dataset `{0}` as a participant exactly once")]
     NotNamed(String),
-    /// Another line of versions.
+    /// The manifest names another lineage.
     #[error("the manifest gives dataset `{0}` another line of versions: its budget would be another one")]
     Lineage(String),
-    /// Two datasets that are charged to the same accounts.
+    /// Two datasets of the job are charged to the same accounts.
     #[error("the job charges another dataset of the same accounts too, `{0}`: the same data would take part twice")]
     SharedAccounts(String),
-    /// A dataset of this site that would be read without being public.
+    /// The job would read a dataset of this site that is not public.
     #[error("the job would read dataset `{0}` of this site, which its policy does not mark as public")]
     NotPublic(String),
     /// Spec and participants do not agree.
     #[error("the manifest's participants are not those of its spec")]
     Participants,
-    /// What no honest server signs.
+    /// The spec is invalid, so no honest server signs it.
     #[error("the manifest's spec is one that this site refuses whoever signs it: `{field}`: {message}")]
     Spec {
         /// The field.
         field: String,
-        /// What is wrong with it.
+        /// The violation.
         message: String,
     },
-    /// Another number of units.
+    /// The number of units differs.
     #[error(
         "the manifest divides by {manifest} units of `{dataset}`, this site says {site}: it was prepared again, or never so"
     )]
     Units {
         /// The dataset.
         dataset: String,
-        /// What the manifest says.
+        /// The number in the manifest.
         manifest: u64,
-        /// What the site says.
+        /// The site's number.
         site: u64,
     },
-    /// A unit that cannot be protected here.
+    /// The data cannot protect units of this kind.
     #[error("the data of `{0}` do not keep units of the kind {1:?} apart, so that none can be protected")]
     Mixed(String, PrivacyUnit),
-    /// Another charge.
+    /// The charge differs.
     #[error("the manifest does not charge `{0}` what its spec costs by this site's own facts: propose the job again")]
     Charge(String),
-    /// Something in it that was not understood.
+    /// The manifest contains a value that this worker does not know.
     #[error(
         "the manifest says something at `{0}` that this worker does not understand: it needs a later version of the worker"
     )]
     Strange(String),
-    /// Somebody else's dataset.
+    /// The dataset belongs to another organization.
     #[error("the manifest says that dataset `{0}` belongs to another organization")]
     Owner(String),
-    /// Another model.
+    /// The model differs.
     #[error("the manifest starts from another model than its spec makes with the data of `{0}`")]
     Model(String),
-    /// No limits.
+    /// The manifest has no limits.
     #[error("the manifest has no limits: it is from before there were any; propose the job again")]
     NoLimits,
-    /// Other limits.
+    /// The limits differ.
     #[error("the manifest's limits are not those of its spec and its participants: propose the job again")]
     Limits,
-    /// Too late.
+    /// The manifest has expired.
     #[error("the manifest held until {0}: propose the job again")]
     Expired(OffsetDateTime),
-    /// Too early.
+    /// The manifest was issued in the future.
     #[error("the manifest was issued at {0}, which is yet to come: set the clocks of server and site")]
     Future(OffsetDateTime),
-    /// A second manifest under one job.
+    /// The job arrived under a second manifest.
     #[error("the job came under another manifest before ({0}): a job never changes; propose a new one")]
     Changed(String),
 }
 
-/// How far the clocks of server and site may be apart.
+/// The tolerated clock difference between server and site.
 pub const CLOCKS: Duration = Duration::DAY;
 
-/// Who the site is, for the questions of this room.
+/// The site's identity, which admission compares with the manifest.
 #[derive(Debug, Clone)]
 pub struct Identity {
     /// This worker.
@@ -111,7 +111,7 @@ pub struct Identity {
     pub server_key: ServerTrust,
 }
 
-/// A manifest that agrees with what the site knows.
+/// A manifest that agrees with the site's facts.
 #[derive(Debug, Clone)]
 pub struct Examined {
     /// The manifest.
@@ -120,23 +120,23 @@ pub struct Examined {
     pub signed: Signed,
     /// Its digest.
     pub digest: String,
-    /// Which participant this is about.
+    /// The index of this site's entry in the manifest's participants.
     pub own: usize,
-    /// The dataset, as this site knows it.
+    /// The dataset in the site's own records.
     pub local: Local,
-    /// The same, as the contract sees it.
+    /// The same dataset in the form of the contract.
     pub dataset: Dataset,
-    /// What the job charges it at worst, worked out here.
+    /// The worst-case charge to the dataset, computed at this site.
     pub charge: Option<Charge>,
 }
 
 impl Examined {
-    /// This participant's entry.
+    /// Returns this participant's entry.
     pub fn own(&self) -> &ManifestParticipant {
         &self.manifest.participants[self.own]
     }
 
-    /// Under what its releases are made; `None` when nothing private leaves.
+    /// Returns the charge and the manifest under which this part releases; `None` when nothing private leaves.
     pub fn under(&self) -> Option<Under> {
         self.charge.as_ref().map(|charge| Under {
             job: self.manifest.job,
@@ -147,46 +147,47 @@ impl Examined {
         })
     }
 
-    /// When the manifest ceases to hold.
+    /// Returns the time at which the manifest expires.
     pub fn not_after(&self) -> Option<OffsetDateTime> {
         self.manifest.limits.as_ref().map(|limits| limits.not_after)
     }
 
-    /// What one vector of `series` releases; `None` when the site lets nothing private out in it.
+    /// Returns the event of one vector of `series`; `None` when the series has no private release of this site.
     pub fn release(&self, series: &str) -> Option<Event> {
         self.manifest.spec.release(&self.dataset, series)
     }
 
-    /// Rounds of `series` in which something of this dataset may leave; `None` when the job has no such series, for one of
-    /// questions when this participant asks none, and for one of sounds when it sends none.
+    /// Returns the number of rounds of `series` in which this dataset may release something. Returns `None` when the
+    /// job has no such series, or when it is a questions or sounds series to which this participant sends nothing.
     pub fn rounds(&self, series: &str) -> Option<u32> {
         let all = self.manifest.spec.series(std::slice::from_ref(&self.dataset));
         let averaged = all.into_iter().find(|known| known.name == series).map(|known| known.rounds);
         averaged.or_else(|| self.is_one_release(series).then_some(1))
     }
 
-    /// Whether `series` is one release of this participant: a pool of questions, or what goes to others than the server.
+    /// Returns whether `series` is a single release of this participant: a pool of questions, or a batch for a
+    /// recipient other than the server.
     pub fn is_one_release(&self, series: &str) -> bool {
         self.asks(series) || self.sends_outside(series)
     }
 
-    /// Whether this participant sends something to others than the server under `series`: one batch, in round 1.
+    /// Returns whether this participant sends a batch to a recipient other than the server under `series`, in round 1.
     pub fn sends_outside(&self, series: &str) -> bool {
         let outside = self.manifest.spec.outside();
         outside.is_some_and(|said| said.series == series && said.sending.contains(&self.dataset.id))
     }
 
-    /// Whether this participant sends a pool of questions under `series`: one, in round 1.
+    /// Returns whether this participant sends a pool of questions under `series`, in round 1.
     pub fn asks(&self, series: &str) -> bool {
         let questions = self.manifest.spec.questions();
         questions.is_some_and(|said| said.series == series && said.asking.contains(&self.dataset.id))
     }
 }
 
-/// Reads a manifest that was offered for the dataset `offered`, and compares it with what the site knows at `now`.
+/// Parses a manifest offered for the dataset `offered`, and compares it with the site's facts at `now`.
 ///
 /// # Errors
-/// [`Fault`] at the first thing that does not agree.
+/// The first [`Fault`].
 pub fn examine(
     signed: &Signed,
     offered: DatasetId,
@@ -211,7 +212,7 @@ pub fn examine(
     let party = &manifest.participants[own];
     let dataset = local.as_seen(offered, site.organization, site.worker);
     check_outside(&manifest, &dataset)?;
-    // A job goes on under the relation that its manifest states.
+    // A job continues under the relation that its manifest states.
     let charge = Charge::reconcile(manifest.spec.cost(&dataset), party.charge.as_ref())
         .ok_or_else(|| Fault::Charge(local.name.clone()))?;
     if let Some(charge) = &charge {
@@ -228,7 +229,7 @@ pub fn examine(
     Ok(Examined { manifest, signed, digest, own, local, dataset, charge })
 }
 
-/// The one place at which the manifest names this site's dataset as a participant, by its name, line, owner and worker.
+/// Returns the index of the only participant with this dataset; checks its name, lineage, organization and worker.
 fn own(manifest: &Manifest, offered: DatasetId, site: &Identity, local: &Local) -> Result<usize, Fault> {
     let mut named = manifest.participants.iter().enumerate().filter(|(_, party)| party.dataset == offered);
     let not_named = || Fault::NotNamed(local.name.clone());
@@ -246,8 +247,8 @@ fn own(manifest: &Manifest, offered: DatasetId, site: &Identity, local: &Local) 
     Ok(own)
 }
 
-/// That a job which sends something to others than the server is one that may be proposed, by what this site says of its dataset:
-/// what a spec may ask of private data is part of what is promised, and the server that checked it first may not have.
+/// Checks, against this site's facts, a spec that sends something to recipients other than the server. The spec's rules
+/// for private data are part of the promise, and a malicious server may not have checked them.
 fn check_outside(manifest: &Manifest, dataset: &Dataset) -> Result<(), Fault> {
     if manifest.spec.outside().is_none() {
         return Ok(());
@@ -256,7 +257,7 @@ fn check_outside(manifest: &Manifest, dataset: &Dataset) -> Result<(), Fault> {
     violation.map_or(Ok(()), |Violation { field, message }| Err(Fault::Spec { field, message }))
 }
 
-/// That model and limits are those of the spec, and that the manifest is in force.
+/// Checks that model and limits follow from the spec, and that the manifest is in force.
 fn check_limits(manifest: &Manifest, local: &Local, now: OffsetDateTime) -> Result<(), Fault> {
     if manifest.model != manifest.spec.model(local.inputs) {
         return Err(Fault::Model(local.name.clone()));
@@ -274,7 +275,8 @@ fn check_limits(manifest: &Manifest, local: &Local, now: OffsetDateTime) -> Resu
     Ok(())
 }
 
-/// That what the manifest says of another dataset at this site holds; a dataset that is only read must be public here.
+/// Checks the manifest's statements about another dataset at this site. A dataset that is only read must be public
+/// here.
 fn check_other(
     party: &ManifestParticipant,
     offered: DatasetId,

@@ -1,8 +1,9 @@
-//! What audits of this site's releases found, in the site's own hand, and the accounts that a finding has stopped.
+//! Signed statements about audits of this site's releases, and the accounts that a finding has frozen.
 //!
-//! A finding that disproves its claim means that something at this site releases more than it pays for. Statement and freeze
-//! are one transaction: from then on the ledger admits and pays nothing on that line of versions, for any job, until somebody
-//! at the site's terminal has found the reason and clears it. Both tables are append-only; how a line stands is its last row.
+//! A finding that disproves its claim means that a release at this site costs more than its charge. Statement and
+//! freeze are written in one transaction. Afterwards the ledger admits and pays nothing on that lineage, for any job,
+//! until a person at the site's terminal clears it. Both tables are append-only; the last row of a lineage is its
+//! state.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use time::OffsetDateTime;
@@ -18,38 +19,38 @@ use super::keys::SiteKey;
 use super::ledger::Under;
 use super::store::{Store, StoreError};
 
-/// Why a finding cannot become a statement.
+/// Reasons why a finding cannot become a statement.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditsError {
     /// The manifest promises no audit of this dataset.
     #[error("the manifest promises no audit of this dataset's releases")]
     NotPromised,
-    /// Another audit than the promised one.
+    /// The finding belongs to another audit than the promised one.
     #[error("the finding is not one of the audit that the manifest promises")]
     OtherAudit,
-    /// Nothing can be said about it.
+    /// The finding cannot be assessed.
     #[error("the finding cannot be held against a claim")]
     Assess(#[from] AssessError),
-    /// It could not be signed.
+    /// The statement could not be signed.
     #[error("a statement could not be signed")]
     Signing(#[from] SignedError),
-    /// The database fails.
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// An account that was stopped.
+/// A frozen account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frozen {
-    /// The job whose audit did it.
+    /// The job whose audit froze it.
     pub job: String,
-    /// Why, with the figures.
+    /// The reason, with the figures.
     pub reason: String,
-    /// When (RFC 3339).
+    /// The time of the freeze (RFC 3339).
     pub at: String,
 }
 
-/// What was promised, to whom it is charged, and at which δ it is held against its claim.
+/// The basis of an assessment: the promised audit, the charge, and the δ of the claim.
 #[derive(Debug, Clone)]
 pub struct Ground {
     audited: Audited,
@@ -59,10 +60,10 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// The ground of an admitted part, its account at δ.
+    /// Returns the ground of an admitted part, with its account at δ.
     ///
     /// # Errors
-    /// [`AuditsError::NotPromised`] when its manifest promises no audit.
+    /// [`AuditsError::NotPromised`] when the manifest promises no audit.
     pub fn of(examined: &Examined, delta: Delta) -> Result<Self, AuditsError> {
         let audited = examined.manifest.spec.audited(&examined.dataset).ok_or(AuditsError::NotPromised)?;
         let under = examined.under().ok_or(AuditsError::NotPromised)?;
@@ -70,11 +71,11 @@ impl Ground {
     }
 }
 
-/// Makes a finding the site's word: holds it against what was paid, signs and keeps the statement, and freezes the account
-/// when the claim is disproved. All on disk when this returns. What was stated before stands.
+/// Assesses a finding against the paid releases, signs and stores the statement, and freezes the account when the claim
+/// is disproved. Everything is on disk when this returns. An earlier statement of the same part is returned unchanged.
 ///
 /// # Errors
-/// [`AuditsError`]; nothing has changed then.
+/// [`AuditsError`]. In that case nothing has changed.
 pub fn state(
     store: &Store,
     key: &SiteKey,
@@ -131,7 +132,7 @@ pub fn state(
     Ok((signed, assessment.verdict))
 }
 
-/// A disproof in a sentence.
+/// Formats a disproof as a sentence.
 fn disproved(assessment: &Assessment) -> String {
     format!(
         "an audit measured at least ε {:.3} where at most {:.3} was claimed, at δ {:e}: noise, clip or sampling is not what is paid for",
@@ -141,7 +142,7 @@ fn disproved(assessment: &Assessment) -> String {
     )
 }
 
-/// How many releases of a part were paid in a series.
+/// Returns the number of paid releases of a part in a series.
 fn paid(db: &Connection, under: &Under, series: &str) -> Result<u64, StoreError> {
     let mut statement = db
         .prepare("SELECT payload FROM receipt WHERE job = ?1 AND dataset = ?2 AND series = ?3")
@@ -158,7 +159,7 @@ fn paid(db: &Connection, under: &Under, series: &str) -> Result<u64, StoreError>
     Ok(count)
 }
 
-/// What an audit of a part stated.
+/// Returns the statement about the audit of a part.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -174,7 +175,7 @@ pub fn statement(store: &Store, job: JobId, dataset: DatasetId) -> Result<Option
     })
 }
 
-/// The freeze in force on a line of versions.
+/// Returns the freeze in force on a lineage.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -194,7 +195,7 @@ pub fn frozen(store: &Store, lineage: LineageId) -> Result<Option<Frozen>, Store
     })
 }
 
-/// Lets a line of versions go on, by somebody's word at the terminal. False when it was not stopped.
+/// Lifts the freeze of a lineage, as decided at the terminal. Returns false when there was none.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.

@@ -1,11 +1,11 @@
-//! Reading the ledger: rows into accounts, and the proof that rows, receipts and sums agree.
+//! Reads the ledger: builds the accounts from its rows, and verifies that rows, receipts and sums agree.
 //!
 //! Balances are never stored. They are computed from the rows when the ledger is opened, by the rules of
-//! `undertone_privacy::ledger`; a row holds an event with exact parameters and prices are worked out here.
+//! `undertone_privacy::ledger`. A row holds an event with exact parameters; prices are computed here.
 //!
-//! A row acts on the account of the unit that its job protects and on the accounts of all other limited units of the lineage. What
-//! was released before an account began, or before this rule, is taken in where it has a price ([`Books::uncovered`] tells what has
-//! none).
+//! A row acts on the account of the unit that its job protects and on the accounts of all other limited units of the
+//! lineage. Releases from before an account began, or from before this rule, are included where they have a price
+//! ([`Books::uncovered`] returns the ones without a price).
 
 mod promises;
 mod replay;
@@ -29,19 +29,19 @@ use super::store::StoreError;
 pub use promises::promises;
 pub(super) use replay::replay;
 
-/// An account of the site: what its budget is for. Observers are insiders: each vector counts as seen by all.
+/// The key of an account of the site. Observers are insiders: each vector counts as seen by all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "StoredKey")]
 pub struct AccountKey {
-    /// The dataset's line of versions.
+    /// The lineage of the dataset.
     pub lineage: LineageId,
-    /// Who is protected.
+    /// The protected unit.
     pub unit: PrivacyUnit,
-    /// The relation under whose name the account is kept: always [`Adjacency::account`] of what was charged.
+    /// The relation of the account: always [`Adjacency::account`] of the charged relation.
     adjacency: Adjacency,
 }
 
-/// A key as rows hold it.
+/// A key as stored in rows.
 #[derive(Deserialize)]
 struct StoredKey {
     lineage: LineageId,
@@ -81,20 +81,20 @@ impl AccountKey {
 /// A row of the ledger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// What happened.
+    /// The kind of change.
     pub kind: EntryKind,
-    /// To which account.
+    /// The account.
     #[serde(flatten)]
     pub account: AccountKey,
-    /// Because of which job.
+    /// The job.
     pub job: JobId,
-    /// On which dataset, by the server's id.
+    /// The dataset, by the server's id.
     pub dataset: DatasetId,
-    /// Digest of the manifest under which it ran.
+    /// Digest of the job's manifest.
     pub manifest: String,
     /// The release.
     pub event: Event,
-    /// How many of it.
+    /// The number of releases.
     pub count: u64,
     /// Version of the code that priced it.
     pub evaluator: String,
@@ -104,10 +104,11 @@ pub struct Entry {
     /// For a commit: its receipt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<u64>,
-    /// For a reservation: the accounts of other units that admitted it as well. Its commits and its settlement act on them too.
+    /// For a reservation: the accounts of other units that admitted it as well. Its commits and its settlement act on
+    /// them too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherAccount>,
-    /// When.
+    /// The time.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
 }
@@ -115,41 +116,41 @@ pub struct Entry {
 /// An account of another unit than the one that a job protects, as its reservation charges it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OtherAccount {
-    /// Who is protected.
+    /// The protected unit.
     pub unit: PrivacyUnit,
-    /// What a release costs this unit.
+    /// The cost of one release for this unit.
     pub event: Event,
-    /// The limit under which it was admitted.
+    /// The limit under which the release was admitted.
     pub budget: Budget,
 }
 
-/// A release in the clear, of data that the policy marked as open.
+/// A release without noise, of data that the policy marked as open.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Published {
-    /// Of which line.
+    /// The lineage.
     pub lineage: LineageId,
-    /// Under which job.
+    /// The job.
     pub job: JobId,
     /// Its receipt.
     pub receipt: u64,
-    /// What it released.
+    /// The event.
     pub event: Event,
-    /// When.
+    /// The time.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
 }
 
-/// The end of a chain of hashed rows.
+/// The end of a hash chain of rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Head {
-    /// Rows so far.
+    /// The number of rows so far.
     pub sequence: u64,
-    /// Hash of the last, hex; empty before the first.
+    /// Hash of the last row, hex; empty before the first.
     pub hash: String,
 }
 
 impl Entry {
-    /// The same row as the account of another unit is charged by it.
+    /// Returns the row in the form that charges the account of another unit.
     fn charged_to(&self, other: &OtherAccount) -> Self {
         Self {
             account: self.account.for_unit(other.unit),
@@ -162,14 +163,14 @@ impl Entry {
 }
 
 impl Head {
-    /// The head after a row with this payload.
+    /// Returns the head after a row with this payload.
     pub(super) fn then(&self, payload: &str) -> Self {
         let hash = Sha256::new().chain_update(&self.hash).chain_update([0]).chain_update(payload).finalize();
         Self { sequence: self.sequence + 1, hash: hex::encode(hash) }
     }
 }
 
-/// What the rows do not say consistently.
+/// Inconsistencies of the ledger.
 #[derive(Debug, thiserror::Error)]
 pub enum BooksError {
     /// The database cannot be read.
@@ -182,32 +183,32 @@ pub enum BooksError {
     Chain {
         /// The table.
         table: &'static str,
-        /// The first row that does not fit.
+        /// The first row that does not match.
         sequence: u64,
     },
-    /// A row makes no sense where it stands.
+    /// A row is invalid at its position.
     #[error("row {sequence} of the ledger {problem}")]
     Row {
-        /// Its number.
+        /// The row's number.
         sequence: u64,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// A receipt does not hold.
+    /// A receipt is invalid.
     #[error("receipt {sequence} {problem}")]
     Receipt {
-        /// Its number.
+        /// The receipt's number.
         sequence: u64,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// The changes of the site's key.
+    /// The key's changes do not lead to the site's key.
     #[error("the changes of this site's key do not lead to the key that is here")]
     Keys(#[from] RotationError),
     /// An event has no price.
     #[error("an event of the ledger cannot be priced: install the worker that wrote it")]
     Price(#[from] PriceError),
-    /// The rules contradict the rows.
+    /// The rows violate the ledger's rules.
     #[error("the rows of the ledger contradict its rules")]
     Rule(#[source] Box<RuleError>),
 }
@@ -218,65 +219,65 @@ impl From<RuleError> for BooksError {
     }
 }
 
-/// A reservation as its row has it.
+/// A reservation as stored in its row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reserved {
-    /// The release, as this account is charged for it.
+    /// The release as charged to this account.
     pub event: Event,
     /// The unit that the job protects.
     pub protects: PrivacyUnit,
-    /// How many were reserved.
+    /// The number of reserved releases.
     pub releases: u64,
-    /// Under which manifest.
+    /// Digest of the manifest.
     pub manifest: String,
-    /// On which dataset.
+    /// The dataset.
     pub dataset: DatasetId,
 }
 
-/// One account with the jobs it consists of.
+/// One account with its jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Book {
     /// The account, by the rules.
     pub account: Account,
-    /// What each job reserved.
+    /// The reservation of each job.
     pub jobs: BTreeMap<JobId, Reserved>,
-    /// When the first release was paid.
+    /// The time of the first paid release.
     pub first: Option<OffsetDateTime>,
-    /// When the last release was paid.
+    /// The time of the last paid release.
     pub last: Option<OffsetDateTime>,
 }
 
-/// Releases of which a limit says nothing: they protect another unit, and were made before that limit was set or before this worker
-/// charged every unit.
+/// Releases that a limit does not cover: they protect another unit, and precede that limit or the rule that every unit
+/// is charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Uncovered {
     /// The unit that they protect.
     pub protects: PrivacyUnit,
-    /// How many jobs made them.
+    /// The number of jobs.
     pub jobs: u64,
-    /// How many there are.
+    /// The number of releases.
     pub releases: u64,
 }
 
-/// All accounts, and where the chains end.
+/// All accounts, and the heads of the chains.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Books {
     /// The accounts.
     pub accounts: BTreeMap<AccountKey, Book>,
-    /// End of the ledger.
+    /// Head of the ledger.
     pub entries: Head,
-    /// End of the receipts: the last one's number and digest.
+    /// Head of the receipts: the last one's number and digest.
     pub receipts: Head,
-    /// End of the releases in the clear.
+    /// Head of the releases without noise.
     pub published: Head,
 }
 
-/// The reservation's id in the rules: a job reserves once on an account.
+/// Returns the id of a job's reservation in the rules: a job reserves once on an account.
 pub(super) const fn reservation_id(job: JobId) -> ReservationId {
     ReservationId(job.0.as_u128())
 }
 
-/// Every row of the ledger, its chain checked.
+/// Returns every row of the ledger, with its chain checked.
 ///
 /// # Errors
 /// [`BooksError`] when a row is missing, changed or unreadable.
@@ -284,10 +285,10 @@ pub fn entries(db: &Connection) -> Result<Vec<Entry>, BooksError> {
     chained(db, "entry", "SELECT sequence, payload, hash FROM entry ORDER BY sequence").map(|(rows, _)| rows)
 }
 
-/// Every release in the clear, its chain checked.
+/// Returns every release without noise, with its chain checked.
 ///
 /// # Errors
-/// As [`entries`].
+/// The errors of [`entries`].
 pub fn published(db: &Connection) -> Result<Vec<Published>, BooksError> {
     chained(db, "published", "SELECT sequence, payload, hash FROM published ORDER BY sequence").map(|(rows, _)| rows)
 }
@@ -313,7 +314,7 @@ fn chained<T: for<'de> Deserialize<'de>>(
     Ok((all, head))
 }
 
-/// Every receipt, oldest first, unchecked.
+/// Returns every receipt, oldest first, unchecked.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -328,10 +329,10 @@ pub fn receipts(db: &Connection) -> Result<Vec<Signed>, StoreError> {
 }
 
 impl Books {
-    /// The books, computed from the rows.
+    /// Computes the books from the rows.
     ///
     /// # Errors
-    /// [`BooksError`] when the rows do not add up.
+    /// [`BooksError`] when the rows are inconsistent.
     pub fn read(db: &Connection) -> Result<Self, BooksError> {
         let (rows, entries) =
             chained::<Entry>(db, "entry", "SELECT sequence, payload, hash FROM entry ORDER BY sequence")?;
@@ -356,8 +357,8 @@ impl Books {
 }
 
 impl Books {
-    /// What a limit of `key` would find already released by jobs of its lineage that protect other units, as this account would have
-    /// been charged for it.
+    /// Returns the account of `key`, or the account with which a new limit of `key` begins: it contains the releases of
+    /// the lineage's jobs that protect other units, at this account's prices.
     ///
     /// # Errors
     /// [`BooksError`] when it cannot be priced.
@@ -377,7 +378,7 @@ impl Books {
         Ok(Book { account: Account::rebuilt(Some(budget), rows)?, jobs, first: None, last: None })
     }
 
-    /// The releases of which the account of `key` says nothing.
+    /// Returns the releases that the account of `key` does not cover.
     pub fn uncovered(&self, key: AccountKey) -> Vec<Uncovered> {
         let mut all: Vec<Uncovered> = Vec::new();
         for (own, job, reserved) in self.of_lineage(key) {
@@ -395,7 +396,7 @@ impl Books {
         all
     }
 
-    /// Every job of the lineage of `key` that protects another unit, with its own account.
+    /// Returns every job of the lineage of `key` that protects another unit, with its own account.
     fn of_lineage(&self, key: AccountKey) -> impl Iterator<Item = (AccountKey, JobId, &Reserved)> {
         let accounts = self.accounts.iter().filter(move |(own, _)| own.is_beside(key));
         accounts.flat_map(|(own, book)| {
@@ -405,8 +406,8 @@ impl Books {
     }
 }
 
-/// Charges every account for the jobs of its lineage that protect other units and were never charged to it, where they have a
-/// price: those of before it began, and those of workers that charged the job's own unit alone.
+/// Charges every account for jobs of its lineage that protect other units and were never charged to it, where they have
+/// a price. These are jobs from before the account began, and jobs of workers that charged the job's own unit alone.
 fn take_in(drafts: &mut BTreeMap<AccountKey, Draft>) {
     let mut missing = Vec::new();
     for (key, draft) in &*drafts {
@@ -437,7 +438,7 @@ fn last_receipt(db: &Connection) -> Result<Head, BooksError> {
     Ok(last.unwrap_or_default())
 }
 
-/// An account while its rows are read.
+/// An account under construction, while its rows are read.
 #[derive(Default)]
 struct Draft {
     budget: Option<Budget>,

@@ -1,8 +1,9 @@
-//! Permission to let one release leave the site, as values that only this module can make and that are used up.
+//! Permission for one release to leave the site, as values that only this module can construct and that are consumed by
+//! use.
 //!
-//! The order of a release: permission, finished bytes on disk, payment with the reference to these bytes, countersignature of
-//! the server, sending (`privacy.md`, 14.6). A [`ReleaseGrant`] is the first step: it lets one release of one event be made and
-//! charges nothing. [`gate::pay`](crate::gate::pay) charges it, with the finished bytes.
+//! The order of a release: permission, finished bytes on disk, payment with the reference to these bytes,
+//! countersignature of the server, sending (`privacy.md`, 14.6). A [`ReleaseGrant`] is the first step: it permits one
+//! release of one event and charges nothing. [`gate::pay`](crate::gate::pay) charges it, with the finished bytes.
 
 mod permit;
 
@@ -12,8 +13,8 @@ use undertone_privacy::Event;
 
 pub use permit::{Permit, Permits, Prize, SplitError, Stub, Ticket};
 
-/// Identifies a grant, for the time of one process. What is made under a grant carries it, so that nothing that was made under
-/// another one is paid in its place.
+/// Identifies a grant within one process. A release carries the id of its grant, so that no release under another grant
+/// can be paid in its place.
 #[derive(Debug, Clone)]
 pub struct GrantId(Arc<()>);
 
@@ -22,14 +23,14 @@ impl GrantId {
         Self(Arc::new(()))
     }
 
-    /// Whether both identify one grant.
+    /// Returns whether both identify one grant.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-/// Permission to make one release of exactly one event: the site's rules allow it, and its ledger holds it reserved. Nothing is
-/// charged yet, and nothing that is made may leave yet.
+/// Permission to make one release of exactly one event: the site's rules allow it, and its ledger has reserved it.
+/// Nothing is charged yet, and the release may not leave yet.
 #[derive(Debug)]
 #[must_use = "a release that may be made and is not is lost to the job"]
 pub struct ReleaseGrant {
@@ -42,12 +43,12 @@ impl ReleaseGrant {
         Self { event, id: GrantId::new() }
     }
 
-    /// The event that may be made, with exact parameters.
+    /// Returns the permitted event, with exact parameters.
     pub const fn event(&self) -> &Event {
         &self.event
     }
 
-    /// What identifies it.
+    /// Returns the grant's id.
     pub const fn id(&self) -> &GrantId {
         &self.id
     }
@@ -56,7 +57,7 @@ impl ReleaseGrant {
         (self.event, self.id)
     }
 
-    /// A grant for tests of the engine, which have no site.
+    /// Makes a grant for tests of the engine, which have no site.
     #[cfg(any(test, feature = "testing"))]
     pub fn in_test(event: Event) -> Self {
         Self::new(event)
@@ -72,7 +73,7 @@ impl Published {
         Self(())
     }
 
-    /// Proof for tests of the engine, which have no site.
+    /// Makes a proof for tests of the engine, which have no site.
     #[cfg(any(test, feature = "testing"))]
     pub const fn in_test() -> Self {
         Self(())
@@ -82,14 +83,14 @@ impl Published {
 /// Permission to make one release.
 #[derive(Debug)]
 pub enum Clearance {
-    /// It is reserved, and charged before it leaves.
+    /// The release is reserved, and is charged before it leaves.
     Granted(ReleaseGrant),
-    /// It comes from public data.
+    /// The release comes from public data.
     Public(Published),
 }
 
 impl Clearance {
-    /// What identifies the grant; none for public data.
+    /// Returns the grant's id; `None` for public data.
     pub const fn grant(&self) -> Option<&GrantId> {
         match self {
             Self::Granted(grant) => Some(grant.id()),
@@ -98,8 +99,8 @@ impl Clearance {
     }
 }
 
-/// Proof that one sealed batch may leave for others than the server: its payment and the reference to it are on this site's disk,
-/// and so is the server's countersignature of the payment. Or the batch comes from public data.
+/// Proof that one sealed batch may leave for recipients other than the server. Its payment, the reference to it and the
+/// server's countersignature of the payment are on this site's disk, or the batch comes from public data.
 ///
 /// ```compile_fail,E0451
 /// use undertone_worker_site::clearance::Departure;
@@ -107,7 +108,7 @@ impl Clearance {
 /// ```
 #[derive(Debug)]
 pub struct Departure {
-    /// The batch's digest; none for public data.
+    /// The batch's digest; `None` for public data.
     digest: Option<String>,
 }
 
@@ -116,12 +117,12 @@ impl Departure {
         Self { digest: Some(digest) }
     }
 
-    /// For a batch of public data.
+    /// Makes the proof for a batch of public data.
     pub const fn public(_published: &Published) -> Self {
         Self { digest: None }
     }
 
-    /// Whether the batch with this digest may leave, of which an event must be charged or not.
+    /// Returns whether the batch with this digest may leave; `charged` states whether it must be charged.
     pub fn covers(&self, digest: &str, charged: bool) -> bool {
         match &self.digest {
             Some(paid) => paid == digest,
@@ -129,7 +130,7 @@ impl Departure {
         }
     }
 
-    /// Proof for tests of the lines, which have no site.
+    /// Makes a proof for tests of the lines, which have no site.
     #[cfg(any(test, feature = "testing"))]
     pub fn in_test(digest: &str) -> Self {
         Self::paid(digest.to_owned())

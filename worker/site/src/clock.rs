@@ -1,23 +1,23 @@
-//! The time and the randomness of the machine: the only place of this crate that asks the system for either, apart from
-//! the noise of releases.
+//! Time and randomness of the machine. Apart from the noise of releases, no other module of this crate asks the system
+//! for either.
 
 use std::sync::Arc;
 
 use time::OffsetDateTime;
 
-/// A clock, handed to whatever needs the time.
+/// A clock, passed to all code that needs the time.
 pub type Clock = Arc<dyn Fn() -> OffsetDateTime + Send + Sync>;
 
-/// The system's clock.
+/// Returns the system's clock.
 pub fn system() -> Clock {
     #[expect(clippy::disallowed_methods, reason = "the one place where the worker reads the system's clock")]
     Arc::new(OffsetDateTime::now_utc)
 }
 
-/// Random bytes from the operating system, for keys, ids and jitter.
+/// Returns random bytes from the operating system, for keys, ids and jitter.
 ///
 /// # Errors
-/// When the operating system has none to give; nothing that needs them can go on then.
+/// The error of the operating system. Operations that need random bytes cannot continue without them.
 pub fn entropy<const N: usize>() -> std::io::Result<[u8; N]> {
     let mut bytes = [0; N];
     #[expect(clippy::disallowed_methods, reason = "the one place where the worker draws keys and ids")]

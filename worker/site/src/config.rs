@@ -1,22 +1,22 @@
-//! Errors of a worker's configuration, and addresses in it. The configuration itself is read above this crate, where everything is
-//! that it configures.
+//! Errors of a worker's configuration, and its addresses. The configuration itself is read by the crate above, which
+//! contains the components that it configures.
 
 use std::net::IpAddr;
 
 use crate::folder::FolderError;
 
-/// Why a token or a configuration cannot be used.
+/// Reasons why a token or a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read or written.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// No configuration yet.
+    /// No configuration exists yet.
     #[error(
         "there is no worker in {0}: enrol one with `undertone-worker enroll <token>`, or name its folder with --site"
     )]
     NotEnrolled(std::path::PathBuf),
-    /// A worker is here already.
+    /// The folder already contains a worker.
     #[error("{folder} already holds worker `{name}`, enrolled at {server}: choose another --site for a second worker")]
     AlreadyEnrolled {
         /// The site's folder.
@@ -26,34 +26,34 @@ pub enum ConfigError {
         /// Its server.
         server: String,
     },
-    /// Not a configuration.
+    /// The file is not a configuration.
     #[error("{path} cannot be read as a worker's configuration: mend it, or restore it from a backup")]
     Toml {
         /// The file.
         path: std::path::PathBuf,
-        /// What is wrong, with the line.
+        /// The problem, with its line.
         #[source]
         source: toml::de::Error,
     },
-    /// Not a token.
+    /// The text is not a token.
     #[error("that is not an enrolment token ({0}): copy the whole of it, from `ute1.` on, out of the dashboard")]
     Token(&'static str),
-    /// A field of it is wrong.
+    /// A field is invalid.
     #[error("{field}: {problem}")]
     Field {
         /// The field.
         field: &'static str,
-        /// What is wrong with it and what would be right.
+        /// The problem and the correct form.
         problem: String,
     },
 }
 
-/// The error of one field.
+/// Makes the error of one field.
 pub fn field(field: &'static str, problem: impl Into<String>) -> ConfigError {
     ConfigError::Field { field, problem: problem.into() }
 }
 
-/// The host of `host:port`, without brackets; nothing else may stand there.
+/// Returns the host of `host:port`, without brackets; `None` for any other text.
 pub fn host(authority: &str) -> Option<&str> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
@@ -70,7 +70,7 @@ pub fn host(authority: &str) -> Option<&str> {
     (port_fits && host_fits).then_some(host)
 }
 
-/// Whether `host` is this machine.
+/// Returns whether `host` is this machine.
 pub fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }

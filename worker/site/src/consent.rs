@@ -1,7 +1,8 @@
-//! Stewards' consent: the approval keys that this site pins, and whether a steward approved a manifest with one of them.
+//! Stewards' consent: the approval keys that this site pins, and the verification of stewards' signatures on manifests.
 //!
-//! Keys are pinned and removed at the site's terminal only. The server brings approvals and cannot make one: its word that a
-//! steward approved is not consent. An approval that was verified is kept and stays valid while its key is pinned.
+//! Keys are pinned and removed only at the site's terminal. The server delivers approvals and cannot make one; its
+//! statement that a steward approved is not consent. A verified approval is stored and stays valid while its key is
+//! pinned.
 
 use rusqlite::{OptionalExtension as _, params};
 use time::OffsetDateTime;
@@ -12,41 +13,41 @@ use uuid::Uuid;
 
 use super::store::{Store, StoreError};
 
-/// Why nothing can be approved yet, with what to do.
+/// The message when no key is pinned, with the remedy.
 pub const NO_KEYS: &str = "this site verifies stewards' signatures and has pinned no approval key: pin one at this site with \
                            `undertone-worker approval-keys add`, or set `approval = \"server\"` in policy.toml to trust the \
                            server's word";
-/// Why the server's word does not suffice, with what to do.
+/// The message when the server's statement does not suffice, with the remedy.
 pub const NO_SIGNATURE: &str = "the server says that a steward approved the job and brought no signature: have a steward \
                                 approve it with a pinned key, approve it at this site with `undertone-worker approve`, or set \
                                 `approval = \"server\"` in policy.toml to trust the server's word";
 
-/// A key that is pinned.
+/// A pinned key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PinnedKey {
     /// The key.
     pub key: ApprovalKey,
-    /// Whose it is, in the words of the site's operator.
+    /// The owner's label, chosen by the site's operator.
     pub label: String,
-    /// When it was pinned (RFC 3339).
+    /// The time of pinning (RFC 3339).
     pub at: String,
 }
 
-/// A change of a steward's credentials, by the server's word.
+/// A change of a steward's credentials, as stated by the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CredentialNotice {
-    /// Id; later notices have greater ones.
+    /// Id; later notices have greater ids.
     pub id: Uuid,
-    /// What happened, a sentence.
+    /// The event, as a sentence.
     pub text: String,
-    /// When.
+    /// The time of the event.
     pub at: OffsetDateTime,
 }
 
-/// Longest text of a notice that is kept, in characters.
+/// The longest stored text of a notice, in characters.
 const LONGEST_NOTICE: usize = 500;
 
-/// Returns the id of the newest notice that is kept; empty when none is.
+/// Returns the id of the newest stored notice; empty when there is none.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -58,7 +59,8 @@ pub fn last_notice(store: &Store) -> Result<String, StoreError> {
     Ok(last.unwrap_or_default())
 }
 
-/// Keeps a notice; its text is cut to 500 characters and loses what is no printable character. False when it was kept before.
+/// Stores a notice. Its text is cut to 500 characters and loses its control characters. Returns false when the notice
+/// was already stored.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -76,7 +78,7 @@ pub fn keep_notice(store: &Store, notice: &CredentialNotice, now: OffsetDateTime
     Ok(rows > 0)
 }
 
-/// Returns the notices that came since `since`, newest first, each with the day on which it came.
+/// Returns the notices that arrived since `since`, newest first, each with the day of its arrival.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -89,32 +91,32 @@ pub fn notices_since(store: &Store, since: OffsetDateTime) -> Result<Vec<(String
     })
 }
 
-/// Why a key is not pinned.
+/// Reasons why a key cannot be pinned.
 #[derive(Debug, thiserror::Error)]
 pub enum PinError {
-    /// It cannot verify anything.
+    /// The key is invalid.
     #[error(transparent)]
     Key(#[from] ApprovalError),
-    /// There are enough.
+    /// The limit is reached.
     #[error("this site pins {MOST_APPROVAL_KEYS} approval keys already: remove one first")]
     TooMany,
-    /// The database fails.
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Whether a steward approved a manifest.
+/// The state of a steward's consent to a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StewardConsent {
     /// A steward signed the approval with this pinned key.
     Given(KeyFingerprint),
     /// There is no signature to verify, or no key to verify it with.
     Missing(&'static str),
-    /// The server brought something that is no approval of this manifest.
+    /// The server delivered an invalid approval of this manifest.
     Invalid(String),
 }
 
-/// Returns the keys that are pinned, oldest first.
+/// Returns the pinned keys, oldest first.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -134,10 +136,10 @@ pub fn pinned_keys(store: &Store) -> Result<Vec<PinnedKey>, StoreError> {
         .collect()
 }
 
-/// Pins a key; false when it is pinned already.
+/// Pins a key; returns false when it is pinned already.
 ///
 /// # Errors
-/// [`PinError`] when it is no key, there are too many, or the database fails.
+/// [`PinError`] when the key is invalid, too many are pinned, or the database fails.
 pub fn pin_key(store: &Store, key: &ApprovalKey, label: &str, at: OffsetDateTime) -> Result<bool, PinError> {
     key.check()?;
     let pinned = pinned_keys(store)?;
@@ -151,7 +153,7 @@ pub fn pin_key(store: &Store, key: &ApprovalKey, label: &str, at: OffsetDateTime
     Ok(true)
 }
 
-/// Removes the key with this fingerprint; `None` when none is pinned.
+/// Removes the key with this fingerprint; returns `None` when it is not pinned.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -176,8 +178,8 @@ fn note_key(store: &Store, key: &ApprovalKey, label: &str, pinned: bool, at: Off
     })
 }
 
-/// Judges whether a steward approved exactly this manifest for this dataset: by an approval that is kept, or by the one that
-/// the server brought, which is kept then.
+/// Decides whether a steward approved exactly this manifest for this dataset, by a stored approval or by the one in
+/// `brought`. A valid approval in `brought` is stored.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -210,7 +212,7 @@ pub fn judge(
     }
 }
 
-/// Returns the key with which a steward approved this manifest, if an approval of it is kept.
+/// Returns the key with which a steward approved this manifest, if an approval of it is stored.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -324,7 +326,7 @@ mod tests {
         let given = StewardConsent::Given(public.fingerprint());
         assert_eq!(consent(&store, Some(&approval(1, "aa"))), given);
         assert_eq!(approved_with(&store, "aa", JOB, OURS).expect("it is open"), Some(public.fingerprint()));
-        // The server brings something else, or nothing, the next time.
+        // The server delivers another approval, or none, the next time.
         assert_eq!((consent(&store, None), consent(&store, Some(&approval(2, "aa")))), (given.clone(), given.clone()));
         let removed = remove_key(&store, public.fingerprint().as_str(), AT).expect("it is open");
         assert_eq!(removed.map(|removed| removed.label), Some("Ada".to_owned()));

@@ -1,10 +1,10 @@
-//! Decoders that others wrote, at work on files that others wrote: where one panics the file is refused, and the worker goes on.
+//! Contains panics of third-party decoders on untrusted files: the file is rejected, and the worker continues.
 //!
-//! Only for a decoder that is thrown away afterwards: nobody knows what it left half done.
+//! Use it only with a decoder that is discarded afterwards, because its state after a panic is unknown.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What `work` gives; `None` when it panicked.
+/// Returns the result of `work`; `None` when it panicked.
 pub fn contained<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }

@@ -1,4 +1,4 @@
-//! What descriptions of datasets have in common, of whatever kind they are: their files, what a preparation records, and errors.
+//! Common parts of the descriptions of datasets of every kind: their files, the preparation record, and errors.
 
 use std::path::{Path, PathBuf};
 
@@ -6,81 +6,81 @@ mod preparation;
 
 pub use preparation::{ClassSource, PreparationRecord};
 
-/// The file that holds the description of a dataset as JSON.
+/// The file with the description of a dataset, as JSON.
 pub const META_FILE: &str = "meta.json";
-/// The file that holds what the preparation found, for the site's own eyes.
+/// The file with the preparation's report, for the site only.
 pub const REPORT_FILE: &str = "report.json";
 
-/// Why a dataset could not be opened, read or written.
+/// Reasons why a dataset cannot be opened, read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
-    /// The file system refused.
+    /// The file system returned an error.
     #[error("cannot {action} {path}: check that it exists and that this user may")]
     Io {
-        /// What was tried, a verb.
+        /// The attempted action, a verb.
         action: &'static str,
-        /// On what.
+        /// The path of the action.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         #[source]
         source: std::io::Error,
     },
-    /// Not a dataset, or not one of this product.
+    /// The path is not a dataset of this product.
     #[error("{path} is not an Undertone dataset ({reason}); make one with `undertone-worker data prepare`")]
     Foreign {
-        /// The file looked at.
+        /// The examined file.
         path: PathBuf,
-        /// What gave it away.
+        /// The reason.
         reason: &'static str,
     },
-    /// Written by another version.
+    /// The dataset was written by another version.
     #[error(
         "{path} has layout version {found}, this worker reads versions up to {supported}: prepare the dataset again"
     )]
     Version {
-        /// The file looked at.
+        /// The examined file.
         path: PathBuf,
-        /// Its version.
+        /// Its layout version.
         found: u32,
-        /// The newest that it reads.
+        /// The newest supported version.
         supported: u32,
     },
-    /// Shorter or longer than it says it is.
+    /// The file is shorter or longer than its header states.
     #[error("{path} is truncated or has grown ({found} bytes, should be {expected}): prepare the dataset again")]
     Length {
-        /// The file looked at.
+        /// The examined file.
         path: PathBuf,
-        /// Bytes it should have.
+        /// The expected number of bytes.
         expected: u64,
-        /// Bytes it has.
+        /// The number of bytes found.
         found: u64,
     },
-    /// Its parts contradict each other.
+    /// Parts of the dataset contradict each other.
     #[error("{path} is damaged: {reason}; prepare the dataset again")]
     Damaged {
-        /// The file looked at.
+        /// The examined file.
         path: PathBuf,
-        /// What contradicts.
+        /// The contradiction.
         reason: String,
     },
-    /// The content is not what the description says.
+    /// The content does not match the description.
     #[error(
         "{path} has changed since it was written (SHA-256 {found}, should be {expected}): prepare the dataset again"
     )]
     Digest {
-        /// The file looked at.
+        /// The examined file.
         path: PathBuf,
         /// Digest in `meta.json`.
         expected: String,
         /// Digest of the bytes on disk.
         found: String,
     },
-    /// There is no column of users.
+    /// The dataset has no column of users.
     #[error(
         "dataset `{0}` has no column of users: propose the job for `record` or `speaker`, or prepare the dataset with --units"
     )]
     NoUsers(String),
-    /// A unit whose rows depend on others.
+    /// The rows of a unit depend on other units.
     #[error(
         "the rows of one {unit} of dataset `{name}` depend on others ({cause}): propose the job for another unit, or prepare \
          the dataset again without that (means by --normalize utterance, a choice by --utterances-from)"
@@ -90,10 +90,10 @@ pub enum DatasetError {
         name: String,
         /// The unit.
         unit: &'static str,
-        /// The options that make it so.
+        /// The options that cause the dependence.
         cause: String,
     },
-    /// Prepared as only public data may be, and not public.
+    /// The dataset was prepared with options for public data, and is not public.
     #[error(
         "dataset `{name}` is not public by policy.toml and was prepared as only public data may be ({cause}): prepare it \
          again with --replace and without that (--classes N declares the classes), or declare it public"
@@ -101,24 +101,24 @@ pub enum DatasetError {
     PublicOnly {
         /// The dataset.
         name: String,
-        /// The options that only public data may be prepared with.
+        /// The options that require public data.
         cause: String,
     },
-    /// The target is there already.
+    /// The target already exists.
     #[error("{0} exists already: choose another place, or --replace it")]
     Exists(PathBuf),
-    /// An utterance that cannot be stored.
+    /// An utterance cannot be stored.
     #[error("utterance {id} cannot be stored: {reason}")]
     Utterance {
-        /// Its id.
+        /// The utterance's id.
         id: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
 }
 
 impl DatasetError {
-    /// A refusal of the file system to `action` on `path`.
+    /// Makes an error of the file system for `action` on `path`.
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_path_buf();
         move |source| Self::Io { action, path, source }

@@ -1,10 +1,10 @@
-//! The site's datasets: what lies under `data/`, under which line of versions, and how much of it may be told.
+//! The site's datasets: the content of `data/`, the lineage of each dataset, and the facts that may be disclosed.
 //!
-//! What is told of private data are facts that were declared before they were looked at (name, inputs, classes, units) and sizes.
-//! A dataset that was prepared as only public data may be is not used under a policy that says otherwise.
+//! For private data, the disclosed facts are sizes and facts declared before the data were read (name, inputs, classes,
+//! units). A dataset prepared with options for public data is not used under another policy.
 //!
-//! A lineage is for life, as is its budget: see [`lineage`](super::lineage). Preparing a dataset anew under the same name continues it,
-//! because it may hold the same people.
+//! A lineage and its budget never end: see [`lineage`](super::lineage). A new preparation under the same name continues
+//! the lineage, because it may contain the same people.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ use crate::dataset_meta::DatasetError;
 
 pub use super::lineage::{lines, note_registered};
 
-/// Why the datasets of a site cannot be listed.
+/// Reasons why the datasets of a site cannot be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetsError {
     /// The folder cannot be read.
@@ -30,47 +30,46 @@ pub enum DatasetsError {
     /// The database cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No randomness for an id.
+    /// The operating system returned no randomness for an id.
     #[error("the operating system gave no randomness for an id")]
     Entropy(#[source] std::io::Error),
 }
 
-/// A dataset at this site. Exact counts stay here; only [`Local::registration`] is told.
+/// A dataset at this site. Exact counts stay here; only [`Local::registration`] is disclosed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Local {
-    /// Its name, and that of its folder.
+    /// The name of the dataset and of its folder.
     pub name: String,
-    /// Its line of versions.
+    /// The lineage.
     pub lineage: LineageId,
-    /// The server's id; absent until it is registered.
+    /// The server's id; `None` until the dataset is registered.
     pub id: Option<DatasetId>,
-    /// Who may learn what, by the site's policy.
+    /// The visibility by the site's policy.
     pub visibility: Visibility,
-    /// What it is of.
+    /// The kind of content.
     pub content: Content,
-    /// Where it lies.
+    /// The folder.
     pub folder: PathBuf,
-    /// Coefficients in a frame; 0 for queries.
+    /// The number of coefficients in a frame; 0 for queries.
     pub inputs: u32,
-    /// Classes of its labels, as declared where it is not public; of queries, which nobody but their owner has read, 0 unless
-    /// they are public.
+    /// The number of label classes, as declared where the dataset is not public. For queries 0 unless they are public.
     pub classes: u32,
-    /// Training records, exactly: utterances, or occurrences of queries.
+    /// The exact number of training records: utterances, or occurrences of queries.
     pub records: u64,
-    /// Training speakers, exactly; 0 for queries.
+    /// The exact number of training speakers; 0 for queries.
     pub speakers: u64,
-    /// Test records, exactly.
+    /// The exact number of test records.
     pub test_records: u64,
-    /// Training users, exactly; absent where there is no column of users.
+    /// The exact number of training users; `None` without a column of users.
     pub users: Option<u64>,
-    /// Seconds of audio, exactly, rounded up; of recordings only.
+    /// Seconds of audio, rounded up; for recordings only.
     pub seconds: Option<u64>,
-    /// The units that its data keep apart, ascending.
+    /// The units that can be protected in the data, ascending.
     pub units: Vec<PrivacyUnit>,
 }
 
 impl Local {
-    /// What the server is told of it: sizes only roughly.
+    /// Returns the facts disclosed to the server: sizes only as size classes.
     pub fn registration(&self) -> Registration {
         Registration {
             name: self.name.clone(),
@@ -89,10 +88,10 @@ impl Local {
         }
     }
 
-    /// The same with the sizes of what lies in its folder now, which may have been replaced since it was found.
+    /// Returns the dataset with the sizes of its folder's present content, which may have been replaced since the scan.
     ///
     /// # Errors
-    /// [`DatasetError`] where no dataset lies there any more, or one that may not be used under the policy.
+    /// [`DatasetError`] if the folder no longer contains a dataset, or contains one that the policy does not allow.
     pub fn as_it_lies<D: DatasetDescription>(&self) -> Result<Self, DatasetError> {
         let described = D::read(&self.folder)?;
         described.check_visibility(&self.name, self.visibility)?;
@@ -103,7 +102,7 @@ impl Local {
         Ok(sizes)
     }
 
-    /// The dataset as the contract sees it, from this site's own facts, under the id `id`.
+    /// Returns the dataset in the form of the contract, from this site's own facts, with the id `id`.
     pub fn as_seen(&self, id: DatasetId, organization: OrganizationId, worker: WorkerId) -> Dataset {
         let told = self.registration();
         Dataset {
@@ -130,7 +129,7 @@ impl Local {
     }
 }
 
-/// The description of a dataset, of any kind. Which kinds there are is known above this crate.
+/// The description of a dataset of any kind. The crate above defines the kinds.
 pub trait DatasetDescription: Sized {
     /// Reads the description of the dataset in `folder`, without opening or checking the content.
     ///
@@ -141,66 +140,66 @@ pub trait DatasetDescription: Sized {
     /// Checks that the dataset `name` may be used under the site's policy.
     ///
     /// # Errors
-    /// [`DatasetError::PublicOnly`] where it is not public and was prepared as only public data may be.
+    /// [`DatasetError::PublicOnly`] where the dataset is not public and was prepared with options for public data.
     fn check_visibility(&self, name: &str, visibility: Visibility) -> Result<(), DatasetError>;
 
-    /// Returns the digest of its content, hexadecimal.
+    /// Returns the digest of the content, hexadecimal.
     fn digest(&self) -> &str;
 
-    /// Returns the numbers that a site goes by.
+    /// Returns the numbers of the dataset that the site uses.
     fn into_facts(self, visibility: Visibility) -> Facts;
 
-    /// Whether the dataset is the source that it was made of.
+    /// Returns whether the dataset is its own source.
     fn is_its_source(&self) -> bool;
 
-    /// Takes the fingerprints of sources and people that the dataset in `folder` tells by itself.
+    /// Collects the fingerprints of sources and people that the dataset in `folder` itself contains.
     fn derive_fingerprints(&self, folder: &Path, collector: &mut FingerprintCollector);
 }
 
-/// The numbers of a description that a site goes by: see the fields of [`Local`].
+/// The numbers of a description that a site uses: see the fields of [`Local`].
 #[derive(Debug)]
 pub struct Facts {
-    /// What it is of.
+    /// The kind of content.
     pub content: Content,
-    /// Coefficients in a frame.
+    /// The number of coefficients in a frame.
     pub inputs: u32,
-    /// Classes of its labels.
+    /// The number of label classes.
     pub classes: u32,
-    /// Training records.
+    /// The number of training records.
     pub records: u64,
-    /// Training speakers.
+    /// The number of training speakers.
     pub speakers: u64,
-    /// Test records.
+    /// The number of test records.
     pub test_records: u64,
-    /// Training users.
+    /// The number of training users.
     pub users: Option<u64>,
     /// Seconds of audio.
     pub seconds: Option<u64>,
-    /// The units that its data keep apart, ascending.
+    /// The units that can be protected in the data, ascending.
     pub units: Vec<PrivacyUnit>,
 }
 
-/// A folder under `data/` that is no usable dataset.
+/// A folder under `data/` that is not a usable dataset.
 #[derive(Debug)]
 pub struct Unusable {
-    /// Its name.
+    /// The folder's name.
     pub name: String,
-    /// What is wrong with it.
+    /// The problem.
     pub error: UnusableError,
 }
 
-/// Why a folder under `data/` is no usable dataset.
+/// Reasons why a folder under `data/` is not a usable dataset.
 #[derive(Debug, thiserror::Error)]
 pub enum UnusableError {
-    /// It cannot be read.
+    /// The dataset cannot be read.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
-    /// Its data may not be charged to accounts of their own.
+    /// Accounts of their own are not permitted for the data.
     #[error(transparent)]
     Lineage(Box<LineageError>),
 }
 
-/// Every dataset of the site, by name, and what else lies there.
+/// Returns every dataset of the site, by name, and the unusable folders.
 ///
 /// # Errors
 /// [`DatasetsError`] when folder or database cannot be read.
@@ -211,7 +210,7 @@ pub fn scan<D: DatasetDescription>(
 ) -> Result<(Vec<Local>, Vec<Unusable>), DatasetsError> {
     let (mut found, mut unusable) = (Vec::new(), Vec::new());
     let mut names = names(&folder.datasets())?;
-    // The oldest first: where two have the same data, the one that had them first keeps them.
+    // Oldest first: if two datasets have the same data, the older one keeps them.
     let order = store.read(in_order)?;
     names.sort_by_key(|name| order.iter().position(|known| known == name).unwrap_or(usize::MAX));
     for name in names {

@@ -1,4 +1,4 @@
-//! The site's folder: where everything of a worker lies, and how files get there without being half there.
+//! The site's folder: the paths of all files of a worker, and atomic writes to them.
 //!
 //! ```text
 //! config.toml   which server, pinned; who this worker is       policy.toml   the site's own rules
@@ -24,24 +24,24 @@ use crate::fault;
 
 pub use exchange::{exchange, recover};
 
-/// Why the site's folder cannot be used.
+/// Reasons why the site's folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// The file system refused.
+    /// The file system returned an error.
     #[error("cannot {action} {path}: check that this user may, and that the disk has room")]
     Io {
-        /// What was tried, a verb.
+        /// The attempted action, a verb.
         action: &'static str,
-        /// On what.
+        /// The path of the action.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         #[source]
         source: io::Error,
     },
-    /// Another process holds the site.
+    /// Another process has locked the site.
     #[error("another worker is at work in {0}: stop it first (one site has one ledger and one writer)")]
     Locked(PathBuf),
-    /// A name that could leave the folder.
+    /// A name that could point outside the folder.
     #[error(
         "`{0}` cannot be a dataset's name: use 1 to 100 letters, digits, `-`, `_` and `.`, not starting with a dot"
     )]
@@ -49,7 +49,7 @@ pub enum FolderError {
 }
 
 impl FolderError {
-    /// Names the file and the action in front of an error of the file system.
+    /// Adds the action and the path to an error of the file system.
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
         move |source| Self::Io { action, path, source }
@@ -60,121 +60,121 @@ impl FolderError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder(PathBuf);
 
-/// The right to write the site's ledger: whoever holds it is the site's only writer. Freed when dropped, or when the
-/// process dies.
+/// The right to write the site's ledger: the holder is the site's only writer. Released when dropped, or when the
+/// process ends.
 #[derive(Debug)]
 pub struct Lock(File);
 
 impl Drop for Lock {
-    /// A lock belongs to the open file, which a program started meanwhile holds too until it is on its own: closing alone would
-    /// leave the site locked that long.
+    /// Unlocks explicitly, because the lock belongs to the open file. A child process started meanwhile shares that
+    /// file until it executes its own program, so closing alone would leave the site locked until then.
     fn drop(&mut self) {
         let _ = self.0.unlock();
     }
 }
 
 impl Folder {
-    /// The site at `root`.
+    /// Returns the site at `root`.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self(root.into())
     }
 
-    /// The folder itself.
+    /// Returns the folder itself.
     pub fn root(&self) -> &Path {
         &self.0
     }
 
-    /// `config.toml`.
+    /// Returns the path of `config.toml`.
     pub fn config(&self) -> PathBuf {
         self.0.join("config.toml")
     }
 
-    /// `policy.toml`.
+    /// Returns the path of `policy.toml`.
     pub fn policy(&self) -> PathBuf {
         self.0.join("policy.toml")
     }
 
-    /// `key`.
+    /// Returns the path of `key`.
     pub fn key(&self) -> PathBuf {
         self.0.join("key")
     }
 
-    /// `key.next`: a key that is to follow, until the server has taken it.
+    /// Returns the path of `key.next`: the successor key, until the server has accepted it.
     pub fn next_key(&self) -> PathBuf {
         self.0.join("key.next")
     }
 
-    /// `key-change.json`: the change that the old and the new key have signed, until it is in force.
+    /// Returns the path of `key-change.json`: the change signed by the old and the new key, until it is in force.
     pub fn key_change(&self) -> PathBuf {
         self.0.join("key-change.json")
     }
 
-    /// `pins.json`: the certificates by which the server is recognized, as it has signed them.
+    /// Returns the path of `pins.json`: the server's certificates, as signed by the server.
     pub fn pins(&self) -> PathBuf {
         self.0.join("pins.json")
     }
 
-    /// `server-keys.json`: the keys of the server that the site has seen.
+    /// Returns the path of `server-keys.json`: the server's keys that the site has seen.
     pub fn server_keys(&self) -> PathBuf {
         self.0.join("server-keys.json")
     }
 
-    /// `ledger.db`.
+    /// Returns the path of `ledger.db`.
     pub fn ledger(&self) -> PathBuf {
         self.0.join("ledger.db")
     }
 
-    /// The folder of all datasets.
+    /// Returns the folder of all datasets.
     pub fn datasets(&self) -> PathBuf {
         self.0.join("data")
     }
 
-    /// The folder of one dataset.
+    /// Returns the folder of one dataset.
     ///
     /// # Errors
-    /// [`FolderError::Name`] when the name could stand for another folder.
+    /// [`FolderError::Name`] when the name could point to another folder.
     pub fn dataset(&self, name: &str) -> Result<PathBuf, FolderError> {
         check_name(name)?;
         Ok(self.datasets().join(name))
     }
 
-    /// The folder of all running jobs.
+    /// Returns the folder of all running jobs.
     pub fn all_work(&self) -> PathBuf {
         self.0.join("work")
     }
 
-    /// The folder of a running job's part.
+    /// Returns the folder of a running job's part.
     pub fn work(&self, job: JobId, dataset: DatasetId) -> PathBuf {
         self.all_work().join(job.to_string()).join(dataset.to_string())
     }
 
-    /// The folder of a job's transcripts.
+    /// Returns the folder of a job's transcripts.
     pub fn transcripts(&self, job: JobId) -> PathBuf {
         self.0.join("transcripts").join(job.to_string())
     }
 
-    /// The folder of recorded speech of which dummies are made.
+    /// Returns the folder of recorded speech for dummies.
     pub fn speech(&self) -> PathBuf {
         self.0.join("speech")
     }
 
-    /// `spoken.jsonl`: which pieces of recorded speech were set aside.
+    /// Returns the path of `spoken.jsonl`: the reserved pieces of recorded speech.
     pub fn spoken(&self) -> PathBuf {
         self.0.join("spoken.jsonl")
     }
 
-    /// Makes the folder, readable by its owner only.
+    /// Creates the folder, readable by its owner only.
     ///
     /// # Errors
-    /// [`FolderError::Io`] when the file system refuses.
+    /// [`FolderError::Io`] when the file system returns an error.
     pub fn create(&self) -> Result<(), FolderError> {
         create_private(&self.0)
     }
 
-    /// Takes the site for this process.
+    /// Locks the site for this process.
     ///
     /// # Errors
-    /// [`FolderError::Locked`] when another process has it.
+    /// [`FolderError::Locked`] when another process holds the lock.
     pub fn lock(&self) -> Result<Lock, FolderError> {
         self.create()?;
         let path = self.0.join("lock");
@@ -192,20 +192,20 @@ impl Folder {
     }
 }
 
-/// Whether a text can be a dataset's name, and so the name of a folder.
+/// Checks that a text can be the name of a dataset, and therefore of a folder.
 ///
 /// # Errors
-/// [`FolderError::Name`] when not.
+/// [`FolderError::Name`] otherwise.
 pub fn check_name(name: &str) -> Result<(), FolderError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let fits = (1..=100).contains(&name.len()) && !name.starts_with('.') && name.chars().all(plain);
     if fits { Ok(()) } else { Err(FolderError::Name(name.to_owned())) }
 }
 
-/// Makes a folder and those above it; new ones may be read by their owner only.
+/// Creates a folder and its parents; new ones are readable by their owner only.
 ///
 /// # Errors
-/// [`FolderError`] when the file system refuses.
+/// [`FolderError`] when the file system returns an error.
 pub fn create_private(path: &Path) -> Result<(), FolderError> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -214,11 +214,11 @@ pub fn create_private(path: &Path) -> Result<(), FolderError> {
     builder.create(path).map_err(FolderError::io("create", path))
 }
 
-/// Puts a file in its place, whole or not at all, and not before the disk has it: written beside its target, synced,
-/// renamed, and the folder synced so that the name survives too. Only its owner may read it.
+/// Writes a file atomically and durably: writes beside the target, syncs, renames, and syncs the folder so that the
+/// name is durable too. The file is readable by its owner only.
 ///
 /// # Errors
-/// [`FolderError`] when the file system refuses.
+/// [`FolderError`] when the file system returns an error.
 pub fn write_durably(path: &Path, content: &[u8]) -> Result<(), FolderError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     create_private(folder)?;
@@ -236,7 +236,7 @@ pub fn write_durably(path: &Path, content: &[u8]) -> Result<(), FolderError> {
     fault::disk(fault::AFTER_SYNC).map_err(FolderError::io("sync", path))
 }
 
-/// Where a file grows before it is put in its place.
+/// Returns the temporary path at which a file is written before it is renamed to `path`.
 pub fn hidden(path: &Path) -> PathBuf {
     let mut hidden = std::ffi::OsString::from(".");
     hidden.push(path.file_name().unwrap_or_default());
@@ -244,10 +244,10 @@ pub fn hidden(path: &Path) -> PathBuf {
     path.with_file_name(hidden)
 }
 
-/// Makes the names in a folder survive a loss of power.
+/// Syncs a folder, so that the names in it survive a power failure.
 ///
 /// # Errors
-/// [`FolderError`] when the file system refuses.
+/// [`FolderError`] when the file system returns an error.
 pub fn sync_folder(folder: &Path) -> Result<(), FolderError> {
     File::open(folder).and_then(|file| file.sync_all()).map_err(FolderError::io("sync", folder))
 }

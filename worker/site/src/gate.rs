@@ -1,8 +1,8 @@
-//! The gate: asked before every vector, every pool of questions and every batch of sounds. [`clear`] gives the clearance without which
-//! nothing can be made, and [`pay`] charges what was made and stored, without which nothing can be sent.
+//! The gate of every vector, every pool of questions and every batch of sounds. [`clear`] returns the clearance that
+//! making a release requires. [`pay`] charges the stored release; without it nothing can be sent.
 //!
-//! Both ask the policy file, as it stands then, and the ledger. Public data need no payment, open data are recorded as released in
-//! the clear, all else is charged.
+//! Both consult the current policy file and the ledger. Public data need no payment, open data are recorded as released
+//! without noise, all other releases are charged.
 
 use time::OffsetDateTime;
 use undertone_api::dataset::Visibility;
@@ -14,7 +14,7 @@ use super::ledger::{Ledger, LedgerError, Under};
 use super::outbox::StoredRelease;
 use super::policy::{PolicyRefusal, Rules, is_exact, word};
 
-/// Why nothing may leave.
+/// Reasons why nothing may leave.
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
     /// The job has no such round.
@@ -25,47 +25,47 @@ pub enum GateError {
         /// The round.
         round: u32,
     },
-    /// Too late.
+    /// The manifest has expired.
     #[error("the job's manifest held until {0}: nothing leaves under it any more")]
     Expired(OffsetDateTime),
-    /// The policy says otherwise than when the job was admitted.
+    /// The policy has changed since the job was admitted.
     #[error("this site's policy now says that the dataset is {now}, and the job was admitted when it was {before}")]
     Visibility {
-        /// What it says.
+        /// The visibility now.
         now: &'static str,
-        /// What it said.
+        /// The visibility at admission.
         before: &'static str,
     },
-    /// Nothing of the dataset leaves in this series.
+    /// The series has no release of the dataset.
     #[error("the job charges nothing for this dataset in `{0}`, so nothing of it may leave there")]
     NotCharged(String),
     /// The policy refuses.
     #[error(transparent)]
     Policy(#[from] PolicyRefusal),
-    /// The ledger refuses, or fails.
+    /// The ledger refuses, or failed.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
 }
 
-/// Why there is no word for public data.
+/// The error when a dataset is not public.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "this site's policy says that the dataset is {0}: only public data can be rehearsed with, at no cost to anybody"
 )]
 pub struct NotPublic(pub &'static str);
 
-/// The site's word that a dataset is public, for a rehearsal that sends nothing.
+/// Returns the proof that a dataset is public, for a rehearsal that sends nothing.
 ///
 /// # Errors
-/// [`NotPublic`] when the policy says otherwise.
+/// [`NotPublic`] when the policy has another visibility.
 pub fn published(rules: &Rules) -> Result<Published, NotPublic> {
     if rules.visibility == Visibility::Public { Ok(Published::new()) } else { Err(NotPublic(word(rules.visibility))) }
 }
 
-/// Asks for permission to make one vector, one pool or one batch, at `now`. Nothing is charged.
+/// Requests the clearance for one vector, pool or batch, at `now`. Nothing is charged.
 ///
 /// # Errors
-/// [`GateError`] when policy or ledger say no.
+/// [`GateError`] when policy or ledger refuse.
 pub fn clear(
     ledger: &Ledger,
     rules: &Rules,
@@ -83,11 +83,11 @@ pub fn clear(
     Ok(Clearance::Granted(ReleaseGrant::new(event)))
 }
 
-/// Pays for a release that was made and stored, at `now`, and refers to its bytes. Gives the number of the receipt, `None` for
-/// public data; all of it is on disk when this returns.
+/// Pays for a stored release at `now`, and records the reference to its bytes. Returns the number of the receipt,
+/// `None` for public data. Everything is on disk when this returns.
 ///
 /// # Errors
-/// [`GateError`] when policy or ledger say no; nothing was charged then.
+/// [`GateError`] when policy or ledger refuse. In that case nothing was charged.
 pub fn pay(
     ledger: &Ledger,
     rules: &Rules,
@@ -107,7 +107,8 @@ pub fn pay(
     Ok(Some(paid.receipt))
 }
 
-/// What one release in a round must be charged, by everything but the ledger's books; `None` for public data.
+/// Returns the charge of one release in a round, by all rules except those of the ledger's books; `None` for public
+/// data.
 fn admit(
     ledger: &Ledger,
     rules: &Rules,

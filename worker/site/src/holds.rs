@@ -1,5 +1,6 @@
-//! Which jobs this site holds. A hold is the site's own: while it lasts nothing of the job is cleared, paid or sent here,
-//! whatever the server says. The server is told, so that the others' deadlines do not run meanwhile.
+//! The jobs that this site holds. A hold belongs to the site: while it lasts, nothing of the job is cleared, paid or
+//! sent here, whatever the server states. The server is notified, so that the deadlines of the other participants are
+//! suspended.
 
 use rusqlite::{OptionalExtension, Row, params};
 use time::OffsetDateTime;
@@ -9,17 +10,17 @@ use undertone_api::signed::SiteHold;
 
 use super::store::{Store, StoreError};
 
-/// Who holds.
+/// The origin of a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
-    /// Somebody at the site's terminal, until they let it go on.
+    /// A person at the site's terminal, until they resume the job.
     Terminal,
-    /// The worker, which waits for somebody at the terminal to approve or refuse.
+    /// The worker, which waits for an approval or a refusal at the terminal.
     Worker,
 }
 
 impl Holder {
-    /// The word in the database and in tables.
+    /// Returns the text for the database and for tables.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Terminal => "terminal",
@@ -28,20 +29,20 @@ impl Holder {
     }
 }
 
-/// A word about a job.
+/// A statement about a job: held, or resumed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
     /// Its number at this site.
     pub id: i64,
-    /// The word, to be signed.
+    /// The statement, to be signed.
     pub word: SiteHold,
-    /// Who said it: `terminal` or `worker`.
+    /// Its origin: `terminal` or `worker`.
     pub by: String,
 }
 
 const HELD: &str = "SELECT id, job, dataset, manifest, hold, by, reason, at FROM hold";
 
-/// Notes a word.
+/// Records a statement.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -65,7 +66,7 @@ pub fn say(store: &Store, word: &SiteHold, by: Holder) -> Result<(), StoreError>
     })
 }
 
-/// The hold in force on a job's part here; `None` while nobody holds it.
+/// Returns the hold in force on a job's part here; `None` when it is not held.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -82,7 +83,7 @@ pub fn held(store: &Store, job: JobId, dataset: DatasetId) -> Result<Option<Held
     Ok(row.map(parse).transpose()?.filter(|held| held.word.hold))
 }
 
-/// Words that the server has not been told, oldest first.
+/// Returns the statements that the server has not acknowledged, oldest first.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -96,7 +97,7 @@ pub fn untold(store: &Store) -> Result<Vec<Held>, StoreError> {
     })
 }
 
-/// Notes that the server knows a word, or will never want it.
+/// Records that the server has a statement, or will never accept it.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -108,7 +109,7 @@ pub fn told(store: &Store, id: i64) -> Result<(), StoreError> {
     })
 }
 
-/// Notes that the server has to be told a word once more.
+/// Marks a statement to be sent to the server again.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.

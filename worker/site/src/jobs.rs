@@ -1,4 +1,4 @@
-//! What this site has seen of jobs, what it decided, and how its runs stand.
+//! The jobs that this site has seen, its decisions on them, and the states of its runs.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
@@ -9,17 +9,17 @@ use undertone_api::signed::{Decision, Signed};
 
 use super::store::{Store, StoreError};
 
-/// Who decided.
+/// The origin of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// The policy file, or the ledger.
     Policy,
-    /// Somebody at the site's terminal.
+    /// A person at the site's terminal.
     Terminal,
 }
 
 impl By {
-    /// The word in the database and in tables.
+    /// Returns the text for the database and for tables.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Policy => "policy",
@@ -28,14 +28,14 @@ impl By {
     }
 }
 
-/// What was decided here about one manifest.
+/// A decision on one manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decided {
     /// Its number at this site.
     pub id: i64,
     /// The decision, to be signed.
     pub decision: Decision,
-    /// Who decided: `policy` or `terminal`.
+    /// Its origin: `policy` or `terminal`.
     pub by: String,
 }
 
@@ -50,51 +50,50 @@ pub struct Seen {
     pub signed: Signed,
     /// Its digest.
     pub digest: String,
-    /// When it was first seen (RFC 3339).
+    /// The time when it was first seen (RFC 3339).
     pub seen_at: String,
     /// The last decision on it.
     pub decided: Option<Decided>,
-    /// Whether it ran here, and how that ended.
+    /// The run here and its outcome, if there is one.
     pub run: Option<RunRow>,
 }
 
-/// A run as its row has it.
+/// A run as stored in its row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRow {
     /// The last lease.
     pub lease: String,
-    /// How it ended here; absent while it has not.
+    /// The outcome here; `None` while it runs.
     pub ended: Option<Outcome>,
-    /// Whether the server knows that.
+    /// Whether the server has acknowledged the outcome.
     pub told: bool,
 }
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
-    /// Done; the lead's report as JSON.
+    /// Completed.
     Done {
-        /// The report; empty from all but the lead.
+        /// The lead's report as JSON; empty for all other parts.
         report: String,
-        /// What the audit stated, when the manifest promised one.
+        /// The statement about the audit, if the manifest promised one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         audit: Option<Signed>,
     },
-    /// Given up for good.
+    /// Abandoned.
     GaveUp {
-        /// Why, fit for others to read.
+        /// The reason, which others may read.
         reason: String,
     },
     /// Ended by the server.
     Stopped {
-        /// What it said.
+        /// The server's reason.
         reason: String,
     },
 }
 
-/// Notes the manifest under which a job was first seen. Gives the digest of the one that is there already, if it is
-/// another.
+/// Records the manifest under which a job was first seen. Returns the digest of the recorded one if it is another.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -112,7 +111,7 @@ pub fn remember(
              ON CONFLICT (job, dataset) DO NOTHING",
             params![job.to_string(), dataset.to_string(), digest, signed.payload, signed.signature, written(at)],
         )
-        // One job has one manifest, whichever of the site's datasets it was first offered for.
+        // A job has one manifest, regardless of the dataset for which it was first offered.
         .and_then(|_| {
             tx.query_row(
                 "SELECT digest FROM manifest WHERE job = ?1 AND digest <> ?2 ORDER BY seen_at, dataset LIMIT 1",
@@ -127,7 +126,7 @@ pub fn remember(
     Ok((!first.is_empty()).then_some(first))
 }
 
-/// Digest of the manifest under which `job` was first seen here; `None` for a job that never was.
+/// Returns the digest of the manifest under which `job` was first seen here; `None` if it never was.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -143,7 +142,7 @@ pub fn noted(store: &Store, job: JobId) -> Result<Option<String>, StoreError> {
     })
 }
 
-/// Notes a decision.
+/// Records a decision.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -151,7 +150,8 @@ pub fn decide(store: &Store, decision: &Decision, by: By) -> Result<(), StoreErr
     store.write(|tx| insert(tx, decision, by).map_err(StoreError::sqlite("note a decision")))
 }
 
-/// Notes the policy's yes, to be told. False, and nothing is noted, where somebody at the terminal has spoken of this manifest.
+/// Records the policy's approval, to be sent. Records nothing and returns false when the terminal has decided on this
+/// manifest.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -159,7 +159,7 @@ pub fn approve(store: &Store, yes: &Decision) -> Result<bool, StoreError> {
     store.write(|tx| insert_unspoken(tx, yes).map_err(StoreError::sqlite("note a decision")))
 }
 
-/// As [`approve`], for work that the server offers already: nobody waits to be told.
+/// Records an approval as [`approve`] does, for work that the server already offers: the server need not be notified.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -174,7 +174,8 @@ pub fn note(store: &Store, yes: &Decision) -> Result<bool, StoreError> {
     store.write(|tx| told(tx).map_err(StoreError::sqlite("note a decision")))
 }
 
-/// The policy's word, unless the terminal's is there: another process writes that, at any time.
+/// Records the policy's decision unless the terminal has decided. Another process may write the terminal's decision at
+/// any time.
 fn insert_unspoken(tx: &Connection, decision: &Decision) -> rusqlite::Result<bool> {
     let spoken: bool = tx.query_row(
         "SELECT EXISTS (SELECT 1 FROM decision WHERE job = ?1 AND dataset = ?2 AND manifest = ?3 AND by = ?4)",
@@ -223,7 +224,7 @@ fn parse_decided(
     Ok(Decided { id, decision, by })
 }
 
-/// The last decision on exactly this manifest.
+/// Returns the last decision on exactly this manifest.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -231,7 +232,7 @@ pub fn decision(store: &Store, job: JobId, dataset: DatasetId, manifest: &str) -
     last(store, job, dataset, manifest, None)
 }
 
-/// The terminal's last word on exactly this manifest, whatever the policy said after it.
+/// Returns the terminal's last decision on exactly this manifest, regardless of later decisions of the policy.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -264,7 +265,7 @@ fn last(
     row.map(parse_decided).transpose()
 }
 
-/// Decisions that the server has not been told, oldest first.
+/// Returns the decisions that the server has not acknowledged, oldest first.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -278,7 +279,7 @@ pub fn untold(store: &Store) -> Result<Vec<Decided>, StoreError> {
     })
 }
 
-/// Notes that the server knows a decision.
+/// Records that the server has a decision.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -290,7 +291,7 @@ pub fn told(store: &Store, decision: i64) -> Result<(), StoreError> {
     })
 }
 
-/// Notes that the server has to be told a decision once more.
+/// Marks a decision to be sent to the server again.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -302,7 +303,7 @@ pub fn tell_again(store: &Store, decision: i64) -> Result<(), StoreError> {
     })
 }
 
-/// Every job ever seen here, newest first.
+/// Returns every job ever seen here, newest first.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -328,7 +329,7 @@ pub fn seen(store: &Store) -> Result<Vec<Seen>, StoreError> {
         .collect()
 }
 
-/// Notes under which lease a run goes on.
+/// Records the lease under which a run continues.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -344,7 +345,7 @@ pub fn began(store: &Store, job: JobId, dataset: DatasetId, lease: &str) -> Resu
     })
 }
 
-/// Notes how a run ended, before the server is told.
+/// Records the outcome of a run, before the server is notified.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -360,7 +361,7 @@ pub fn ended(store: &Store, job: JobId, dataset: DatasetId, outcome: &Outcome) -
     })
 }
 
-/// Notes that the server knows the end of a run.
+/// Records that the server has the outcome of a run.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -375,7 +376,7 @@ pub fn end_told(store: &Store, job: JobId, dataset: DatasetId) -> Result<(), Sto
     })
 }
 
-/// One run.
+/// Returns one run.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -396,7 +397,7 @@ pub fn run(store: &Store, job: JobId, dataset: DatasetId) -> Result<Option<RunRo
     .transpose()
 }
 
-/// Runs that began here and have not ended: job, dataset, last lease.
+/// Returns the runs that began here and have not ended: job, dataset, last lease.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -418,7 +419,7 @@ pub fn unfinished(store: &Store) -> Result<Vec<(JobId, DatasetId, String)>, Stor
 }
 
 fn written(at: OffsetDateTime) -> String {
-    // A time of this era always has this form.
+    // Formatting a time of this era never fails.
     at.format(&Rfc3339).unwrap_or_default()
 }
 

@@ -1,4 +1,5 @@
-//! The site's Ed25519 key: made here, kept here, never sent. With it the site signs receipts, decisions and its presence.
+//! The site's Ed25519 key: generated here, stored here, never sent. The site signs receipts, decisions and its presence
+//! with it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,19 +11,19 @@ use zeroize::Zeroizing;
 use super::clock;
 use super::folder::{FolderError, write_durably};
 
-/// Why there is no key.
+/// Reasons why there is no key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read or written.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// No randomness.
+    /// The operating system returned no randomness.
     #[error("the operating system gave no randomness for a key")]
     Entropy(#[source] std::io::Error),
-    /// Not a key.
+    /// The file does not contain a key.
     #[error("{0} is not a site key (64 hex digits): restore it from a backup, or enrol a new worker")]
     Malformed(PathBuf),
-    /// Others can read it.
+    /// Other users can read the file.
     #[error(
         "{path} can be read by others (mode {mode:o}): make it yours alone with `chmod 600`, and ask whether it was copied"
     )]
@@ -45,10 +46,10 @@ impl std::fmt::Debug for SiteKey {
 }
 
 impl SiteKey {
-    /// Reads the key at `path`, or makes one there.
+    /// Reads the key at `path`, or generates one there.
     ///
     /// # Errors
-    /// [`KeyError`] when the file is not a key, can be read by others, or cannot be written.
+    /// [`KeyError`] when the file does not contain a key, can be read by others, or cannot be written.
     pub fn load_or_make(path: &Path) -> Result<Self, KeyError> {
         if path.exists() {
             return Self::load(path);
@@ -62,7 +63,7 @@ impl SiteKey {
     /// Reads the key at `path`.
     ///
     /// # Errors
-    /// [`KeyError`] when there is none, it is not a key, or it can be read by others.
+    /// [`KeyError`] when the file is missing, does not contain a key, or can be read by others.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
         let text = Zeroizing::new(fs::read_to_string(path).map_err(FolderError::io("read", path))?);
         check_mode(path)?;
@@ -80,12 +81,12 @@ impl SiteKey {
         Signed::new(document, &self.0)
     }
 
-    /// The public half.
+    /// Returns the public key.
     pub fn public(&self) -> VerifyingKey {
         self.0.verifying_key()
     }
 
-    /// The public half, hex.
+    /// Returns the public key, hex.
     pub fn public_hex(&self) -> String {
         hex::encode(self.public().to_bytes())
     }

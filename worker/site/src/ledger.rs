@@ -1,9 +1,9 @@
-//! The site's own ledger: reserve, commit, settle. The only place at this site that lets a private release go.
+//! The site's own ledger: reserve, commit, settle. Nothing else at this site permits a private release.
 //!
-//! One process writes it (it holds the site's [`Lock`]). A decision is taken by the pure rules, written with its receipt
-//! in one transaction, and only then counted; when the disk fails in between, the books are read again from the rows, so
-//! that memory never knows less than the disk. The server has no say here: it may ask for less than the manifest, never
-//! for more.
+//! One process writes it (it holds the site's [`Lock`]). The pure rules take a decision; it is written with its receipt
+//! in one transaction, and counted only afterwards. When the disk fails in between, the books are read again from the
+//! rows, so that memory never knows less than the disk. The server has no influence here: it may ask for less than the
+//! manifest, never for more.
 
 pub mod anchor;
 mod charged;
@@ -40,18 +40,18 @@ pub use error::LedgerError;
 pub use import::{ImportError, Imported, length};
 pub use verify::{Verified, verify};
 
-/// Under what a release is made: one job's part on one dataset.
+/// The context of a release: one job's part on one dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Under {
     /// The job.
     pub job: JobId,
     /// The dataset, by the server's id.
     pub dataset: DatasetId,
-    /// Its line.
+    /// The dataset's lineage.
     pub lineage: LineageId,
     /// Digest of the manifest.
     pub manifest: String,
-    /// What the job charges at worst, worked out at this site.
+    /// The job's worst-case charge, computed at this site.
     pub charge: Charge,
 }
 
@@ -66,13 +66,13 @@ impl Under {
 pub struct Paid {
     /// The signed receipt.
     pub signed: Signed,
-    /// Its number.
+    /// The receipt's number.
     pub receipt: u64,
 }
 
 struct State {
     books: Books,
-    /// The disk may know more than the books: read them again before the next decision.
+    /// Set when the disk may know more than the books: they are read again before the next decision.
     stale: bool,
 }
 
@@ -91,7 +91,7 @@ impl Ledger {
     /// Opens the ledger in `store` for writing; `lock` proves that no other process does.
     ///
     /// # Errors
-    /// [`LedgerError::Books`] when its rows do not add up: nothing may be released until that is explained.
+    /// [`LedgerError::Books`] when its rows are inconsistent: nothing may be released until that is explained.
     pub fn open(
         store: Arc<Store>,
         lock: Lock,
@@ -118,8 +118,8 @@ impl Ledger {
         Self { anchor, ..self }
     }
 
-    /// Whether anything may leave at all: no alarm about the server is open, the ledger was not just restored, and it is not
-    /// older than its anchor.
+    /// Checks that releases may leave at all: no alarm about the server is open, the ledger was not just restored, and
+    /// it is not older than its anchor.
     ///
     /// # Errors
     /// [`LedgerError::Alarm`], [`LedgerError::Restored`] and [`LedgerError::Anchor`] otherwise.
@@ -128,7 +128,7 @@ impl Ledger {
         if self.anchor.is_none() { Ok(()) } else { self.follow_anchor(&self.fresh()?.books) }
     }
 
-    /// Lets the anchor follow the books, or refuses books that are older.
+    /// Advances the anchor to the books, or rejects books that are older.
     fn follow_anchor(&self, books: &Books) -> Result<(), LedgerError> {
         let Some(anchor) = &self.anchor else { return Ok(()) };
         anchor.follow(&books.receipts, |number| {
@@ -141,10 +141,10 @@ impl Ledger {
         })
     }
 
-    /// Would the ledger admit this now? Changes nothing.
+    /// Checks whether the ledger would admit this now. Changes nothing.
     ///
     /// # Errors
-    /// As [`Ledger::reserve`].
+    /// The errors of [`Ledger::reserve`].
     pub fn check(&self, under: &Under, limits: impl Into<UnitLimits>) -> Result<(), LedgerError> {
         self.is_quiet()?;
         let state = self.fresh()?;
@@ -154,13 +154,13 @@ impl Ledger {
         }
     }
 
-    /// Reserves the worst case of a job under the present limits of all units, or nothing; durable when this returns. A job that
-    /// has its reservation keeps it.
+    /// Reserves the worst case of a job under the present limits of all units, or nothing; durable when this returns. A
+    /// job that already has its reservation keeps it.
     ///
     /// # Errors
-    /// [`LedgerError::Rule`] with the figures when the limit does not admit it, [`LedgerError::OtherUnit`] and
-    /// [`LedgerError::Unpriced`] when that of another unit does not, [`LedgerError::Settled`] and [`LedgerError::Changed`] for a job
-    /// that was here before. Nothing has changed then.
+    /// [`LedgerError::Rule`] with the figures when the limit does not admit it. [`LedgerError::OtherUnit`] and
+    /// [`LedgerError::Unpriced`] when the limit of another unit does not. [`LedgerError::Settled`] and
+    /// [`LedgerError::Changed`] for a job that was here before. In these cases nothing has changed.
     pub fn reserve(&self, under: &Under, limits: impl Into<UnitLimits>) -> Result<(), LedgerError> {
         self.is_quiet()?;
         let mut state = self.fresh()?;
@@ -178,10 +178,10 @@ impl Ledger {
         Ok(())
     }
 
-    /// Would the ledger pay for one release of a job now? Changes nothing.
+    /// Checks whether the ledger would pay for one release of a job now. Changes nothing.
     ///
     /// # Errors
-    /// As [`Ledger::commit`].
+    /// The errors of [`Ledger::commit`].
     pub fn check_release(&self, under: &Under, event: &Event) -> Result<(), LedgerError> {
         self.is_quiet()?;
         let state = self.fresh()?;
@@ -209,12 +209,12 @@ impl Ledger {
         charged::commit(books, key, under.job)
     }
 
-    /// Pays for one release of a job, whose bytes are stored: charge, signed receipt and the reference to the bytes are written in one
-    /// transaction, and on disk when this returns.
+    /// Pays for one release of a job, whose bytes are stored. Charge, signed receipt and the reference to the bytes are
+    /// written in one transaction, and are on disk when this returns.
     ///
     /// # Errors
-    /// [`LedgerError`] when nothing is reserved for it, [`LedgerError::Released`] when it was released already or its bytes are
-    /// lost. Nothing has changed then.
+    /// [`LedgerError`] when nothing is reserved for it, [`LedgerError::Released`] when it was released already or its
+    /// bytes are lost. In that case nothing has changed.
     pub fn commit(&self, under: &Under, event: &Event, release: &StoredRelease) -> Result<Paid, LedgerError> {
         let mut state = self.fresh()?;
         self.follow_anchor(&state.books)?;
@@ -240,20 +240,21 @@ impl Ledger {
         Ok(Paid { signed, receipt })
     }
 
-    /// Gives back what a job reserved and never released; the job can spend nothing here any more. Gives the number of
-    /// releases, 0 when there was nothing to settle. A job that was open in a restored copy of this ledger gets nothing back: its
-    /// reservation stands for ever.
+    /// Returns the unreleased part of a job's reservation to the account; the job can spend nothing here any more.
+    /// Returns the number of releases, 0 when there was nothing to settle. A job that was open in a restored copy of
+    /// this ledger gets nothing back: its reservation is permanent.
     ///
     /// # Errors
-    /// [`LedgerError`] when the database fails. The reservation stands then.
+    /// [`LedgerError`] when the database fails. In that case the reservation remains.
     pub fn settle(&self, under: &Under) -> Result<u64, LedgerError> {
         self.settle_account(under.account(), under.job)
     }
 
-    /// As [`Ledger::settle`], for a job of which only the id is known: whatever it reserved for `dataset`, or for all.
+    /// Settles, as [`Ledger::settle`], a job of which only the id is known: its reservations for `dataset`, or all of
+    /// them.
     ///
     /// # Errors
-    /// As [`Ledger::settle`].
+    /// The errors of [`Ledger::settle`].
     pub fn settle_job(&self, job: JobId, dataset: Option<DatasetId>) -> Result<u64, LedgerError> {
         let keys: Vec<_> = {
             let state = self.fresh()?;
@@ -299,7 +300,7 @@ impl Ledger {
         Ok(left)
     }
 
-    /// δ of the account that a job is charged to; `None` when it has no budget.
+    /// Returns δ of the job's account; `None` when it has no budget.
     ///
     /// # Errors
     /// [`LedgerError`] when the books must be read again and cannot be.
@@ -310,7 +311,7 @@ impl Ledger {
         Ok(budget.map(|budget| budget.delta()))
     }
 
-    /// The books as they stand.
+    /// Returns the current books.
     ///
     /// # Errors
     /// [`LedgerError`] when they must be read again and cannot be.
@@ -318,8 +319,8 @@ impl Ledger {
         Ok(self.fresh()?.books.clone())
     }
 
-    /// Nothing is admitted and nothing paid while an audit's finding stands. Read anew each time: it is cleared from another
-    /// process.
+    /// Checks that no audit's finding freezes the lineage: a frozen account admits and pays nothing. Reads the database
+    /// each time, because another process clears the freeze.
     fn thawed(&self, under: &Under) -> Result<(), LedgerError> {
         match audits::frozen(&self.store, under.lineage)? {
             None => Ok(()),
@@ -340,7 +341,7 @@ impl Ledger {
         Ok(state)
     }
 
-    /// Writes in one transaction; when that fails, the disk decides what happened.
+    /// Writes in one transaction. When that fails, the books are read again from the disk.
     fn append<T>(
         &self,
         state: &mut State,
@@ -429,7 +430,8 @@ fn refer(tx: &Transaction<'_>, release: &StoredRelease, receipt: Option<u64>) ->
     Err(LedgerError::Released { series: release.series().to_owned(), round: release.round() })
 }
 
-/// That no alarm is open and no restored copy unchecked; asked in the transaction that pays, so that nothing slips past one that another process raises.
+/// Checks that no alarm is open and no restored copy is unchecked. Called within the paying transaction, so that an
+/// alarm raised by another process is not missed.
 fn quiet(db: &Connection) -> Result<(), LedgerError> {
     if let Some(backup_at) = restore::unchecked(db)? {
         return Err(LedgerError::Restored { backup_at });
@@ -440,13 +442,13 @@ fn quiet(db: &Connection) -> Result<(), LedgerError> {
     }
 }
 
-/// What stands before the first receipt: SHA-256 of nothing.
+/// Returns the digest that precedes the first receipt: SHA-256 of the empty string.
 pub(crate) fn no_receipt() -> String {
     use sha2::{Digest, Sha256};
     hex::encode(Sha256::digest([]))
 }
 
-/// The answer for a job that has a reservation already; `None` for a new one.
+/// Returns the answer for a job that already has a reservation; `None` for a new one.
 fn standing(book: &Book, under: &Under) -> Option<Result<(), LedgerError>> {
     let reserved = book.jobs.get(&under.job)?;
     let same = reserved.manifest == under.manifest

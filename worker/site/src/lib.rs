@@ -1,8 +1,13 @@
-//! What the site trusts: its own disk, its own policy file, its own key. Nothing leaves before this room has said so.
+//! The site's trusted base: its own disk, its own policy file, its own key. Every release passes this crate's checks
+//! before it leaves.
 //!
-//! [`folder`] is where everything lies, [`policy`] the site's own rules, [`keys`] its signature, [`store`] its database.
-//! [`admission`] compares what a server asks for with what the site knows; [`ledger`] pays, [`books`] reads it back; [`lineage`] says which datasets share accounts;
-//! [`standing`] counts what the policy lets run by itself; [`consent`] verifies what stewards signed; [`outbox`] keeps what was paid until it has arrived; [`witness`] holds the server to what it has signed; [`rotation`] makes the next key; [`restore`] keeps and puts back the whole; [`audits`] states what was measured, and stops an account; [`clearance`] is the proof without which nothing can be sent.
+//! [`folder`] holds the paths, [`policy`] the site's own rules, [`keys`] its signing key, [`store`] its database.
+//! [`admission`] checks the server's manifests against the site's facts. [`ledger`] pays, [`books`] reads the ledger
+//! back. [`lineage`] determines which datasets share accounts. [`standing`] accounts for automatic approvals,
+//! [`consent`] verifies stewards' signatures, and [`outbox`] keeps paid releases until they arrive. [`witness`] checks
+//! that the server does not contradict its signatures. [`rotation`] replaces the key, [`restore`] makes and restores
+//! backups. [`audits`] states measurements and freezes accounts, and [`clearance`] is the proof that every release
+//! requires.
 
 pub mod admission;
 pub mod audits;

@@ -1,16 +1,19 @@
-//! Lineages: which datasets share privacy accounts, however they are called, wherever they lie, and whatever was made of them.
+//! Lineages: the datasets that share privacy accounts, whatever their names, locations and preparations.
 //!
-//! A lifetime budget belongs to people and their records, not to the name of a folder. So a lineage keeps fingerprints of all data that it
-//! ever had (`fingerprint`), and a dataset that shares data or people with another lineage is refused until it joins that lineage by
-//! `--continues`. `intake` decides this for data that are being prepared, `settle` for folders that are found under `data/`, `exchange`
-//! carries lineages between an organization's workers, sealed, by the hands of a steward. The server learns a lineage's id and nothing else.
+//! A lifetime budget belongs to people and their records, not to the name of a folder. So a lineage keeps fingerprints
+//! of all data that it ever had (`fingerprint`). A dataset that shares data or people with another lineage is rejected
+//! until it joins that lineage with `--continues`. `intake` decides this during a preparation, `settle` for folders
+//! found under `data/`. `exchange` transfers lineages between an organization's workers in a sealed file, which a
+//! steward carries. The server learns a lineage's id and nothing else.
 //!
-//! What no fingerprint finds: sound that was coded with loss, cut or resampled before it came here; a query log in another order or with
-//! most rows edited; people under other ids; the data of another organization, or of a worker whose lineages were never imported.
+//! Fingerprints do not detect: sound that was lossily coded, cut or resampled before it came here; a query log in
+//! another order or with most rows edited; people under other ids; the data of another organization, or of a worker
+//! whose lineages were never imported.
 //!
-//! Two lineages never become one: each may have spent, and neither account counts the other's part.
+//! Two lineages are never merged: both may have spent, and neither account includes the other's spending.
 //!
-//! To add a kind of data: what it is recognized by in `fingerprint`, taken where it is prepared by a method of [`LineageIntake`].
+//! To add a kind of data: define its fingerprint in `fingerprint`, and collect it during preparation with a method of
+//! [`LineageIntake`].
 
 mod exchange;
 mod fingerprint;
@@ -45,22 +48,22 @@ pub use settle::{LineageMarker, has_sources};
 pub(super) use table::{in_order, registered};
 pub use table::{lines, note_registered};
 
-/// Why a dataset cannot have the lineage that was asked for, or any.
+/// Reasons why a dataset cannot have the requested lineage, or any.
 #[derive(Debug, thiserror::Error)]
 pub enum LineageError {
-    /// The database.
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The site's folder.
+    /// The site's folder cannot be used.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The policy.
+    /// The policy cannot be read.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// No randomness.
+    /// The operating system returned no randomness.
     #[error("the operating system gave no randomness for a key or an id")]
     Entropy(#[source] std::io::Error),
-    /// The same data have a budget already.
+    /// The same data already have a budget.
     #[error(
         "{overlap} of these data are in {other} too, whose budget is for life: prepare them with `--continues {}`, so that both are \
          charged to the same accounts, or leave them out{}",
@@ -68,12 +71,12 @@ pub enum LineageError {
         overlap.hint()
     )]
     Undeclared {
-        /// What is the same.
+        /// The common data.
         overlap: Overlap,
-        /// Where.
+        /// The dataset that has them.
         other: KnownDataset,
     },
-    /// The name has accounts of its own.
+    /// The name already has accounts of its own.
     #[error(
         "{overlap} of these data are in {other} too, and `{name}` has accounts of its own already, which no other can join: leave these \
          data out, or prepare them under a new --name with `--continues {}`{}",
@@ -83,34 +86,34 @@ pub enum LineageError {
     Apart {
         /// The dataset.
         name: String,
-        /// What is the same.
+        /// The common data.
         overlap: Overlap,
-        /// Where.
+        /// The dataset that has them.
         other: KnownDataset,
     },
-    /// The data have several budgets already.
+    /// The data already have several budgets.
     #[error(
         "these data are partly in {first} and partly in {second}, which have accounts of their own: accounts cannot be joined. Prepare \
          the parts separately, each with the --continues of its own"
     )]
     Several {
-        /// One.
+        /// The first dataset.
         first: KnownDataset,
-        /// Another.
+        /// The second dataset.
         second: KnownDataset,
     },
-    /// What is private would be declared public.
+    /// Private data would be declared public.
     #[error(
         "{overlap} of these data are in {other} too, which is not public: the same data cannot be both. Leave them out, or change the \
          policy if they are published"
     )]
     Public {
-        /// What is the same.
+        /// The common data.
         overlap: Overlap,
-        /// Where.
+        /// The dataset that has them.
         other: KnownDataset,
     },
-    /// A lineage would be protected less under another name.
+    /// The visibility would protect the lineage less under the new name.
     #[error(
         "`{name}` would be {asked}, and `{other}`, which it continues, is {found}: data of one lineage are protected alike; prepare them \
          with --visibility {found}"
@@ -122,15 +125,15 @@ pub enum LineageError {
         asked: &'static str,
         /// A dataset of the lineage.
         other: String,
-        /// Its visibility.
+        /// The visibility of `other`.
         found: &'static str,
     },
-    /// No such lineage.
+    /// The lineage to continue does not exist.
     #[error(
         "--continues {0}: neither this site nor an imported lineage has a dataset of this name; `undertone-worker lineage show` lists them"
     )]
     Unknown(String),
-    /// The name would leave its lineage.
+    /// The dataset would leave its lineage.
     #[error(
         "--continues {continues}: `{name}` has accounts of its own already, and what was spent on them stays spent. A dataset never leaves \
          its lineage: choose a new --name, or leave --continues out"
@@ -138,10 +141,10 @@ pub enum LineageError {
     Split {
         /// The dataset.
         name: String,
-        /// What it was to continue.
+        /// The dataset that it was to continue.
         continues: String,
     },
-    /// The folder is of another lineage than its name.
+    /// The folder's lineage differs from that of its name.
     #[error(
         "the data in {path} are of {other}, and `{name}` has accounts of its own: move them to a folder of another name, or prepare `{name}` again"
     )]
@@ -150,17 +153,17 @@ pub enum LineageError {
         path: PathBuf,
         /// The dataset's name.
         name: String,
-        /// Whose lineage the folder has.
+        /// A dataset of the folder's lineage.
         other: KnownDataset,
     },
 }
 
-/// A dataset that an error names.
+/// A dataset named in an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownDataset {
-    /// Its name.
+    /// The dataset's name.
     pub name: String,
-    /// The worker that has it, where it is not this one.
+    /// The worker that has it; `None` for this worker.
     pub worker: Option<String>,
 }
 
@@ -173,16 +176,16 @@ impl fmt::Display for KnownDataset {
     }
 }
 
-/// What two datasets have in common: at least so many, as far as fingerprints tell.
+/// The common data of two datasets: lower bounds, from fingerprints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Overlap {
-    /// Recordings.
+    /// The number of recordings.
     pub recordings: usize,
-    /// Speakers and users, by id.
+    /// The number of speakers and users, by id.
     pub people: usize,
-    /// Runs of eight rows of a query log.
+    /// The number of runs of eight rows of a query log.
     pub rows: usize,
-    /// Whole datasets.
+    /// The number of whole datasets.
     pub datasets: usize,
 }
 
@@ -193,7 +196,7 @@ impl Overlap {
 
     fn add(&mut self, kind: FingerprintKind, count: usize) {
         let place = match kind {
-            // A recording has one of each; it is one recording.
+            // A recording has one fingerprint of each kind, but is one recording.
             FingerprintKind::File | FingerprintKind::Audio => &mut self.recordings,
             FingerprintKind::Person => &mut self.people,
             FingerprintKind::Rows => &mut self.rows,
@@ -202,7 +205,7 @@ impl Overlap {
         *place = count.max(*place);
     }
 
-    /// Ids may be the same by chance; contents are not.
+    /// Returns a hint for common ids alone: ids may coincide by chance, contents do not.
     const fn hint(self) -> &'static str {
         if self.people > 0 && self.recordings == 0 && self.rows == 0 && self.datasets == 0 {
             ". Where the same ids name other people, give these ids of their own"
@@ -229,22 +232,22 @@ impl fmt::Display for Overlap {
     }
 }
 
-/// A lineage as the checks see it.
+/// A lineage as used by the checks.
 #[derive(Debug, Clone)]
 struct KnownLineage {
     dataset: KnownDataset,
-    /// The visibilities of its datasets at this site; empty for one of another worker.
+    /// The names and visibilities of its datasets at this site; empty for a lineage of another worker.
     names: Vec<(String, Visibility)>,
 }
 
 impl KnownLineage {
-    /// Public data have no account: whether they are somewhere else too does not matter.
+    /// Returns whether all datasets are public. Public data have no account, so they may occur in other lineages too.
     fn is_public(&self) -> bool {
         !self.names.is_empty() && self.names.iter().all(|(_, visibility)| *visibility == Visibility::Public)
     }
 }
 
-/// Every lineage that is known here.
+/// Returns every lineage known here.
 fn known(
     db: &Connection,
     store: &[(LineageId, String)],
@@ -266,7 +269,7 @@ fn known(
     Ok(all)
 }
 
-/// Returns what a collector shares with each lineage but `own`.
+/// Returns the data that a collector shares with each lineage except `own`.
 fn overlaps(
     db: &Connection,
     collector: &mut FingerprintCollector,
@@ -286,7 +289,7 @@ fn overlaps(
     Ok(found)
 }
 
-/// Whether data that are to be of lineage `line` may be, by what they share with others.
+/// Decides whether data may have the lineage `line`, from their overlaps with others.
 fn judge(
     name: &str,
     visibility: Visibility,
@@ -317,7 +320,8 @@ fn judge(
     }
 }
 
-/// Finds sound files, by the hexadecimal digests of their bytes, in a lineage that is not public: its first dataset, and how many.
+/// Finds sound files in lineages that are not public, by the hexadecimal digests of their bytes. Returns the first such
+/// dataset and the number of files.
 ///
 /// # Errors
 /// [`LineageError`] when the site's database or folder fails.
@@ -337,7 +341,7 @@ pub fn find_recordings<'a, D: DatasetDescription>(
     Ok(somebodys.filter(|(of, _)| !of.is_public()).map(|(of, count)| (of.dataset.clone(), count)).next())
 }
 
-/// Returns the site's keys, after making one where there is none, and whether it did.
+/// Returns the site's keys and whether one was created because there was none.
 fn load_keys(store: &Store, now: OffsetDateTime) -> Result<(Vec<OrganizationKey>, bool), LineageError> {
     let keys = store.read(table::keys)?;
     if !keys.is_empty() {
@@ -345,7 +349,7 @@ fn load_keys(store: &Store, now: OffsetDateTime) -> Result<(Vec<OrganizationKey>
     }
     let key = OrganizationKey::new(super::clock::entropy::<KEY_LENGTH>().map_err(LineageError::Entropy)?);
     store.write(|tx| {
-        // Another process may have been here first.
+        // Another process may have created a key first.
         let known = table::keys(tx)?;
         if known.is_empty() {
             table::add_key(tx, &key, now)?;

@@ -1,10 +1,10 @@
-//! What is done to every query before anything else looks at it: which spellings count as the same query.
+//! Normalization of every query, applied before any other processing: it defines which spellings are the same query.
 //!
-//! The rules are fixed by options in advance, recorded in the dataset's description, and look at one text alone. They must
-//! never learn from the log (a spelling corrected towards a frequent neighbour, say): k-anonymity after sampling is proved
-//! for a map of rows that does not depend on the data. In this order: Unicode's normal form, lower case, punctuation,
-//! digits, blanks, and the normal form again. Done twice they do no more than once. To add a rule: an enum with a default
-//! that changes nothing, a step in [`Normalizer::apply`], an option in `cli/data`.
+//! The rules are options fixed in advance and recorded in the dataset's description, and depend on one text alone. They
+//! must never learn from the log (for example, correct a spelling towards a frequent neighbour): k-anonymity after
+//! sampling is proved for a map of rows that does not depend on the data. The order is: Unicode normal form, lower
+//! case, punctuation, digits, blanks, and the normal form again. The map is idempotent. To add a rule: an enum whose
+//! default changes nothing, a step in [`Normalizer::apply`], an option in `cli/data`.
 
 use std::fmt;
 
@@ -12,82 +12,82 @@ use serde::{Deserialize, Serialize};
 use unicode_normalization::{UnicodeNormalization, is_nfc, is_nfkc};
 use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
 
-/// Which of the ways to write the same characters is taken.
+/// The Unicode normal form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
-    /// As they came.
+    /// Unchanged.
     Keep,
-    /// NFC: a letter and its accent are one character.
+    /// NFC: a letter and its accent become one character.
     #[default]
     Nfc,
-    /// NFKC: also wide, circled and ligated characters become plain ones.
+    /// NFKC: also replaces wide, circled and ligated characters by plain ones.
     Nfkc,
 }
 
-/// Whether capitals count.
+/// The treatment of capitals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Case {
-    /// They do.
+    /// Unchanged.
     Keep,
-    /// All lower case, by Unicode's table, whatever the language.
+    /// Lower case, by Unicode's table, independent of the language.
     #[default]
     Lower,
 }
 
-/// What becomes of punctuation (Unicode's general category P).
+/// The treatment of punctuation (Unicode's general category P).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Punctuation {
-    /// It stays.
+    /// Unchanged.
     #[default]
     Keep,
-    /// It becomes a blank, but for apostrophes and hyphens between letters or digits; a curly apostrophe becomes a straight
-    /// one.
+    /// Replaced by a blank, except for apostrophes and hyphens between letters or digits; a curly apostrophe becomes a
+    /// straight one.
     Drop,
 }
 
-/// What becomes of digits (Unicode's decimal digits).
+/// The treatment of digits (Unicode's decimal digits).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Digits {
-    /// They stay.
+    /// Unchanged.
     #[default]
     Keep,
-    /// Each becomes `0`: numbers of as many digits are the same.
+    /// Each becomes `0`, so that numbers with the same count of digits are equal.
     Zero,
 }
 
-/// What becomes of blanks.
+/// The treatment of blanks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Blanks {
-    /// They stay.
+    /// Unchanged.
     Keep,
-    /// Any run of white space and control characters becomes one space, none at the ends; characters that are only marks
-    /// for formatting (a byte order mark, a change of direction) go, but for joiners.
+    /// Every run of white space and control characters becomes one space, with none at the ends. Formatting characters
+    /// (a byte order mark, a change of direction) are removed, except for joiners.
     #[default]
     Single,
 }
 
-/// What is done to a text.
+/// The rules of a normalization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Normalization {
-    /// Normal form.
+    /// The normal form.
     pub form: Form,
-    /// Capitals.
+    /// The treatment of capitals.
     pub case: Case,
-    /// Punctuation.
+    /// The treatment of punctuation.
     pub punctuation: Punctuation,
-    /// Digits.
+    /// The treatment of digits.
     pub digits: Digits,
-    /// Blanks.
+    /// The treatment of blanks.
     pub blanks: Blanks,
 }
 
 impl Normalization {
-    /// Nothing is done.
+    /// The identity.
     pub const NONE: Self = Self {
         form: Form::Keep,
         case: Case::Keep,
@@ -98,7 +98,7 @@ impl Normalization {
 }
 
 impl fmt::Display for Normalization {
-    /// In words, for reports.
+    /// Formats the rules as text, for reports.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let steps = [
             match self.form {
@@ -129,7 +129,7 @@ impl fmt::Display for Normalization {
     }
 }
 
-/// The versions of Unicode whose tables do it: of normal forms, of case, and of what is punctuation or a digit.
+/// Returns the Unicode versions of the tables for normal forms, for case, and for punctuation and digits.
 pub fn unicode() -> String {
     let forms = unicode_normalization::UNICODE_VERSION;
     let case = char::UNICODE_VERSION;
@@ -140,7 +140,7 @@ pub fn unicode() -> String {
     )
 }
 
-/// Does it, and keeps the room for it from text to text.
+/// Applies a normalization, and reuses its buffers from text to text.
 #[derive(Debug, Clone, Default)]
 pub struct Normalizer {
     rules: Normalization,
@@ -149,12 +149,12 @@ pub struct Normalizer {
 }
 
 impl Normalizer {
-    /// One that does this.
+    /// Makes a normalizer with these rules.
     pub fn new(rules: Normalization) -> Self {
         Self { rules, ..Self::default() }
     }
 
-    /// The text after it; empty if nothing is left.
+    /// Returns the normalized text; empty if nothing remains.
     pub fn apply(&mut self, text: &str) -> &str {
         self.mapped.clear();
         if text.is_ascii() {
@@ -167,7 +167,7 @@ impl Normalizer {
             self.formed = self.formed.to_lowercase();
         }
         self.characters();
-        // What was left out may have stood between characters that are one when they meet.
+        // A removed character may have separated characters that compose when adjacent.
         if !is_formed(self.rules.form, &self.mapped) {
             self.formed.clear();
             form(self.rules.form, &self.mapped, &mut self.formed);
@@ -176,7 +176,8 @@ impl Normalizer {
         &self.mapped
     }
 
-    /// The same as [`Normalizer::characters`] for what most logs hold most of; every normal form leaves it as it is.
+    /// Does the same as [`Normalizer::characters`] for ASCII, the most common case; every normal form leaves it
+    /// unchanged.
     fn ascii(&mut self, text: &[u8]) {
         let Normalization { case, punctuation, digits, blanks, .. } = self.rules;
         let (mut gap, mut before) = (false, b' ');
@@ -212,7 +213,7 @@ impl Normalizer {
         }
     }
 
-    /// Punctuation, digits and blanks, from `formed` to `mapped`.
+    /// Applies the rules for punctuation, digits and blanks, from `formed` to `mapped`.
     fn characters(&mut self) {
         let Normalization { punctuation, digits, blanks, .. } = self.rules;
         let (mut gap, mut before) = (false, ' ');
@@ -270,12 +271,12 @@ fn is_formed(form: Form, text: &str) -> bool {
     }
 }
 
-/// Category P below 128: what `is_ascii_punctuation` knows, without the symbols.
+/// Returns whether a byte below 128 is in category P: `is_ascii_punctuation` without the symbols.
 fn is_ascii_punctuation(byte: u8) -> bool {
     byte.is_ascii_punctuation() && !matches!(byte, b'$' | b'+' | b'<' | b'=' | b'>' | b'^' | b'`' | b'|' | b'~')
 }
 
-/// Letters, digits, and the marks on them.
+/// Returns whether a character is a letter, a digit, or a mark on one.
 fn in_word(character: char) -> bool {
     character.is_alphanumeric() || character.general_category_group() == GeneralCategoryGroup::Mark
 }

@@ -1,20 +1,20 @@
-//! Finished vectors and pools of questions on their way out, and the receipts that go with them.
+//! Finished vectors and pools of questions that are to be sent, with their receipts.
 //!
-//! One receipt, one set of bytes (`privacy.md`, 14.6). The bytes of a release are durable on disk first ([`Outbox::store`]). Then one
-//! transaction writes the receipt, the entry of the ledger and the reference to the bytes: a row of the table `vector`
-//! (`refer`). Only what a row refers to is ever sent, and always as the same bits. So after a crash or a restore there are
-//! the following cases ([`Kept`]):
+//! One receipt, one set of bytes (`privacy.md`, 14.6). The bytes of a release are durable on disk first
+//! ([`Outbox::store`]). Then one transaction writes the receipt, the entry of the ledger and the reference to the
+//! bytes: a row of the table `vector` (`refer`). Only referenced bytes are ever sent, and always as the same bits.
+//! After a crash or a restore there are the following cases ([`Kept`]):
 //!
 //! | row | file | meaning |
 //! |---|---|---|
 //! | none, and no receipt | none | nothing was made |
-//! | none, and no receipt | a whole one | made and not paid, or paid in a ledger that was replaced by an older copy: these bytes are paid and sent |
-//! | with its digest | the same | the bits may be sent, again and again |
-//! | with its digest | gone | paid and lost: another payment, or nothing |
-//! | lost | any | paid, by a receipt that came from elsewhere: never sent again |
+//! | none, and no receipt | complete | not paid, or paid in a ledger since replaced by an older copy: paid and sent |
+//! | with its digest | the same | the bits may be sent, repeatedly |
+//! | with its digest | missing | paid and lost: another payment, or nothing |
+//! | lost | any | paid by an imported receipt: never sent again |
 //!
-//! Files lie in the job's work folder. They are removed when the server has them and the job is over; of long jobs the oldest
-//! accepted ones are removed earlier.
+//! Files lie in the job's work folder. They are removed when the server has them and the job has ended; the oldest
+//! accepted ones of long jobs are removed earlier.
 
 mod file;
 mod receipts;
@@ -34,16 +34,16 @@ use super::folder::FolderError;
 use super::store::{Store, StoreError, sql};
 use super::witness;
 
-/// How many accepted vectors of a running job are kept, for the case that the server loses its last ones.
+/// The number of accepted vectors that are kept for a running job, in case the server loses its last ones.
 const KEPT: u32 = 16;
 
-/// Why a vector cannot be kept or found.
+/// Reasons why a vector cannot be stored or found.
 #[derive(Debug, thiserror::Error)]
 pub enum OutboxError {
-    /// The folder refuses.
+    /// The folder failed.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The database refuses.
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Nothing is stored for the round.
@@ -54,7 +54,7 @@ pub enum OutboxError {
         /// The round.
         round: u32,
     },
-    /// What is stored is not what was written.
+    /// The stored bytes have changed.
     #[error("{0} is not what was written: the disk is failing; the round must be paid again")]
     Damaged(PathBuf),
     /// The server has not countersigned the payment.
@@ -67,8 +67,8 @@ pub enum OutboxError {
     },
 }
 
-/// A release whose bytes are durable at this site. It is not paid for yet and cannot be sent; the ledger pays for it and refers to
-/// its bytes in one transaction.
+/// A release whose bytes are durable at this site. It is not paid yet and cannot be sent; the ledger pays for it and
+/// refers to its bytes in one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredRelease {
     job: JobId,
@@ -77,48 +77,48 @@ pub struct StoredRelease {
     round: u32,
     digest: String,
     length: u64,
-    /// When it is paid, by the part's release clock.
+    /// The tick of the part's release clock at which it is paid.
     tick: Option<ReleaseTick>,
 }
 
 impl StoredRelease {
-    /// The same, to be paid at a tick of the part's release clock.
+    /// Sets the tick of the part's release clock at which it is paid.
     #[must_use]
     pub fn with_tick(self, tick: Option<ReleaseTick>) -> Self {
         Self { tick, ..self }
     }
 
-    /// The tick of the part's release clock at which it is paid; `None` without a clock.
+    /// Returns the tick of the part's release clock at which it is paid; `None` without a clock.
     pub const fn tick(&self) -> Option<ReleaseTick> {
         self.tick
     }
 
-    /// The job.
+    /// Returns the job.
     pub const fn job(&self) -> JobId {
         self.job
     }
 
-    /// The dataset.
+    /// Returns the dataset.
     pub const fn dataset(&self) -> DatasetId {
         self.dataset
     }
 
-    /// The series.
+    /// Returns the series.
     pub fn series(&self) -> &str {
         &self.series
     }
 
-    /// The round.
+    /// Returns the round.
     pub const fn round(&self) -> u32 {
         self.round
     }
 
-    /// SHA-256 of its bytes, hex.
+    /// Returns the SHA-256 of the bytes, hex.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// A release for tests of the ledger, which has no bytes.
+    /// Makes a release without bytes, for tests of the ledger.
     #[cfg(any(test, feature = "testing"))]
     pub fn in_test(job: JobId, dataset: DatasetId, series: &str, round: u32) -> Self {
         let digest = hex::encode(Sha256::digest([]));
@@ -126,17 +126,17 @@ impl StoredRelease {
     }
 }
 
-/// Sounds for others than the server, which lie durably in a folder of their own and are never changed. Permission for them to leave is
-/// permission for their digest alone.
+/// Sounds for recipients other than the server, stored durably in a folder of their own and never changed. Permission
+/// for them to leave is permission for their digest alone.
 pub trait SealedBatch {
-    /// The digest of all that is in it, hexadecimal.
+    /// Returns the digest of the whole content, hexadecimal.
     fn digest(&self) -> &str;
 
-    /// How many sounds it has.
+    /// Returns the number of sounds.
     fn sounds(&self) -> u64;
 }
 
-/// One participant's part in a job, and where its files lie.
+/// One participant's part in a job, with its folder.
 #[derive(Debug, Clone)]
 pub struct Outbox {
     job: JobId,
@@ -144,29 +144,29 @@ pub struct Outbox {
     folder: PathBuf,
 }
 
-/// How far a round got.
+/// The progress of a round.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kept {
     /// Nothing is stored.
     Nothing,
-    /// The bytes are stored, and this ledger knows no payment for them.
+    /// The bytes are stored, and this ledger has no payment for them.
     Unpaid(StoredRelease),
-    /// The vector is stored and paid, the server does not have it.
+    /// The vector is stored and paid; the server does not have it.
     Stored,
-    /// It is paid, and its bytes are not on this disk.
+    /// The release is paid, and its bytes are not on this disk.
     Gone,
     /// The server has it.
     Accepted,
-    /// It was paid by a receipt that came from elsewhere. Its bytes can never be sent again.
+    /// An imported receipt pays for it. Its bytes can never be sent again.
     Lost,
 }
 
 /// A vector or a pool ready to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parcel {
-    /// As it travels (`vector` and `question` of the wire).
+    /// The bytes in the form of the wire (`vector` and `question` of the protocol).
     pub bytes: Vec<u8>,
-    /// Numbers, or questions, in it.
+    /// The number of values or questions in it.
     pub length: u64,
     /// SHA-256 of the bytes, hex.
     pub digest: String,
@@ -184,7 +184,7 @@ struct Reference {
 }
 
 impl Outbox {
-    /// The outbox of one participant, in its work folder.
+    /// Makes the outbox of one participant, in its work folder.
     pub fn new(job: JobId, dataset: DatasetId, work: &Path) -> Self {
         Self { job, dataset, folder: work.join("outbox") }
     }
@@ -205,17 +205,17 @@ impl Outbox {
         }
     }
 
-    /// Stores a finished vector of `length` numbers, or a pool of as many questions, as it will travel; on disk when this returns.
-    /// It may not be sent before it is paid.
+    /// Stores a finished vector of `length` numbers, or a pool of as many questions, in the form of the wire; on disk
+    /// when this returns. It may not be sent before it is paid.
     ///
     /// # Errors
-    /// [`OutboxError`] when the disk refuses.
+    /// [`OutboxError`] when the disk fails.
     pub fn store(&self, series: &str, round: u32, bytes: &[u8], length: u64) -> Result<StoredRelease, OutboxError> {
         let digest = file::write(&self.file(series, round), bytes, length)?;
         Ok(self.stored(series, round, digest, length))
     }
 
-    /// A sealed batch of sounds as a release to be paid: it lies durably in a folder of its own.
+    /// Returns a sealed batch of sounds as a release to be paid. The batch is already durable in its own folder.
     pub fn batch(&self, series: &str, round: u32, batch: &impl SealedBatch) -> StoredRelease {
         self.stored(series, round, digest_of(batch), batch.sounds())
     }
@@ -241,7 +241,7 @@ impl Outbox {
         })
     }
 
-    /// How far a round got. What cannot be told apart from a release that left counts as lost.
+    /// Returns the progress of a round. A release that may have left counts as lost.
     ///
     /// # Errors
     /// [`OutboxError`] when the database or the disk fails.
@@ -256,17 +256,17 @@ impl Outbox {
         Ok(match (file::read(&self.file(series, round))?, reference) {
             (None, None) => Kept::Nothing,
             (Some(content), Some(reference)) if content.digest == reference.digest => Kept::Stored,
-            // Newer bytes than those of the row. They are whole, so they are the only ones that may be paid next.
+            // The file is newer than the row's bytes. It is complete, so only these bytes may be paid next.
             (Some(Content { digest, length: Some(length), .. }), _) => {
                 Kept::Unpaid(self.stored(series, round, digest, length))
             }
-            // A file of an older worker, which paid before it wrote; or a damaged one. Nobody can say that it did not leave.
+            // The file is damaged, or from an older worker that paid before it wrote. The release may have left.
             (Some(_), None) => Kept::Lost,
             (_, Some(_)) => Kept::Gone,
         })
     }
 
-    /// How far a sealed batch got that was made for a round. It lies in a folder of its own, not in the outbox.
+    /// Returns the progress of a sealed batch made for a round. The batch has its own folder outside the outbox.
     ///
     /// # Errors
     /// [`OutboxError`] when the database fails.
@@ -281,20 +281,21 @@ impl Outbox {
         })
     }
 
-    /// The receipt that pays for a round, whose reference is on disk; nothing for public data.
+    /// Returns the receipt of a round whose reference is on disk; `None` for public data.
     ///
     /// # Errors
-    /// [`OutboxError::Missing`] when nothing is referred to.
+    /// [`OutboxError::Missing`] when there is no reference.
     pub fn receipt(&self, store: &Store, series: &str, round: u32) -> Result<Option<u64>, OutboxError> {
         let missing = || OutboxError::Missing { series: series.to_owned(), round };
         Ok(self.reference(store, series, round)?.ok_or_else(missing)?.receipt)
     }
 
-    /// The stored vector of a round, its digest checked and its payment countersigned by the server.
+    /// Returns the stored vector of a round, after checking its digest and the server's countersignature of its
+    /// payment.
     ///
     /// # Errors
-    /// [`OutboxError::Missing`] when none is stored, [`OutboxError::Damaged`] when it is not what was written,
-    /// [`OutboxError::NotCountersigned`] when the server has not answered for the payment yet.
+    /// [`OutboxError::Missing`] when none is stored, [`OutboxError::Damaged`] when the bytes have changed,
+    /// [`OutboxError::NotCountersigned`] when the server has not countersigned the payment yet.
     pub fn parcel(&self, store: &Store, series: &str, round: u32) -> Result<Parcel, OutboxError> {
         let missing = || OutboxError::Missing { series: series.to_owned(), round };
         let reference = self.reference(store, series, round)?.filter(|found| !found.lost).ok_or_else(missing)?;
@@ -328,11 +329,11 @@ impl Outbox {
         }
     }
 
-    /// Permission for a sealed batch to leave for others than the server.
+    /// Returns the permission for a sealed batch to leave for recipients other than the server.
     ///
     /// # Errors
-    /// [`OutboxError::Missing`] when this batch is not paid, [`OutboxError::NotCountersigned`] when the server has not answered for
-    /// the payment.
+    /// [`OutboxError::Missing`] when this batch is not paid, [`OutboxError::NotCountersigned`] when the server has not
+    /// countersigned the payment.
     pub fn departure(
         &self,
         store: &Store,
@@ -347,7 +348,7 @@ impl Outbox {
         Ok(Departure::paid(batch.digest().to_owned()))
     }
 
-    /// Notes that the server has a round's vector, and with it these receipts.
+    /// Records that the server has a round's vector and these receipts.
     ///
     /// # Errors
     /// [`OutboxError`] when the database fails.
@@ -365,16 +366,16 @@ impl Outbox {
             .map_err(StoreError::sqlite("note that a vector arrived"))
         })?;
         if round > KEPT {
-            // Gone already is as good.
+            // The file may be missing already.
             let _ = fs::remove_file(self.file(series, round - KEPT));
         }
         Ok(())
     }
 
-    /// Removes every stored vector: the job is over.
+    /// Removes every stored vector, because the job has ended.
     ///
     /// # Errors
-    /// [`OutboxError::Folder`] when the file system refuses.
+    /// [`OutboxError::Folder`] when the file system returns an error.
     pub fn clear(&self) -> Result<(), OutboxError> {
         match fs::remove_dir_all(&self.folder) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -385,12 +386,12 @@ impl Outbox {
     }
 }
 
-/// What the row of a sealed batch holds: the digest of its digest.
+/// Returns the digest in the row of a sealed batch: the digest of the batch's digest.
 fn digest_of(batch: &impl SealedBatch) -> String {
     hex::encode(Sha256::digest(batch.digest().as_bytes()))
 }
 
-/// Whether a receipt of this ledger pays for a round.
+/// Returns whether a receipt of this ledger pays for a round.
 fn is_paid(db: &Connection, (job, dataset, series, round): (JobId, DatasetId, &str, u32)) -> Result<bool, StoreError> {
     db.query_row(
         "SELECT EXISTS (SELECT 1 FROM receipt WHERE job = ?1 AND dataset = ?2 AND series = ?3 AND round = ?4)",
@@ -400,8 +401,9 @@ fn is_paid(db: &Connection, (job, dataset, series, round): (JobId, DatasetId, &s
     .map_err(StoreError::sqlite("look for a payment"))
 }
 
-/// Writes the reference to a stored release, in the transaction that pays for it by `receipt` (public data: by none). False when the
-/// round was released already, or was paid by a receipt whose bytes are lost: nothing may be paid then.
+/// Writes the reference to a stored release, in the transaction that pays for it by `receipt` (`None` for public data).
+/// Returns false when the round was released already, or was paid by a receipt whose bytes are lost; nothing may be
+/// paid then.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -421,7 +423,7 @@ pub(crate) fn refer(tx: &Transaction<'_>, release: &StoredRelease, receipt: Opti
     written.map(|rows| rows == 1).map_err(StoreError::sqlite("refer to a release"))
 }
 
-/// Writes the reference "bytes lost" for a receipt that came from elsewhere: nothing can be sent by it.
+/// Writes the reference "bytes lost" for an imported receipt: nothing can be sent by it.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.

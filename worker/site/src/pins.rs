@@ -1,5 +1,5 @@
-//! The certificates by which the site's server is recognized: that of the enrolment, until the server has said others in its own
-//! hand. The file holds what the server has signed and is checked again whenever it is read, so that editing it gains nothing.
+//! The pinned certificates of the site's server: the enrolment's, until the server has signed others. The file holds
+//! the server's signed statement and is verified at every read, so that editing it has no effect.
 
 use std::fs;
 
@@ -8,18 +8,18 @@ use undertone_api::signed::{Pins, Signed};
 
 use super::folder::{Folder, FolderError, write_durably};
 
-/// Why the certificates cannot be read.
+/// Reasons why the certificates cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PinsError {
     /// The file cannot be read or written.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The server has not signed it.
+    /// The file is not signed by the server.
     #[error("{0} is not what this site's server has signed: remove it, and the worker asks the server again")]
     Forged(std::path::PathBuf),
 }
 
-/// What the server has said last; `None` when it has said nothing since the enrolment.
+/// Returns the server's latest statement; `None` when there has been none since the enrolment.
 ///
 /// # Errors
 /// [`PinsError`] when the file cannot be read or was not signed by `server_key`.
@@ -34,16 +34,16 @@ pub fn load(folder: &Folder, server_key: &VerifyingKey) -> Result<Option<Pins>, 
     pins.map(Some).ok_or(PinsError::Forged(path))
 }
 
-/// Keeps what the server has said; the caller has checked it.
+/// Stores the server's statement; the caller has verified it.
 ///
 /// # Errors
 /// [`FolderError`] when the disk fails.
 pub fn keep(folder: &Folder, signed: &Signed) -> Result<(), FolderError> {
-    // Two texts always have a JSON form.
+    // Two strings always have a JSON form.
     write_durably(&folder.pins(), &serde_json::to_vec_pretty(signed).unwrap_or_default())
 }
 
-/// The fingerprints in `pins`, those that can be read.
+/// Returns the fingerprints in `pins` that can be decoded.
 pub fn fingerprints(pins: &Pins) -> Vec<[u8; 32]> {
     let bytes = |text: &str| hex::decode(text).ok().and_then(|bytes| bytes.try_into().ok());
     pins.certificates.iter().filter_map(|pinned| bytes(&pinned.sha256)).collect()

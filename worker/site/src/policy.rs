@@ -1,8 +1,8 @@
-//! The site's own rules: `policy.toml`. Whatever the server, the consortium or another site say, nothing runs here that
-//! this file does not allow, and nothing more is spent than it sets for life.
+//! The site's own rules: `policy.toml`. Regardless of the server, the consortium and other sites, nothing runs here
+//! that this file does not allow, and no account exceeds its lifetime limits.
 //!
-//! The file is read again before every decision, so an edit takes effect without a restart; a file that cannot be read
-//! refuses everything. To add a rule: a field here with its sentence in `policy/template.toml`, its check in
+//! The file is read again before every decision, so an edit takes effect without a restart. An unreadable file refuses
+//! everything. To add a rule: a field here with its description in `policy/template.toml`, its check in
 //! [`Rules::judge`], its line in `policy show`, its case in the tests.
 
 mod approval;
@@ -39,34 +39,34 @@ pub use release::{
 };
 pub use units::{UnitLimits, units_of};
 
-/// Why the policy cannot be read. Nothing is allowed then.
+/// Reasons why the policy cannot be read. In that case nothing is allowed.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     /// The file cannot be read or written.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// Not TOML, or not these fields.
+    /// The file is not TOML, or has unknown fields.
     #[error(
         "{path} cannot be understood, so nothing may run: mend it (`undertone-worker policy show` tells where it is wrong)"
     )]
     Toml {
         /// The file.
         path: PathBuf,
-        /// What is wrong, with the line.
+        /// The problem, with its line.
         #[source]
         source: toml::de::Error,
     },
-    /// A kind of job that this worker does not know.
+    /// The file names a kind of job that this worker does not know.
     #[error("{path}: `jobs.kinds`: there is no kind of job `{kind}`; the kinds are {known}")]
     Kind {
         /// The file.
         path: PathBuf,
         /// The kind.
         kind: String,
-        /// The kinds that there are.
+        /// The known kinds.
         known: String,
     },
-    /// The site's database does not say which datasets share accounts.
+    /// The site's database cannot return the shared accounts.
     #[error("which datasets share accounts cannot be read")]
     Lineages(#[source] Box<super::store::StoreError>),
     /// A limit that no release could ever meet, or that cannot be kept.
@@ -74,20 +74,20 @@ pub enum PolicyError {
     Budget {
         /// The file.
         path: PathBuf,
-        /// Which limit.
+        /// The field of the limit.
         field: String,
-        /// What is wrong with it.
+        /// The problem.
         #[source]
         source: BudgetError,
     },
-    /// An entry that says something else already.
+    /// The file already has another entry for the dataset.
     #[error("{path} already says that `{name}` is {found}: edit the file if that is to change")]
     Declared {
         /// The file.
         path: PathBuf,
         /// The dataset.
         name: String,
-        /// What it says.
+        /// The declared visibility.
         found: &'static str,
     },
 }
@@ -103,7 +103,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// The limit as a budget on the orders of `grid`; those that suit ε best when none are given.
+    /// Returns the limit as a budget on the orders of `grid`; without one, on the orders that suit ε best.
     ///
     /// # Errors
     /// [`BudgetError`] when no release could ever be admitted.
@@ -125,12 +125,12 @@ pub struct Limits {
     /// For users of a query log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<Limit>,
-    /// For words of recordings, as many as each job states.
+    /// For words of recordings, in the number that each job states.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub words: Option<Limit>,
 }
 
-/// What may run.
+/// The rules for jobs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Jobs {
@@ -161,7 +161,7 @@ struct Jobs {
     longest_unit_seconds: LongestUnits,
 }
 
-/// What is said of one dataset.
+/// The rules for one dataset, as in the file.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OfDataset {
@@ -184,7 +184,7 @@ pub struct Policy {
     budget: Limits,
     #[serde(default)]
     datasets: BTreeMap<String, OfDataset>,
-    /// Datasets that share their accounts with others, and with which.
+    /// Datasets that share their accounts, each with all names of its lineage.
     #[serde(skip)]
     shared: BTreeMap<String, Vec<String>>,
 }
@@ -192,39 +192,41 @@ pub struct Policy {
 /// The rules for one dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
-    /// Who may learn what from it.
+    /// The visibility of the dataset.
     pub visibility: Visibility,
-    /// Who has to say yes.
+    /// The required approval.
     pub approval: Approval,
     /// Job kinds that may run.
     pub kinds: Vec<String>,
     /// Least noise relative to the clip in any Gaussian release.
     pub least_noise_multiplier: NoiseMultiplier,
-    /// Least kept occurrences of any query that leaves.
+    /// Least kept occurrences of any released query.
     pub least_threshold: NonZeroU32,
-    /// Largest share of its rows that a query log is sampled at.
+    /// Largest sampling rate for a query log.
     pub most_sampling_rate: SamplingRate,
-    /// Least distance of a histogram of words: counts that are hidden. Never below those that one spoken word changes.
+    /// Least distance of a histogram of words: the number of hidden counts. Never below the counts that one spoken word
+    /// changes.
     pub least_distance: NonZeroU32,
-    /// Least recognizers, or all that a job has, against which a histogram of words is paid for as if they put their parts together.
+    /// Least number of colluding recognizers (or all of a job, if fewer) assumed when a histogram of words is charged.
     pub least_colluding: NonZeroU32,
-    /// Whether speakers may leave in their own voices.
+    /// Whether recordings may leave in the speakers' own voices.
     pub voices_may_leave: bool,
-    /// Most ε of one job by itself, at the δ of the unit's lifetime limit.
+    /// Highest ε of a single job, at the δ of the unit's lifetime limit.
     pub most_epsilon_per_job: Epsilon,
-    /// Most ε, at the same δ, of all jobs together that run with nobody asked; none where the lifetime limits alone bound them.
+    /// Highest ε, at the same δ, of all automatically approved jobs together; `None` where the lifetime limits alone
+    /// bound them.
     pub most_epsilon_automatic: Option<Epsilon>,
-    /// Most money that one job may cost at recognizers outside; `None` for no limit.
+    /// Highest cost of one job at external recognizers; `None` for no limit.
     pub most_cost_per_job: Option<MostCost>,
     /// Lifetime limits.
     pub limits: Limits,
-    /// Distances between the ticks of release clocks, by kind of job, where they are not measured.
+    /// Periods of release clocks, by kind of job, where they are not measured.
     pub release_periods: ReleasePeriods,
     /// Public lengths to which units are cut.
     pub longest_units: LongestUnits,
 }
 
-/// Why the policy refuses a job. Depends on public parameters only, so it may be told.
+/// Reasons why the policy refuses a job. They depend on public parameters only, so they may be disclosed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PolicyRefusal {
     /// The kind is not listed.
@@ -236,59 +238,59 @@ pub enum PolicyRefusal {
     /// Too little noise.
     #[error("the noise multiplier {asked} is below this site's least of {least}")]
     Noise {
-        /// What the job asks for.
+        /// The job's noise multiplier.
         asked: f64,
-        /// What the policy sets.
+        /// The policy's least.
         least: f64,
     },
-    /// Too few occurrences.
+    /// The threshold is too low.
     #[error("the threshold of {asked} occurrences is below this site's least of {least} (`jobs.least_threshold`)")]
     Threshold {
-        /// What the job asks for.
+        /// The job's threshold.
         asked: u32,
-        /// What the policy sets.
+        /// The policy's least.
         least: u32,
     },
-    /// Too many rows.
+    /// The sampling rate is too high.
     #[error("the sampling rate of {asked} is above this site's largest of {most} (`jobs.most_sampling_rate`)")]
     Rate {
-        /// What the job asks for.
+        /// The job's rate.
         asked: f64,
-        /// What the policy sets.
+        /// The policy's highest.
         most: f64,
     },
-    /// Too few counts.
+    /// The distance is too small.
     #[error(
         "the distance of {asked} counts is below this site's least of {least} (`jobs.least_distance`; one spoken word changes up to \
          {ONE_WORD}): ask for {least} or more"
     )]
     Distance {
-        /// What the job asks for.
+        /// The job's distance.
         asked: u32,
-        /// What the policy sets.
+        /// The policy's least.
         least: u32,
     },
-    /// Too few that put their parts together.
+    /// The job assumes too few colluding recognizers.
     #[error(
         "the job assumes that at most {asked} recognizers put their parts together, and this site assumes {least}, or all of them \
          (`jobs.least_colluding`)"
     )]
     Colluding {
-        /// What the job assumes.
+        /// The job's assumption.
         asked: u32,
-        /// What the policy sets.
+        /// The policy's least.
         least: u32,
     },
-    /// Voices by which speakers can be told.
+    /// Voices that identify speakers.
     #[error(
         "the job would let speakers leave in their own voices, which this site does not allow (`jobs.voices_may_leave`): propose \
          it with one voice for all"
     )]
     Voices,
-    /// Too much money.
+    /// The job may cost too much money.
     #[error(transparent)]
     Cost(#[from] CostRefusal),
-    /// The release clock ticks too slowly for the job.
+    /// The period of the release clock is too long for the job.
     #[error(
         "the release clock of this site ticks every {period} s, and the job closes its rounds after {deadline} s: propose it with \
          a deadline of more than {period} s, or ask the site for a shorter period (`jobs.release_period_seconds`)"
@@ -302,15 +304,15 @@ pub enum PolicyRefusal {
     /// No lifetime limit for this unit.
     #[error("this site has set no budget for the privacy unit `{0:?}`")]
     NoLimit(PrivacyUnit),
-    /// A lifetime limit of another unit that the job has no price for.
+    /// The job has no price for the unit of another lifetime limit.
     #[error("{0}")]
     OtherUnit(String),
-    /// The job alone is too much.
+    /// The job alone exceeds the limit per job.
     #[error(
         "the job by itself would come to more than this site's epsilon of {most} per job for the unit {unit:?}: {source}"
     )]
     PerJob {
-        /// The unit for which it would.
+        /// The unit of the limit.
         unit: PrivacyUnit,
         /// The limit.
         most: f64,
@@ -318,7 +320,7 @@ pub enum PolicyRefusal {
         #[source]
         source: Box<LedgerError>,
     },
-    /// It cannot be priced.
+    /// The job's releases cannot be priced.
     #[error("the job's releases cannot be priced: {0}")]
     Price(#[from] PriceError),
     /// The limit per job can admit nothing.
@@ -330,16 +332,16 @@ impl Policy {
     /// Reads the policy at `path` and checks every limit in it.
     ///
     /// # Errors
-    /// [`PolicyError`] when it cannot be read, or says something that cannot be kept.
+    /// [`PolicyError`] when it cannot be read, or contains an invalid rule.
     pub fn load(path: &Path) -> Result<Self, PolicyError> {
         let text = fs::read_to_string(path).map_err(FolderError::io("read", path))?;
         Self::parse(&text, path)
     }
 
-    /// As [`Policy::load`], of the text of the file at `path`.
+    /// Parses the text of the file at `path`, as [`Policy::load`] does.
     ///
     /// # Errors
-    /// [`PolicyError`] when it says something that cannot be kept.
+    /// [`PolicyError`] when it contains an invalid rule.
     pub fn parse(text: &str, path: &Path) -> Result<Self, PolicyError> {
         let policy: Self =
             toml::from_str(text).map_err(|source| PolicyError::Toml { path: path.to_owned(), source })?;
@@ -357,17 +359,17 @@ impl Policy {
         Ok(policy)
     }
 
-    /// What may be said of the parts of jobs.
+    /// Returns the rule for the logs of the parts of jobs.
     pub const fn logs(&self) -> Logs {
         self.jobs.logs
     }
 
-    /// The datasets that the file names.
+    /// Returns the names of the datasets in the file.
     pub fn named(&self) -> impl Iterator<Item = &str> {
         self.datasets.keys().map(String::as_str)
     }
 
-    /// The rules for the dataset called `name`; one that is not named is private.
+    /// Returns the rules for the dataset called `name`; a dataset without an entry is private.
     pub fn rules(&self, name: &str) -> Rules {
         let of = self.datasets.get(name).cloned().unwrap_or_default();
         Rules {
@@ -391,7 +393,8 @@ impl Policy {
 }
 
 impl Rules {
-    /// Whether a job that charges `charge` may run on this dataset at all; the lifetime budget is the ledger's question.
+    /// Checks that a job with the charge `charge` may run on this dataset at all; the ledger checks the lifetime
+    /// budget.
     ///
     /// # Errors
     /// [`PolicyRefusal`], in words for the proposer.
@@ -399,7 +402,7 @@ impl Rules {
         if !self.kinds.iter().any(|kind| kind == spec.kind()) {
             return Err(PolicyRefusal::Kind(spec.kind().to_owned()));
         }
-        // Public data, or a job that lets nothing of this dataset out: no figure to judge.
+        // Public data, or a job without a release of this dataset: there is no charge to check.
         let Some(charge) = charge else { return Ok(()) };
         if let Some(period) = self.release_periods.of_kind(spec.kind()) {
             judge_period(spec, period)?;
@@ -447,7 +450,7 @@ impl Rules {
                 }
                 Ok(())
             }
-            // Their ε is their noise; the limits on ε judge it.
+            // Their noise is given by ε, so the limits on ε apply.
             Event::Laplace { .. }
             | Event::Pure { .. }
             | Event::Approximate { .. }
@@ -460,7 +463,7 @@ impl Rules {
     }
 }
 
-/// Whether an event releases something without noise.
+/// Returns whether an event releases something without noise.
 pub fn is_exact(event: &Event) -> bool {
     match event {
         Event::NonPrivate => true,
@@ -479,7 +482,7 @@ pub fn is_exact(event: &Event) -> bool {
     }
 }
 
-/// The word for a visibility, as it stands in the file.
+/// Returns the name of a visibility in the file.
 pub const fn word(visibility: Visibility) -> &'static str {
     match visibility {
         Visibility::Private => "private",

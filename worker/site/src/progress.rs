@@ -1,24 +1,24 @@
-//! How long work tells how far it is. The work knows this trait; a terminal, or nobody, implements it.
+//! Progress of long work. The work calls this trait; a terminal display or [`Silent`] implements it.
 
-/// Somebody to tell.
+/// A receiver of progress.
 pub trait Progress: Sync {
-    /// A piece of work of `total` steps begins.
+    /// Begins a piece of work of `total` steps.
     fn start(&self, what: &str, total: u64);
-    /// A piece of work begins whose steps are so many bytes to read.
+    /// Begins a piece of work measured in bytes to read.
     fn start_bytes(&self, what: &str, total: u64) {
         self.start(what, total);
     }
-    /// So many steps were done before, by an earlier run.
+    /// Counts steps that an earlier run completed.
     fn resume(&self, steps: u64) {
         self.advance(steps);
     }
-    /// So many steps more are done.
+    /// Counts further completed steps.
     fn advance(&self, steps: u64);
-    /// The piece of work is done.
+    /// Ends the piece of work.
     fn finish(&self);
 }
 
-/// Nobody.
+/// A receiver that discards progress.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 

@@ -1,7 +1,8 @@
-//! Backups of a site and their way back: ledger, key, policy, configuration and the descriptions of its datasets, not the data.
+//! Backups of a site and their restoration: ledger, key, policy, configuration and the descriptions of its datasets,
+//! without the data.
 //!
-//! A ledger that comes back knows less than was spent. So it is marked, in itself, before it is put in place: nothing leaves
-//! until the running worker has compared it with the receipts that the server has, and has taken in as spent what it lacks
+//! A restored ledger may lack spending. So it is marked before it is put in place: nothing leaves until the running
+//! worker has compared it with the server's receipts and imported the missing ones as spent
 //! ([`crate::ledger::Ledger::import`]). To add a file to backups: its line in `FILES`.
 
 mod archive;
@@ -24,7 +25,7 @@ use super::store::{Store, StoreError, sql};
 use crate::config::ConfigError;
 use archive::About;
 
-/// What a backup has, besides the ledger and the descriptions of datasets: names in the site's folder.
+/// The files of a backup besides the ledger and the descriptions of datasets: names in the site's folder.
 const FILES: [&str; 8] = [
     "config.toml",
     "policy.toml",
@@ -37,70 +38,70 @@ const FILES: [&str; 8] = [
 ];
 /// The ledger's name in the site's folder.
 const LEDGER: &str = "ledger.db";
-/// How an `age` file begins.
+/// The first bytes of an `age` file.
 const SEALED: &[u8] = b"age-encryption.org/v1";
 
-/// Why a site is not backed up or restored.
+/// Reasons why a site is not backed up or restored.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// A file.
+    /// A file cannot be used.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The database.
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The key.
+    /// The key cannot be read.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The configuration.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The ledger in the backup does not hold.
+    /// The ledger in the backup fails verification.
     #[error("the ledger in the backup does not hold, so it is not put in place: take another backup")]
     Ledger(#[from] BooksError),
-    /// The file would take another's place.
+    /// The target file exists.
     #[error("{0} is there already: name a file that is not")]
     Exists(PathBuf),
-    /// A site is here.
+    /// The folder already contains a site.
     #[error(
         "{0} holds a site already: restore into another folder with --site, or give --replace, which moves what is here aside"
     )]
     Occupied(PathBuf),
-    /// It cannot be opened without its passphrase.
+    /// The backup is sealed, and no passphrase was given.
     #[error("the backup is sealed: give its passphrase with --passphrase-file")]
     Sealed,
-    /// The passphrase is another one.
+    /// The passphrase is wrong.
     #[error("the backup cannot be opened with this passphrase")]
     Passphrase,
-    /// Not a backup of a site.
+    /// The file is not a complete backup of a site.
     #[error("{path} is no whole backup of a site: {problem}")]
     Broken {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
 }
 
-/// What a backup holds, in numbers.
+/// The content of a backup, in numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Rows of receipts in its ledger.
+    /// The number of receipts in its ledger.
     pub receipts: u64,
-    /// Digest of the last of them; empty without one.
+    /// Digest of the last receipt; empty without one.
     pub last: String,
-    /// Datasets that are described.
+    /// The number of described datasets.
     pub datasets: u64,
-    /// When it was made (RFC 3339).
+    /// The time of the backup (RFC 3339).
     pub at: String,
-    /// Where what stood in its way lies now.
+    /// The folder to which the previous site was moved.
     pub replaced: Option<PathBuf>,
 }
 
 /// Writes a backup of the site to `file`, sealed when there is a passphrase; the worker may run meanwhile.
 ///
 /// # Errors
-/// [`RestoreError`]; there is no file then.
+/// [`RestoreError`]. In that case there is no file.
 pub fn backup(
     folder: &Folder,
     file: &Path,
@@ -135,12 +136,12 @@ pub fn backup(
     made
 }
 
-/// Puts a backup in place: into an empty folder, or, with `replace`, where a site is, which is moved aside. The ledger is verified
-/// first and marked: nothing leaves until the worker has compared it with what the server has. `check_config` checks the configuration
-/// in the folder that it is given.
+/// Restores a backup into an empty folder, or, with `replace`, in place of an existing site, which is moved aside. The
+/// ledger is verified first and marked: nothing leaves until the worker has compared it with the server's receipts.
+/// `check_config` validates the configuration in the given folder.
 ///
 /// # Errors
-/// [`RestoreError`]; what was here is here still.
+/// [`RestoreError`]. In that case the existing site is unchanged.
 pub fn restore(
     folder: &Folder,
     file: &Path,
@@ -169,7 +170,7 @@ pub fn restore(
         restored(&store, &about.at, import::length(&store)?, now)?;
     }
     let replaced = if occupied { Some(aside(folder, now)?) } else { None };
-    // The ledger last: without it there is no site that could run.
+    // The ledger comes last: without it no site can run.
     let placed = FILES.into_iter().chain([archive::DESCRIPTIONS, LEDGER]);
     for name in placed {
         let from = staged.root().join(name);
@@ -184,7 +185,7 @@ pub fn restore(
     Ok(Kept { replaced, ..about.kept() })
 }
 
-/// The backup's content, unsealed.
+/// Returns the unsealed content of the backup.
 fn opened(file: &Path, passphrase: Option<SecretString>) -> Result<Box<dyn Read>, RestoreError> {
     let read = |path: &Path| File::open(path).map_err(FolderError::io("read", path));
     let mut begin = Vec::new();
@@ -204,7 +205,7 @@ fn opened(file: &Path, passphrase: Option<SecretString>) -> Result<Box<dyn Read>
     }
 }
 
-/// Moves the site that is here into a folder of its own beside it.
+/// Moves the existing site into a subfolder of its own.
 fn aside(folder: &Folder, now: OffsetDateTime) -> Result<PathBuf, FolderError> {
     let to = folder.root().join(format!("replaced-{}", now.unix_timestamp()));
     create_private(&to)?;
@@ -239,11 +240,11 @@ impl About {
 }
 
 fn written(at: OffsetDateTime) -> String {
-    // A time of this era always has this form.
+    // Formatting a time of this era never fails.
     at.format(&Rfc3339).unwrap_or_default()
 }
 
-/// Marks the ledger as come out of a backup: nothing leaves until it was compared.
+/// Marks the ledger as restored from a backup: nothing leaves until it is compared.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -259,8 +260,8 @@ pub fn restored(store: &Store, backup_at: &str, receipts: u64, at: OffsetDateTim
     })
 }
 
-/// Notes that what the open reservations of this ledger hold is never given back: the ledger is an older copy, and releases may have been
-/// paid from them that it does not know.
+/// Records that open reservations of this ledger are never returned: the ledger is an older copy, and releases unknown
+/// to it may have been paid from them.
 pub(super) fn withhold(tx: &Transaction<'_>, at: OffsetDateTime) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO withheld (job, dataset, at)
@@ -275,7 +276,7 @@ pub(super) fn withhold(tx: &Transaction<'_>, at: OffsetDateTime) -> Result<(), S
     .map_err(StoreError::sqlite("note what is not given back"))
 }
 
-/// Whether what a job reserved is never given back.
+/// Returns whether a job's reservation is never returned.
 pub(super) fn is_withheld(db: &Connection, job: JobId, dataset: DatasetId) -> Result<bool, StoreError> {
     db.query_row(
         "SELECT EXISTS (SELECT 1 FROM withheld WHERE job = ?1 AND dataset = ?2)",
@@ -285,7 +286,7 @@ pub(super) fn is_withheld(db: &Connection, job: JobId, dataset: DatasetId) -> Re
     .map_err(StoreError::sqlite("see what is not given back"))
 }
 
-/// When the backup was made that this ledger came out of, while it was not compared.
+/// Returns the time of the backup from which this ledger was restored; `None` once it is compared.
 pub(super) fn unchecked(db: &Connection) -> Result<Option<String>, StoreError> {
     db.query_row(
         "SELECT backup_at FROM restored WHERE id > (SELECT COALESCE(MAX(restored), 0) FROM reconciled)
@@ -297,7 +298,8 @@ pub(super) fn unchecked(db: &Connection) -> Result<Option<String>, StoreError> {
     .map_err(StoreError::sqlite("see whether it was restored"))
 }
 
-/// Notes that the ledger was compared with what the server has. Nothing is noted where there is nothing to say.
+/// Records that the ledger was compared with the server's receipts. Records nothing when nothing was imported and no
+/// restore is pending.
 pub(super) fn reconciled(
     tx: &Transaction<'_>,
     before: u64,
@@ -316,7 +318,8 @@ pub(super) fn reconciled(
     .map_err(StoreError::sqlite("note that it was compared"))
 }
 
-/// Times at which receipts came back from the server (RFC 3339), and how many: the ledger had been an older copy.
+/// Returns the times at which receipts were imported from the server (RFC 3339), with their numbers: the ledger had
+/// been an older copy.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -328,7 +331,7 @@ pub fn recovered(db: &Connection) -> Result<Vec<(String, u64)>, StoreError> {
         .map_err(StoreError::sqlite("read what came back"))
 }
 
-/// When the backup was made that this ledger came out of, while it was not compared with what the server has.
+/// Returns the time of the backup from which this ledger was restored, until it is compared with the server's receipts.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.

@@ -1,8 +1,9 @@
-//! The site's next key: made here, vouched for by the key before it, told to the server, and only then in force.
+//! Rotation of the site's key: the new key is generated here, signed by the previous one, sent to the server, and only
+//! then in force.
 //!
-//! A change is prepared (`key.next` and `key-change.json`, both durable), told as often as it takes, and then recorded and put
-//! in the place of `key`. A process that dies in between goes on where it stopped: saying the same to the server again
-//! changes nothing. A key changes between jobs only, so that all that is signed for one job has one key.
+//! A change is prepared (`key.next` and `key-change.json`, both durable), sent until the server accepts it, then
+//! recorded, and the new key replaces `key`. After a crash in between, the process resumes: sending the same change
+//! again has no effect. A key changes only between jobs, so that all signatures for one job use one key.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,30 +20,30 @@ use super::keys::{KeyError, SiteKey};
 use super::ledger::no_receipt;
 use super::store::{Store, StoreError};
 
-/// Why a key is not changed.
+/// Reasons why a key is not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// A job's part runs, or its end is not told.
+    /// A job's part runs, or the server has not received its outcome.
     #[error(
         "{0} jobs run at this site or have not told their end, and all that is signed for a job has one key: wait for them, or cancel them, then change the key"
     )]
     Busy(u64),
-    /// The folder.
+    /// The folder cannot be used.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// A key.
+    /// A key cannot be read or made.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The database.
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The ledger.
+    /// The ledger is inconsistent.
     #[error(transparent)]
     Books(#[from] BooksError),
-    /// The documents do not fit the keys that are here.
+    /// The documents do not match the existing keys.
     #[error("{0} does not fit the keys beside it: restore the site from a backup, or enrol a new worker")]
     Unfit(PathBuf),
-    /// The change does not hold.
+    /// The change is invalid.
     #[error(transparent)]
     Rotation(#[from] RotationError),
     /// A key could not sign.
@@ -50,7 +51,7 @@ pub enum ChangeError {
     Signing(#[from] SignedError),
 }
 
-/// The changes of the site's key, oldest first.
+/// Returns the changes of the site's key, oldest first.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -67,15 +68,15 @@ pub fn rotations(db: &Connection) -> Result<Vec<Rotation>, StoreError> {
         .map_err(StoreError::sqlite("read the changes of the key"))
 }
 
-/// Every key of the site, of which `newest` is in force.
+/// Returns every key of the site; `newest` is in force.
 ///
 /// # Errors
-/// [`ChangeError`] when the recorded changes do not hold or lead to another key.
+/// [`ChangeError`] when the recorded changes are invalid or lead to another key.
 pub fn keys(db: &Connection, newest: &VerifyingKey) -> Result<SiteKeys, ChangeError> {
     Ok(SiteKeys::leading_to(*newest, &rotations(db)?)?)
 }
 
-/// When the key in force was put there, as far as the site knows: its last change, or else the file's date.
+/// Returns the time since which the key is in force: its last change, otherwise the file's modification time.
 ///
 /// # Errors
 /// [`ChangeError`] when neither can be read.
@@ -88,7 +89,7 @@ pub fn since(folder: &Folder, store: &Store) -> Result<OffsetDateTime, ChangeErr
     Ok(changed.into())
 }
 
-/// How many jobs stand in the way of a change.
+/// Returns the number of runs and decisions that block a change, because the server has not acknowledged them.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -102,15 +103,15 @@ pub fn busy(store: &Store) -> Result<u64, StoreError> {
     })
 }
 
-/// Whether a change was begun and is not in force.
+/// Returns whether a change was begun and is not in force.
 pub fn is_pending(folder: &Folder) -> bool {
     folder.key_change().exists()
 }
 
-/// The change that was begun, or a new one. The caller holds the site's lock.
+/// Returns the pending change, or prepares a new one. The caller holds the site's lock.
 ///
 /// # Errors
-/// [`ChangeError::Busy`] while jobs run, and what else cannot be read or written. A change that was begun stays so.
+/// [`ChangeError::Busy`] while jobs run, and other errors of reading and writing. A pending change remains.
 pub fn prepare(folder: &Folder, store: &Store, worker: WorkerId, now: OffsetDateTime) -> Result<Rotation, ChangeError> {
     if is_pending(folder) {
         return pending(&folder.key_change());
@@ -121,7 +122,7 @@ pub fn prepare(folder: &Folder, store: &Store, worker: WorkerId, now: OffsetDate
     }
     let old = SiteKey::load(&folder.key())?;
     let next = folder.next_key();
-    // One that lies here without a change was never told to anybody.
+    // A next key without a change was never sent to the server.
     if next.exists() {
         fs::remove_file(&next).map_err(FolderError::io("remove", &next))?;
     }
@@ -142,11 +143,11 @@ pub fn prepare(folder: &Folder, store: &Store, worker: WorkerId, now: OffsetDate
     Ok(rotation)
 }
 
-/// Puts the change in force that the server has taken: the new key is the site's from now on, and the old one is gone. The
-/// caller holds the site's lock. Gives the change.
+/// Puts a change that the server has accepted in force: the new key replaces the old one, which is removed. The caller
+/// holds the site's lock. Returns the change.
 ///
 /// # Errors
-/// [`ChangeError`]; the change is pending still then, and may be finished later.
+/// [`ChangeError`]. In that case the change is still pending, and may be finished later.
 pub fn finish(folder: &Folder, store: &Store, rotation: &Rotation) -> Result<KeyChange, ChangeError> {
     let change = rotation.open()?;
     let (key, next) = (folder.key(), folder.next_key());
@@ -159,7 +160,7 @@ pub fn finish(folder: &Folder, store: &Store, rotation: &Rotation) -> Result<Key
             fs::rename(&next, &key).map_err(FolderError::io("rename", &next))?;
             sync_folder(folder.root())?;
         }
-        // It was put there before, and only the note of it is left.
+        // The key is already in place; only the record is missing.
         (Some(new), None) if new == change.new => record(store, rotation, &change)?,
         _ => return Err(ChangeError::Unfit(folder.key_change())),
     }
@@ -169,12 +170,12 @@ pub fn finish(folder: &Folder, store: &Store, rotation: &Rotation) -> Result<Key
     Ok(change)
 }
 
-/// Forgets a change that the server has refused for good: the present key stays. The caller holds the site's lock.
+/// Discards a change that the server has rejected permanently: the present key stays. The caller holds the site's lock.
 ///
 /// # Errors
 /// [`FolderError`] when the disk fails.
 pub fn discard(folder: &Folder) -> Result<(), FolderError> {
-    // The note first: a key without one was never told.
+    // Remove the change first: a next key without one was never sent.
     for path in [folder.key_change(), folder.next_key()] {
         if path.exists() {
             fs::remove_file(&path).map_err(FolderError::io("remove", &path))?;
@@ -266,7 +267,7 @@ mod tests {
         let again = prepare(&folder, &store, WORKER, NOW).expect("it was begun");
         assert_eq!(first, again, "the server hears the same twice");
         assert_eq!(public(&folder), old, "until the server has taken it, the old key is in force");
-        // The process dies after the key was put in its place and before the note was taken away.
+        // The process dies after the key is in place and before the change file is removed.
         let note = std::fs::read(folder.key_change()).expect("it is there");
         finish(&folder, &store, &first).expect("the server has taken it");
         std::fs::write(folder.key_change(), note).expect("the folder is writable");

@@ -1,6 +1,6 @@
-//! The server's keys as this site knows them: the first key, from the enrolment, and once a signature has shown it the root that certifies
-//! the others. What the site has seen is stored before the document that showed it is used, so that no later signature can go back:
-//! `server-keys.json`.
+//! The server's keys as known to this site: the first key, from the enrolment, and the root that certifies the others,
+//! once a signature has introduced it. The site stores new keys before it uses the document that introduced them, so
+//! that no later signature can revert to older keys: `server-keys.json`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,12 +17,12 @@ pub enum ServerTrustError {
     /// The file cannot be read.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The file is none, or of another server.
+    /// The file is invalid, or of another server.
     #[error("{0} is not about the server of this site's enrolment: restore it from a backup")]
     Foreign(PathBuf),
 }
 
-/// The server's keys, followed as they change. Clones share what they have seen.
+/// The server's keys, followed as they change. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct ServerTrust(Arc<TrustParts>);
 
@@ -34,17 +34,17 @@ struct TrustParts {
 }
 
 impl ServerTrust {
-    /// Returns a server that is known by its first key; what is seen of others is kept in memory.
+    /// Returns a server known by its first key alone; later keys are kept in memory.
     pub fn new(first: &VerifyingKey) -> Self {
         Self::with(first, None, TrustedServer::new(first))
     }
 
-    /// Returns a server whose root is known too; what is seen is kept in memory.
+    /// Returns a server whose root is known too; later keys are kept in memory.
     pub fn with_root(first: &VerifyingKey, root: &VerifyingKey) -> Self {
         Self::with(first, None, TrustedServer::with_root(first, root))
     }
 
-    /// Stores the root that an enrolment token names, before the site has accepted anything.
+    /// Stores the root from an enrolment token, before the site has accepted any document.
     ///
     /// # Errors
     /// [`ServerTrustError`] when the folder has keys of another server, or the disk fails.
@@ -53,7 +53,7 @@ impl ServerTrust {
         trust.store(&trust.with_stored(&trust.state())?)
     }
 
-    /// Reads what the site in `folder` has seen of the server whose first key is `first`.
+    /// Reads the stored keys of the server whose first key is `first` from the site in `folder`.
     ///
     /// # Errors
     /// [`ServerTrustError`] when the file cannot be read or is of another server.
@@ -67,17 +67,17 @@ impl ServerTrust {
         Self(Arc::new(TrustParts { first: *first, path, state: RwLock::new(state) }))
     }
 
-    /// Returns the first key. It verifies documents that were accepted before, whatever became of their keys since.
+    /// Returns the first key. It verifies documents that were accepted earlier, regardless of later key changes.
     pub fn first(&self) -> &VerifyingKey {
         &self.0.first
     }
 
-    /// Returns what was seen.
+    /// Returns the present state.
     pub fn state(&self) -> TrustedServer {
         self.0.state.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns a state together with what other parts of this process have stored; the stored root stays.
+    /// Merges a state with the stored one, which other parts of this process may have extended; the stored root stays.
     fn with_stored(&self, state: &TrustedServer) -> Result<TrustedServer, ServerTrustError> {
         let stored = self.0.path.as_ref().map(|path| read(path, &self.0.first)).transpose()?.flatten();
         Ok(stored.map_or_else(|| state.clone(), |stored| stored.merged(state)))
@@ -85,7 +85,7 @@ impl ServerTrust {
 
     fn store(&self, state: &TrustedServer) -> Result<(), ServerTrustError> {
         let Some(path) = &self.0.path else { return Ok(()) };
-        // It always has a JSON form.
+        // The state always has a JSON form.
         Ok(write_durably(path, &serde_json::to_vec_pretty(state).unwrap_or_default())?)
     }
 }

@@ -1,14 +1,14 @@
-//! What this site's policy lets run by itself, with nobody asked: whether one job more stays within the total that it may
-//! come to, `jobs.most_epsilon_automatic`. Beyond it somebody at the terminal answers.
+//! Automatic approval: decides whether one more job stays within `jobs.most_epsilon_automatic`, the total of all jobs
+//! that the policy approves by itself. Beyond it, a person at the terminal decides.
 //!
-//! Counted is what the policy approved, on each account that a job charges, as that account is charged for it: the limit of no unit
-//! can be spent again by jobs that protect another. A job that is settled counts what it released, one that
-//! never reserved counts nothing once its manifest or its part is over, every other one its worst case. A job that this site
-//! knows by its receipts alone, as after a restore, counts too: nobody knows who said yes to it. What somebody at the terminal
-//! or a steward approved is no part of it. The total is kept by the rules of the ledger itself, as a budget of its own that
-//! nothing else is charged to; it stands beside the lifetime budget and never in its place.
+//! The total counts the jobs that the policy approved, on each account that a job charges and at that account's price:
+//! jobs that protect another unit cannot spend a unit's limit again. A settled job counts its releases. A job that
+//! never reserved counts nothing once its manifest has expired or its part has ended. Every other job counts its worst
+//! case. A job known only by its receipts, as after a restore, counts too, because its approval is unknown. Approvals
+//! by the terminal or a steward do not count. The total is kept by the rules of the ledger, as a separate budget; it
+//! applies in addition to the lifetime budget.
 //!
-//! What the policy approved is read before the books: a job that runs to its end in between is in the books then, with what it released.
+//! The approvals are read before the books: a job that ends in between is then in the books, with its releases.
 
 use rusqlite::params;
 use time::OffsetDateTime;
@@ -26,10 +26,10 @@ use super::ledger::LedgerError;
 use super::policy::{Limit, Rules, is_exact};
 use super::store::{Store, StoreError};
 
-/// Whether the policy may say yes to a job by itself: there is no total, the job costs this site nothing, or all that the
-/// policy let run stays within the total with this job's worst case among it. What leaves in the clear is within none. A job
-/// that it `approved` before goes on once it has its reservation; until then it is asked again. `books` are the ledger's as
-/// they stand when they are asked for.
+/// Returns whether the policy may approve a job by itself: there is no total, the job costs this site nothing, or the
+/// total has room for this job's worst case. A release without noise is within no total. A job with an earlier policy
+/// approval (`approved`) continues once it has its reservation; until then it is checked again. `books` are read when
+/// they are needed.
 ///
 /// # Errors
 /// [`LedgerError`] when the site's own disk fails.
@@ -58,7 +58,7 @@ pub fn within(
     if !count.has_room(key, charge, limits.own)? {
         return Ok(false);
     }
-    // An account that was once begun keeps its promise when the policy names its limit no more.
+    // An existing account keeps its promised limit when the policy no longer sets one.
     let begun = books.accounts.iter().filter(|(begun, _)| begun.lineage == key.lineage && begun.unit != key.unit);
     let begun = begun.filter_map(|(begun, book)| {
         let budget = book.account.balance().budget()?;
@@ -77,28 +77,29 @@ pub fn within(
     Ok(true)
 }
 
-/// What is counted against the total, once for each account that a job charges.
+/// The amounts counted against the total, for one account at a time.
 struct Counting<'a> {
     store: &'a Store,
     books: &'a Books,
     parts: &'a [Part],
-    /// The part that asks.
+    /// The part that requests approval.
     own: (JobId, DatasetId),
     most: Epsilon,
     now: OffsetDateTime,
 }
 
 impl Counting<'_> {
-    /// Whether the total of one account holds all that the policy let run, as this account is charged for it, and `charge` on top.
+    /// Returns whether the total of one account has room for all automatically approved jobs, at this account's prices,
+    /// and for `charge` as well.
     fn has_room(&self, key: AccountKey, charge: &Charge, limit: Limit) -> Result<bool, LedgerError> {
-        // A total that no release could meet lets none pass.
+        // A total that no release could meet admits none.
         let total = Limit { epsilon: self.most, delta: limit.delta };
         let Ok(budget) = total.budget(None) else { return Ok(false) };
         let mut counted = Vec::new();
         for part in self.parts.iter().filter(|part| (part.job, part.dataset) != self.own) {
             match self.releases(key, part)? {
                 Some(Ok((event, releases))) => count(&mut counted, &event, releases),
-                // It has no price for this unit, so no total holds it.
+                // The part has no price for this unit, so no total can contain it.
                 Some(Err(_)) => return Ok(false),
                 None => {}
             }
@@ -118,7 +119,7 @@ impl Counting<'_> {
         }))
     }
 
-    /// What a part that the policy approved counts on one account; `None` when it has nothing there.
+    /// Returns the releases that an approved part counts on one account; `None` when it counts nothing there.
     fn releases(&self, key: AccountKey, part: &Part) -> Result<Option<Counted>, StoreError> {
         if own_account(self.books, (part.job, part.dataset)).is_some() {
             return Ok(self.reserved(key, (part.job, part.dataset)));
@@ -135,7 +136,7 @@ impl Counting<'_> {
         Ok(charge.map(|charge| charge.for_unit(key.unit).map(|charge| (charge.event, charge.releases))))
     }
 
-    /// What a part that has its reservation counts on one account; `None` when it has nothing there.
+    /// Returns the releases that a part with a reservation counts on one account; `None` when it counts nothing there.
     fn reserved(&self, key: AccountKey, part: (JobId, DatasetId)) -> Option<Counted> {
         let (own, book, reserved) = own_account(self.books, part)?;
         let releases = held(book, part.0, reserved);
@@ -146,10 +147,10 @@ impl Counting<'_> {
     }
 }
 
-/// Releases as an account is charged for them, or why it cannot be.
+/// Releases at an account's price, or the reason why they have none.
 type Counted = Result<(Event, u64), TransferError>;
 
-/// The account of the unit that a part protects, where it has its reservation.
+/// Returns the account of the unit that a part protects, where it has its reservation.
 fn own_account(books: &Books, (job, dataset): (JobId, DatasetId)) -> Option<(AccountKey, &Book, &Reserved)> {
     books.accounts.iter().find_map(|(key, book)| {
         let reserved = book.jobs.get(&job)?;
@@ -157,18 +158,18 @@ fn own_account(books: &Books, (job, dataset): (JobId, DatasetId)) -> Option<(Acc
     })
 }
 
-/// Whether something would leave without noise.
+/// Returns whether something would leave without noise.
 fn is_in_the_clear(examined: &Examined) -> bool {
     let series = examined.manifest.spec.series(std::slice::from_ref(&examined.dataset));
     let charged = examined.charge.iter().map(|charge| charge.event.clone());
     charged.chain(series.iter().filter_map(|series| examined.release(&series.name))).any(|event| is_exact(&event))
 }
 
-/// A part of a job here that the policy ever approved by itself, whatever was said of it later.
+/// A part of a job here that the policy ever approved by itself, regardless of later decisions.
 struct Part {
     job: JobId,
     dataset: DatasetId,
-    /// Whether its end is noted: it never reserves any more.
+    /// Whether its end is recorded: it never reserves any more.
     ended: bool,
 }
 
@@ -194,7 +195,8 @@ fn parts(store: &Store) -> Result<Vec<Part>, StoreError> {
         .collect()
 }
 
-/// The parts of which the first receipt came back from the server, and no yes is noted here: the ledger was an older copy.
+/// Returns the parts whose first receipt was imported from the server and that have no approval here: the ledger was an
+/// older copy.
 fn recovered(store: &Store) -> Result<Vec<(JobId, DatasetId)>, StoreError> {
     let sql = "SELECT DISTINCT receipt.job, receipt.dataset FROM reconciled
         JOIN receipt ON receipt.sequence > reconciled.receipts
@@ -218,7 +220,7 @@ fn part(job: &str, dataset: &str) -> Result<(JobId, DatasetId), StoreError> {
     Ok((job.parse().map_err(StoreError::row)?, dataset.parse().map_err(StoreError::row)?))
 }
 
-/// What a reservation comes to: what was paid once it is settled, all of it until then.
+/// Returns the releases that a reservation counts: the paid ones once it is settled, all of them until then.
 fn held(book: &Book, job: JobId, reserved: &Reserved) -> u64 {
     match book.account.reservation(reservation_id(job)) {
         Some(row) if row.is_settled() => row.committed(),
@@ -226,7 +228,7 @@ fn held(book: &Book, job: JobId, reserved: &Reserved) -> u64 {
     }
 }
 
-/// The manifest of a part; it was verified before it was stored.
+/// Returns the manifest of a part; it was verified before it was stored.
 fn manifest(store: &Store, part: &Part) -> Result<Manifest, StoreError> {
     let payload: String = store.read(|db| {
         db.query_row(
@@ -239,7 +241,7 @@ fn manifest(store: &Store, part: &Part) -> Result<Manifest, StoreError> {
     serde_json::from_str(&payload).map_err(StoreError::row)
 }
 
-/// Few events, jobs repeat.
+/// Adds to a list by linear search: there are few distinct events.
 fn count(counted: &mut Vec<(Event, u64)>, event: &Event, releases: u64) {
     match counted.iter_mut().find(|(known, _)| known == event) {
         Some((_, sum)) => *sum = sum.saturating_add(releases),

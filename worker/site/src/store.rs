@@ -1,10 +1,11 @@
-//! The site's database, one SQLite file: what was spent, which jobs were seen and decided, what waits to be sent.
+//! The site's database, one SQLite file: spending, seen and decided jobs, and documents to be sent.
 //!
 //! Durability. `journal_mode=WAL` with `synchronous=FULL` makes SQLite sync the write-ahead log at every commit, before
-//! the commit returns, and sync the folder when the log is created; this room also syncs the folder after it has made the
-//! file. So a transaction that has returned survives a killed process and a loss of power, as far as the disk keeps its
-//! word; `fullfsync` makes macOS keep it. Tables of record refuse `UPDATE` and `DELETE` by trigger. To add a table: a file
-//! with its statement in `store/`, with the triggers if it is one of record, and its line in `STEPS`.
+//! the commit returns, and sync the folder when the log is created. This module also syncs the folder after it has
+//! created the file. So a transaction that has returned survives a killed process and a power failure, provided that
+//! the disk honours syncs; `fullfsync` ensures that on macOS. Tables of record refuse `UPDATE` and `DELETE` by trigger.
+//! To add a table: a file with its statement in `store/`, with the triggers if it is one of record, and its line in
+//! `STEPS`.
 
 mod copy;
 mod disk;
@@ -20,28 +21,28 @@ use crate::fault;
 
 pub use disk::is_disk_failure;
 
-/// How long one process waits for another's transaction (the daemon and `approve` at the terminal share the file).
+/// The time that one process waits for another's transaction (the daemon and `approve` at the terminal share the file).
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why the database cannot be used.
+/// Reasons why the database cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The folder refuses.
+    /// The folder cannot be used.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// SQLite refuses.
+    /// SQLite returned an error.
     #[error("the site's database failed to {action}: check the disk; nothing is released while it fails")]
     Sqlite {
-        /// What was tried, a verb.
+        /// The attempted action, a verb.
         action: &'static str,
-        /// Why not.
+        /// The error.
         #[source]
         source: rusqlite::Error,
     },
-    /// A row is not what this worker writes.
+    /// A row has an unexpected form.
     #[error("a row of the site's database cannot be read ({0}): restore the file from a backup; never edit it")]
     Row(String),
-    /// There is none.
+    /// The file does not exist.
     #[error(
         "there is no ledger at {0}: restore the site from a backup (`undertone-worker restore`); what a ledger says was spent stays \
          spent, so none is ever made for a site that had one"
@@ -53,22 +54,22 @@ pub enum StoreError {
          its content"
     )]
     Empty(PathBuf),
-    /// Written by a newer worker.
+    /// The file was written by a newer worker.
     #[error(
         "{path} was written by a newer worker (schema {found}, this one reads {supported}): install that version; the ledger is left as it is"
     )]
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its schema.
+        /// Its schema version.
         found: i64,
-        /// Ours.
+        /// The supported schema version.
         supported: i64,
     },
-    /// A copy would take another file's place.
+    /// The target of a copy exists.
     #[error("{0} is there already: name a file that is not")]
     Exists(PathBuf),
-    /// There are too many copies.
+    /// Too many copies exist.
     #[error(
         "beside {0} lie more than 100 copies from before an upgrade: move them away, the worker is not started over them"
     )]
@@ -85,12 +86,12 @@ impl StoreError {
     }
 }
 
-/// A number as SQLite keeps it. Beyond 2⁶³ nothing is ever counted.
+/// Converts a number to SQLite's integer. No count ever exceeds 2⁶³.
 pub(super) fn sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The tables, step by step: a database of an older worker takes the steps it lacks. Steps are only ever added at the end.
+/// The schema, in steps: a database of an older worker receives the missing ones. Steps are only ever appended.
 const STEPS: &[&str] = &[
     include_str!("store/schema.sql"),
     include_str!("store/witness.sql"),
@@ -107,33 +108,34 @@ const STEPS: &[&str] = &[
 /// Version of the tables.
 const SCHEMA: i64 = STEPS.len() as i64;
 
-/// The open database. Shared by threads; one of them at a time is inside.
+/// The open database. Threads share it; one of them at a time uses it.
 #[derive(Debug)]
 pub struct Store(Mutex<Connection>);
 
 impl Store {
-    /// Opens the database at `path`, which must be there: a ledger that is lost is never replaced by an empty one.
+    /// Opens the database at `path`, which must exist: a lost ledger is never replaced by an empty one.
     ///
     /// # Errors
-    /// [`StoreError::Missing`] and [`StoreError::Empty`] with the remedy, or [`StoreError`] when the file cannot be opened or is not
-    /// ours.
+    /// [`StoreError::Missing`] and [`StoreError::Empty`] with the remedy, or [`StoreError`] when the file cannot be
+    /// opened or is not a site's database.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         check_tables(path)?;
         Self::create(path)
     }
 
-    /// Opens the database of a site, and makes it where the site is not enrolled yet and its first data are prepared.
+    /// Opens the database of a site. Creates it only if the site is not enrolled yet, for its first prepared data.
     ///
     /// # Errors
-    /// As [`Store::open`] for a site that is enrolled.
+    /// The errors of [`Store::open`] for an enrolled site.
     pub fn open_or_begin(site: &Folder) -> Result<Self, StoreError> {
         if site.config().exists() { Self::open(&site.ledger()) } else { Self::create(&site.ledger()) }
     }
 
-    /// Opens the database at `path`, and makes it when there is none: when a site is enrolled, and nowhere else.
+    /// Opens the database at `path`, and creates it if it does not exist. Only for sites that are being enrolled or are
+    /// not enrolled yet.
     ///
     /// # Errors
-    /// [`StoreError`] when the file cannot be opened or is not ours.
+    /// [`StoreError`] when the file cannot be opened or is not a site's database.
     pub fn create(path: &Path) -> Result<Self, StoreError> {
         let folder = path.parent().unwrap_or(Path::new("."));
         create_private(folder)?;
@@ -164,7 +166,7 @@ impl Store {
             let tx = db
                 .transaction_with_behavior(TransactionBehavior::Immediate)
                 .map_err(StoreError::sqlite("begin a transaction"))?;
-            // Read again under the lock: another process may have been here first.
+            // Read the version again under the lock: another process may have upgraded the database first.
             let found: i64 = tx
                 .pragma_query_value(None, "user_version", |row| row.get(0))
                 .map_err(StoreError::sqlite("read its version"))?;
@@ -182,32 +184,32 @@ impl Store {
     }
 
     fn db(&self) -> MutexGuard<'_, Connection> {
-        // A thread that panicked inside left no transaction open: dropping one rolls it back.
+        // A panicked thread leaves no open transaction: dropping one rolls it back.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the file grow to no more than `pages` pages from now on: a disk that is full, for the simulation.
+    /// Limits the file to `pages` pages: a full disk, for the simulation.
     ///
     /// # Errors
-    /// [`StoreError`] when SQLite refuses.
+    /// [`StoreError`] when SQLite returns an error.
     pub fn bound(&self, pages: u32) -> Result<(), StoreError> {
-        // The pragma answers with the number in force, so it is asked and not set.
+        // The pragma returns the value in force, so it is run as a query.
         let set = self.db().query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()));
         set.map_err(StoreError::sqlite("bound its size"))
     }
 
-    /// Reads.
+    /// Runs a read.
     ///
     /// # Errors
-    /// What `read` says.
+    /// The errors of `read`.
     pub fn read<T, E: From<StoreError>>(&self, read: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
         read(&self.db())
     }
 
-    /// As whoever has the file could write to it, for tests of other crates.
+    /// Writes to the file as a local attacker could, for tests of other crates.
     ///
     /// # Errors
-    /// What `write` says, or [`StoreError`] when the database fails.
+    /// The errors of `write`, or [`StoreError`] when the database fails.
     #[cfg(any(test, feature = "testing"))]
     pub fn write_in_test<T, E: From<StoreError>>(
         &self,
@@ -216,7 +218,7 @@ impl Store {
         self.write(write)
     }
 
-    /// Writes, all or nothing; durable when this returns.
+    /// Runs a write transaction, all or nothing; durable when this returns.
     pub(crate) fn write<T, E: From<StoreError>>(
         &self,
         write: impl FnOnce(&Transaction<'_>) -> Result<T, E>,
@@ -233,7 +235,7 @@ impl Store {
     }
 }
 
-/// Checks that there is a database with tables. Makes nothing.
+/// Checks that there is a database with tables. Creates nothing.
 fn check_tables(path: &Path) -> Result<(), StoreError> {
     if !path.exists() {
         return Err(StoreError::Missing(path.to_owned()));
@@ -247,7 +249,7 @@ fn check_tables(path: &Path) -> Result<(), StoreError> {
     if version == 0 { Err(StoreError::Empty(path.to_owned())) } else { Ok(()) }
 }
 
-/// A point at which the simulation may have the disk fail, as SQLite would say it.
+/// Passes a failpoint at which the simulation may make the disk fail, with the error that SQLite would return.
 fn failing(point: &'static str) -> Result<(), StoreError> {
     fault::disk(point).map_err(|_| {
         let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_FSYNC);
@@ -266,10 +268,11 @@ fn restrict(_path: &Path) -> Result<(), FolderError> {
     Ok(())
 }
 
-/// Makes a database at `path` as workers before lineages left it, with these datasets registered; gives name, lineage and id of each.
+/// Creates a database at `path` in the form of workers before lineages, with these datasets registered. Returns name,
+/// lineage and id of each.
 ///
 /// # Panics
-/// Where the file cannot be made.
+/// If the file cannot be created.
 #[cfg(any(test, feature = "testing"))]
 pub fn before_lineages(path: &Path, names: &[&str]) -> Vec<(String, uuid::Uuid, uuid::Uuid)> {
     let steps: Vec<_> = STEPS.iter().take_while(|step| !step.contains("CREATE TABLE lineage_join")).collect();

@@ -1,4 +1,4 @@
-//! What tests of the worker's crates share: one site, one server key, one proposed job, vectors and data.
+//! Shared values for tests of the worker's crates: one site, one server key, one proposed job, vectors and data.
 //!
 //! Needs the feature `testing`, which only dev-dependencies enable.
 
@@ -33,28 +33,28 @@ use crate::store::Store;
 
 /// This worker.
 pub const WORKER: WorkerId = WorkerId(Uuid::from_u128(1));
-/// Its organization.
+/// The worker's organization.
 pub const ORGANIZATION: OrganizationId = OrganizationId(Uuid::from_u128(2));
 /// The job.
 pub const JOB: JobId = JobId(Uuid::from_u128(3));
 /// The site's private dataset.
 pub const OURS: DatasetId = DatasetId(Uuid::from_u128(4));
-/// Somebody's public dataset; it leads.
+/// Another organization's public dataset; it leads.
 pub const LEAD: DatasetId = DatasetId(Uuid::from_u128(5));
-/// The lineage of our dataset.
+/// The lineage of [`OURS`].
 pub const LINEAGE: LineageId = LineageId(Uuid::from_u128(6));
 
-/// A noise multiplier.
+/// Makes a noise multiplier.
 pub fn z(value: f64) -> NoiseMultiplier {
     NoiseMultiplier::new(value).expect("a positive number")
 }
 
-/// One Gaussian release.
+/// Returns one Gaussian release.
 pub fn gaussian(noise: f64) -> Event {
     Event::Gaussian { noise_multiplier: z(noise) }
 }
 
-/// One Gaussian release of units that were sampled with probability `q`.
+/// Returns one Gaussian release of units sampled with probability `q`.
 pub fn sampled(q: f64, noise: f64) -> Event {
     Event::PoissonSampledGaussian {
         sampling_rate: SamplingRate::new(q).expect("a probability"),
@@ -62,32 +62,32 @@ pub fn sampled(q: f64, noise: f64) -> Event {
     }
 }
 
-/// What `releases` of `event` are charged as, for speakers.
+/// Returns the charge of `releases` of `event`, for speakers.
 pub fn charge(event: Event, releases: u64) -> Charge {
     Charge { unit: PrivacyUnit::Speaker, adjacency: Adjacency::ZeroOut, event, releases }
 }
 
-/// A lifetime limit.
+/// Makes a lifetime limit.
 pub fn limit(epsilon: f64) -> Limit {
     Limit { epsilon: Epsilon::new(epsilon).expect("a finite number"), delta: Delta::new(1e-6).expect("a probability") }
 }
 
-/// A clock that stands still.
+/// Returns a clock that always returns the same time.
 pub fn clock() -> Clock {
     Arc::new(|| OffsetDateTime::UNIX_EPOCH)
 }
 
-/// At most so many releases of `event`, under one job on our dataset.
+/// Returns the context of one job on [`OURS`] with at most `releases` of `event`.
 pub fn under(event: Event, releases: u64) -> Under {
     Under { job: JOB, dataset: OURS, lineage: LINEAGE, manifest: "digest".to_owned(), charge: charge(event, releases) }
 }
 
-/// A release of a job whose bytes count as stored.
+/// Returns a release of a job whose bytes count as stored.
 pub fn stored(under: &Under, series: &str, round: u32) -> StoredRelease {
     StoredRelease::in_test(under.job, under.dataset, series, round)
 }
 
-/// The ledger of the site in `folder`, open for writing.
+/// Opens the ledger of the site in `folder` for writing.
 pub fn ledger_at(folder: &Folder) -> Ledger {
     let lock = folder.lock().expect("nobody else writes");
     let key = SiteKey::load(&folder.key()).expect("it was made");
@@ -95,12 +95,12 @@ pub fn ledger_at(folder: &Folder) -> Ledger {
     Ledger::open(store, lock, key, WORKER, clock()).expect("the rows add up")
 }
 
-/// The key with which the server of these tests signs.
+/// Returns the signing key of these tests' server.
 pub fn server_key() -> SigningKey {
     SigningKey::from_bytes(&[7; 32])
 }
 
-/// 10 private rounds of the lead and of our dataset: q = 1/8, z = 4.
+/// Returns a spec with 10 private rounds of the lead and of [`OURS`]: q = 1/8, z = 4.
 pub fn dp_sgd() -> dp_sgd::Spec {
     let party =
         |dataset, noise| Party { dataset, sampling_rate: SamplingRate::new(0.125).expect("a probability"), noise };
@@ -120,7 +120,7 @@ pub fn dp_sgd() -> dp_sgd::Spec {
     }
 }
 
-/// 10 private rounds.
+/// Returns 10 private rounds.
 pub fn rounds() -> Rounds {
     Rounds {
         evaluate_every: 5,
@@ -129,12 +129,13 @@ pub fn rounds() -> Rounds {
     }
 }
 
-/// The job of `dp_sgd`.
+/// Returns the job of `dp_sgd`.
 pub fn spec() -> Spec {
     Spec::DpSgd(dp_sgd())
 }
 
-/// A job that asks for questions of our log, for the privacy of its rows: β = 1/4, k = 30, ε = 1. δ is below 10⁻⁸.
+/// Returns a job that requests questions from the site's log and protects its rows: β = 1/4, k = 30, ε = 1. δ is below
+/// 10⁻⁸.
 pub fn active_learning() -> active_learning::Spec {
     let gate = Gate {
         sampling_rate: SamplingRate::new(0.25).expect("a probability"),
@@ -176,7 +177,7 @@ pub fn active_learning() -> active_learning::Spec {
     }
 }
 
-/// Our dataset: 50 speakers.
+/// Returns the site's dataset: 480 records of 48 speakers.
 pub fn local(visibility: Visibility) -> Local {
     Local {
         name: "ward-7".to_owned(),
@@ -196,7 +197,7 @@ pub fn local(visibility: Visibility) -> Local {
     }
 }
 
-/// The manifest of a job, as an honest server wrote it some days ago.
+/// Returns the manifest of a job, as an honest server issued it up to 20 days ago.
 pub fn manifest(spec: Spec, charge: Option<Charge>) -> Manifest {
     let participant = |dataset, worker, lineage, units, charge| ManifestParticipant {
         dataset,
@@ -213,7 +214,8 @@ pub fn manifest(spec: Spec, charge: Option<Charge>) -> Manifest {
         participant(LEAD, WorkerId(Uuid::from_u128(9)), LineageId(Uuid::from_u128(10)), 20, None),
         participant(OURS, WORKER, LINEAGE, 50, charge),
     ];
-    // The same in every process and call of a test run, and less than the 30 days ago that a manifest holds at least.
+    // The same for every process and call of a test run, and more recent than the 30 days for which a manifest holds at
+    // least.
     let now = clock::system()().unix_timestamp();
     let issued_at = OffsetDateTime::from_unix_timestamp(now - now % (20 * 86_400)).expect("a moment of this era");
     Manifest {

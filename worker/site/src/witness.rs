@@ -1,8 +1,9 @@
-//! What the server has answered for: the signed heads of its log, its countersignatures, and the proofs that every receipt
-//! of this site is charged there. Whoever holds them can show that an entry was changed, removed, cut off or told twice.
+//! The server's commitments: the signed heads of its log, its countersignatures, and the proofs that every receipt of
+//! this site is charged there. They prove that an entry was changed, removed, truncated, or presented in two versions.
 //!
-//! [`question`] says what to ask, [`judge`] stores what was proved or raises an [`alarm`], [`peers`] compares the heads of
-//! other sites with this site's, [`evidence`] reads it all back for an auditor. Nothing here speaks to the server, and nothing here lets anything leave.
+//! [`question`] builds the request, [`judge`] stores the proved answer or raises an [`alarm`]. [`peers`] compares the
+//! heads of other sites with this site's. [`evidence`] reads everything back for an auditor. Nothing here contacts the
+//! server, and nothing here permits a release.
 
 pub mod alarm;
 pub mod evidence;
@@ -21,59 +22,59 @@ use undertone_api::signed::{Countersignature, Head, Receipt, Signed, SigningAuth
 use super::store::{Store, StoreError, sql};
 use alarm::written;
 
-/// What the server contradicts: itself, or what this site has paid.
+/// A contradiction of the server with itself, or with this site's payments.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Contradiction {
     /// The answer is evidence by itself.
     #[error(transparent)]
     Answer(#[from] WitnessError),
-    /// A receipt that it had taken is gone.
+    /// The server no longer has a receipt that it had accepted.
     #[error("the server had taken receipt {0} of this site, and has it no more")]
     Lost(u64),
-    /// Two countersignatures of one receipt.
+    /// The server countersigned one receipt twice.
     #[error("the server has countersigned receipt {0} for two places in its log")]
     Twice(u64),
-    /// A statement of a restoration that is not newer than the one before it.
+    /// A statement of a restoration is not newer than the one before it.
     #[error("the server states a restoration that is older than the one before it")]
     Restoration,
 }
 
-/// What to ask the server.
+/// A request to the server.
 #[derive(Debug, Clone)]
 pub struct Question {
     epoch: i64,
-    /// The last head that was proved; `None` before the first.
+    /// The last proved head; `None` before the first.
     pub known: Option<Signed>,
     /// Receipts without a proof, by number: digest and document.
     receipts: BTreeMap<u64, (String, Receipt)>,
-    /// Those of them that the server must have.
+    /// The receipts among them that the server must have.
     expected: Vec<u64>,
-    /// The last receipt that the server may have lost, by a steward's word or by a restoration.
+    /// The last receipt that the server may have lost, by a steward's decision or by a restoration.
     lost: u64,
     /// The last receipt that the restored log has.
     kept: u64,
-    /// Digest of the last restoration that was accepted.
+    /// Digest of the last accepted restoration.
     pub restored: Option<String>,
 }
 
 impl Question {
-    /// The numbers of the receipts to ask for.
+    /// Returns the numbers of the requested receipts.
     pub fn numbers(&self) -> Vec<u64> {
         self.receipts.keys().copied().collect()
     }
 }
 
-/// What an answer came to.
+/// The result of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judged {
-    /// It holds; so many receipts were proved to be charged, and that is stored.
+    /// The answer holds; this many receipts were proved to be charged, and that is stored.
     Holds(usize),
-    /// It does not; an alarm was raised.
+    /// The answer contradicts earlier documents; an alarm was raised.
     Contradicts(Contradiction),
 }
 
-/// What to ask the server now: does its log continue the one that this site saw, and is every receipt in it of which that is
-/// not proved? Those come first that the server must have.
+/// Builds the request to the server: a proof that its log continues the one that this site saw, and proofs of the
+/// receipts that have none. Receipts that the server must have come first.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -120,7 +121,7 @@ fn last_head(db: &Connection, epoch: i64) -> Result<Option<Signed>, StoreError> 
     .map_err(StoreError::sqlite("read the last head"))
 }
 
-/// The last head of the server's log that was proved, with its signature; `None` before the first.
+/// Returns the last proved head of the server's log, with its signature; `None` before the first.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -129,7 +130,8 @@ pub fn head(store: &Store) -> Result<Option<(Head, Signed)>, StoreError> {
     signed.map(|signed| Ok((serde_json::from_str(&signed.payload).map_err(StoreError::row)?, signed))).transpose()
 }
 
-/// How many receipts the server has countersigned, and how many are proved to be in its log, in the epoch in force.
+/// Returns the number of receipts that the server has countersigned, and the number proved to be in its log, in the
+/// epoch in force.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -143,7 +145,7 @@ pub fn counts(db: &Connection) -> Result<(u64, u64), StoreError> {
     .map_err(StoreError::sqlite("count what the server answers for"))
 }
 
-/// Whether the server's countersignature of a receipt is stored, in the epoch in force.
+/// Returns whether the server's countersignature of a receipt is stored, in the epoch in force.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -159,10 +161,10 @@ pub fn is_countersigned(store: &Store, receipt: u64) -> Result<bool, StoreError>
     })
 }
 
-/// Judges the answer to a question by the server's `key`: stores what it proves, or raises an alarm with the documents.
+/// Verifies the answer to a question with the server's `key`: stores the proofs, or raises an alarm with the documents.
 ///
 /// # Errors
-/// [`StoreError`] when the database fails. Nothing is stored then, and the question has to be asked again.
+/// [`StoreError`] when the database fails. In that case nothing is stored, and the question must be asked again.
 pub fn judge(
     store: &Store,
     key: &dyn SigningAuthority,
@@ -199,8 +201,8 @@ fn contradicts(
     Ok(Judged::Contradicts(contradiction))
 }
 
-/// Stores what was proved. Gives the number of a receipt of which another countersignature is stored; nothing is kept of a
-/// proof like that.
+/// Stores the proofs. Returns the number of a receipt for which another countersignature is stored; such a proof is not
+/// stored.
 fn keep(
     tx: &Transaction<'_>,
     question: &Question,
@@ -236,13 +238,13 @@ fn keep(
             ],
         )
         .map_err(StoreError::sqlite("keep a proof"))?;
-        // What is charged there need not be sent there.
+        // A receipt that is charged at the server need not be sent.
         tx.execute("INSERT INTO acknowledged (receipt) VALUES (?1) ON CONFLICT DO NOTHING", [sql(proof.sequence)])
             .map_err(StoreError::sqlite("note a receipt"))?;
     }
     let lost = question.receipts.range(..=question.lost).map(|(number, _)| number);
     for number in lost.filter(|number| !witnessed.receipts.contains_key(number)) {
-        // What was never acknowledged is sent without this.
+        // A receipt without acknowledgement is sent anyway.
         tx.execute(
             "INSERT INTO lacking (epoch, receipt) SELECT ?1, receipt FROM acknowledged WHERE receipt = ?2
              ON CONFLICT DO NOTHING",
@@ -253,7 +255,7 @@ fn keep(
     Ok(None)
 }
 
-/// Returns whether a receipt that the restored log has was countersigned for another position before the restoration.
+/// Returns whether a receipt in the restored log was countersigned for another position before the restoration.
 fn has_moved(tx: &Transaction<'_>, epoch: i64, number: u64, position: u64) -> Result<bool, StoreError> {
     let before: Option<String> = tx
         .query_row(
@@ -298,11 +300,11 @@ fn keep_countersignature(
     Ok(None)
 }
 
-/// Keeps the countersignatures that came with the answer to a submission of `receipts`, in their order. Fewer than receipts
-/// are no contradiction: what did not come is asked for.
+/// Stores the countersignatures in the answer to a submission of `receipts`, in their order. Fewer of them than
+/// receipts are no contradiction: the missing ones are requested later.
 ///
 /// # Errors
-/// [`StoreError`] when the database fails; they are asked for later then.
+/// [`StoreError`] when the database fails; the countersignatures are then requested later.
 pub fn submitted(
     store: &Store,
     key: &dyn SigningAuthority,
@@ -327,7 +329,7 @@ pub fn submitted(
     Ok(None)
 }
 
-/// Hashes as text: hex, one after another.
+/// Encodes hashes as hex, one after another.
 fn joined(hashes: &[Hash]) -> String {
     hex::encode(hashes.concat())
 }

@@ -1,5 +1,5 @@
-//! `approval-keys`: which keys this site accepts stewards' approvals from. Keys are pinned here and nowhere else: the server
-//! cannot add one.
+//! `approval-keys`: manages the keys from which this site accepts stewards' approvals. Keys are pinned only here: the
+//! server cannot add one.
 
 use std::io::Write;
 
@@ -116,7 +116,7 @@ fn list(store: &Store, out: &mut dyn Write) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A fingerprint as people type it.
+/// Normalizes a typed fingerprint: no surrounding blanks, lower case.
 fn normal(text: &str) -> String {
     text.trim().to_lowercase()
 }

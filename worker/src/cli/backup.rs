@@ -1,4 +1,4 @@
-//! `backup` and `restore`: a site in one file, and back.
+//! `backup` and `restore`: writes a site to one file, and restores it from there.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::Failure;
 use crate::site::folder::Folder;
 use crate::site::restore::{self, Kept};
 
-/// Fewest characters of a passphrase.
+/// The lowest number of characters of a passphrase.
 pub(crate) const SHORTEST: usize = 12;
 
 /// Write ledger, key, policy, configuration and the descriptions of datasets to a file.
@@ -61,7 +61,7 @@ impl Backup {
 }
 
 impl Backup {
-    /// Returns the passphrase; `None` where the caller named the risk of none.
+    /// Returns the passphrase; `None` where the caller accepted an unsealed backup explicitly.
     fn secret(&self) -> Result<Option<SecretString>, Failure> {
         let secret = passphrase(self.passphrase_file.as_deref())?;
         if secret.is_none() && !self.unsealed {

@@ -1,4 +1,4 @@
-//! `config check`: what the worker understands `config.toml` to say, and everything that is wrong with it.
+//! `config check`: prints the worker's interpretation of `config.toml` and all errors in it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

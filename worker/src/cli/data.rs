@@ -1,7 +1,7 @@
-//! `undertone-worker data`: make datasets, and see what there is.
+//! `undertone-worker data`: makes datasets and lists them.
 //!
-//! Turns arguments into options and results into text; what happens is in [`crate::speech`] and [`crate::queries`]. Datasets
-//! lie in the site's folder, where the daemon finds them, unless another place is named.
+//! It turns arguments into options and results into text; the work is in [`crate::speech`] and [`crate::queries`].
+//! Datasets lie in the site's folder, where the daemon finds them, unless another path is given.
 
 use std::path::PathBuf;
 
@@ -57,93 +57,93 @@ enum Action {
     Synthesize(Synthesize),
 }
 
-/// Why a `data` command did not do its work.
+/// The reason for the failure of a `data` command.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DataError {
-    /// An argument.
+    /// An argument is wrong.
     #[error("{argument}: {reason}")]
     Argument {
-        /// Its name.
+        /// The argument's name.
         argument: &'static str,
-        /// What it should be.
+        /// Its valid values.
         reason: String,
     },
-    /// A file that an argument names.
+    /// A file that an argument names cannot be read.
     #[error("cannot read {path}: check {argument}")]
     File {
         /// The argument.
         argument: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// The site's folder.
+    /// The site's folder failed.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The site's policy.
+    /// The site's policy failed.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// The accounts that a dataset is charged to.
+    /// The accounts of a dataset failed.
     #[error(transparent)]
     Lineage(#[from] LineageError),
-    /// The map of classes.
+    /// The map of classes failed.
     #[error(transparent)]
     ClassMap(#[from] ClassMapError),
-    /// The preparation.
+    /// The preparation failed.
     #[error(transparent)]
     Prepare(#[from] PrepareError),
     /// Recordings that cannot be added.
     #[error(transparent)]
     Recordings(#[from] crate::speech::recordings::AddError),
-    /// The site's configuration.
+    /// The site's configuration failed.
     #[error(transparent)]
     Config(#[from] crate::config::ConfigError),
-    /// Recordings that dummies cannot be made of.
+    /// Recordings that cannot be used for dummies.
     #[error(transparent)]
     Speech(#[from] crate::site::speech::SpeechError),
-    /// The site's recognizer.
+    /// The site's recognizer failed.
     #[error(transparent)]
     Ears(#[from] crate::config::transcription::EarsError),
-    /// The index of recorded speech.
+    /// The index of recorded speech failed.
     #[error(transparent)]
     Index(#[from] crate::speech::transcribe::recorded::RecordedError),
-    /// A list of words.
+    /// A list of words failed.
     #[error(transparent)]
     Words(#[from] crate::speech::transcribe::vocabulary::VocabularyError),
-    /// Words that cannot be looked for.
+    /// The coverage of words cannot be computed.
     #[error(transparent)]
     Coverage(#[from] crate::run::RunError),
-    /// The synthesis.
+    /// The synthesis failed.
     #[error(transparent)]
     Synthesize(#[from] SynthesizeError),
-    /// The preparation of query logs.
+    /// The preparation of query logs failed.
     #[error(transparent)]
     Queries(#[from] queries::prepare::PrepareError),
-    /// The synthesis of a query log.
+    /// The synthesis of a query log failed.
     #[error(transparent)]
     SynthesizeQueries(#[from] queries::synthesize::SynthesizeError),
-    /// A prepared query log.
+    /// A prepared query log cannot be read.
     #[error(transparent)]
     Dataset(#[from] crate::speech::dataset::DatasetError),
-    /// The sketches of a forecast.
+    /// The sketches of a forecast failed.
     #[error(transparent)]
     Sketch(#[from] queries::sketch::SketchError),
     /// No randomness for the key of user ids.
     #[error("the operating system gave no randomness for a key")]
     Entropy(#[source] std::io::Error),
-    /// What was made cannot be printed.
+    /// The result cannot be printed.
     #[error("cannot print the result")]
     Print(#[source] std::io::Error),
 }
 
 impl DataCommand {
-    /// Does the work at the site in `folder`; `now` is what new datasets are dated. Blocks; prints the result to `out` and
-    /// progress to standard error.
+    /// Runs the command at the site in `folder`; `now` is the date of new datasets. It blocks, and prints the result to
+    /// `out` and progress to standard error.
     ///
     /// # Errors
-    /// [`DataError`], which says what to do about it.
+    /// [`DataError`], whose message contains the remedy.
     pub(super) fn run(
         &self,
         folder: &Folder,
@@ -161,7 +161,7 @@ impl DataCommand {
     }
 }
 
-/// Opens the intake of a dataset called `name` that is to lie at the site; none for one that is made elsewhere, where there is no site.
+/// Opens the intake of a dataset called `name` at the site; returns `None` for a dataset made elsewhere without a site.
 fn open_intake(
     folder: &Folder,
     name: &str,
@@ -180,7 +180,7 @@ fn open_intake(
     Ok(Some(LineageIntake::open::<Described>(folder, name, visibility, continues, now)?))
 }
 
-/// What is printed where the organization's key was made.
+/// Returns the notice about a newly made organization key, or an empty text.
 fn key_note(intake: Option<&LineageIntake>) -> &'static str {
     match intake {
         Some(intake) if intake.has_new_key() => {
@@ -191,7 +191,7 @@ fn key_note(intake: Option<&LineageIntake>) -> &'static str {
     }
 }
 
-/// Threads for work that is mostly arithmetic or waiting for programs.
+/// Returns the number of threads for work that mostly computes or waits for programs.
 fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

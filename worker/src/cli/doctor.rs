@@ -1,6 +1,6 @@
-//! `doctor`: everything that has to be right for a worker to work, looked at in one go: ok, or what to do.
+//! `doctor`: checks all conditions for a working worker at once, and prints ok or the remedy.
 //!
-//! It changes nothing but a probe file that it takes away again, and never makes the server or another site learn more than a
+//! It changes nothing except a probe file, which it removes. It never reveals more to the server or another site than a
 //! sign-in does. To add a check: a function in `doctor/`, its call in [`Doctor::look`].
 
 mod data;
@@ -35,19 +35,19 @@ pub(super) struct Doctor {
     offline: bool,
 }
 
-/// How something stands.
+/// The state of one check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// As it should be.
+    /// Correct.
     Ok,
-    /// To be looked at.
+    /// Requires attention.
     Warn,
-    /// Wrong: the worker does not work, or not safely.
+    /// Wrong: the worker does not work, or is not safe.
     Fail,
 }
 
-/// What was found.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Finding {
     check: &'static str,
@@ -57,7 +57,7 @@ struct Finding {
     remedy: Option<String>,
 }
 
-/// What was found so far.
+/// The results so far.
 #[derive(Debug, Default, Serialize)]
 struct Findings {
     checks: Vec<Finding>,

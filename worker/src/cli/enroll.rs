@@ -1,4 +1,4 @@
-//! `enroll`: from a token to a site.
+//! `enroll`: makes a site from a token.
 
 use std::io::Write;
 
@@ -11,25 +11,25 @@ use crate::site::policy::TEMPLATE;
 use crate::site::server_trust::{ServerTrust, ServerTrustError};
 use crate::site::store::{Store, StoreError};
 
-/// Why a site was not enrolled.
+/// The reason for a failed enrolment.
 #[derive(Debug, thiserror::Error)]
 pub enum EnrollError {
-    /// The token, or the site as it is.
+    /// The token or the site's configuration failed.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The folder.
+    /// The folder failed.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The key.
+    /// The key failed.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The database.
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The server's keys, as the folder has them.
+    /// The stored keys of the server failed.
     #[error(transparent)]
     Trust(#[from] ServerTrustError),
-    /// The server.
+    /// The server failed.
     #[error(
         "enrolment failed, and nothing was joined: if the token was used or is too old, make a new one in the dashboard"
     )]
@@ -40,15 +40,15 @@ pub enum EnrollError {
 }
 
 /// Enrols a site: makes its key, spends the token, writes configuration, policy and an empty ledger. A site that is
-/// enrolled already is left as it is.
+/// already enrolled does not change.
 ///
 /// # Errors
-/// [`EnrollError`]; the key that was made is kept for the next try.
+/// [`EnrollError`]; the new key is kept for the next attempt.
 pub async fn enroll(folder: &Folder, token: &str) -> Result<Config, EnrollError> {
     enroll_with_proxy(folder, token, None).await
 }
 
-/// As [`enroll`], by way of an HTTP proxy, which the configuration keeps.
+/// Enrols a site like [`enroll`], through an HTTP proxy, which the configuration keeps.
 ///
 /// # Errors
 /// As [`enroll`].

@@ -1,5 +1,6 @@
-//! `jobs`, `approve`, `refuse`, `hold`, `release`: what the site's terminal says to jobs. Words are written to the site's
-//! database; the running worker obeys, signs and tells them. Nothing that is shown comes from the server but signed manifests.
+//! `jobs`, `approve`, `refuse`, `hold`, `release`: lists jobs and takes decisions at the site's terminal. Decisions are
+//! written to the site's database; the running worker obeys, signs and sends them. Signed manifests are the only
+//! displayed content from the server.
 
 mod review;
 pub(super) mod whole;
@@ -51,7 +52,7 @@ pub(super) fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> 
 }
 
 fn manifest(job: &Seen) -> Result<Manifest, StoreError> {
-    // It was verified before it was stored.
+    // The manifest was verified before it was stored.
     serde_json::from_str(&job.signed.payload).map_err(|error| StoreError::Row(error.to_string()))
 }
 
@@ -75,7 +76,7 @@ fn ended(job: &Seen) -> String {
     }
 }
 
-/// The one job whose id begins with `text`.
+/// Returns the single job whose id begins with `text`.
 pub(super) fn find(known: impl Iterator<Item = JobId>, text: &str) -> Result<JobId, Failure> {
     let mut fitting: Vec<JobId> = known.filter(|job| job.to_string().starts_with(text)).collect();
     fitting.sort();
@@ -87,7 +88,7 @@ pub(super) fn find(known: impl Iterator<Item = JobId>, text: &str) -> Result<Job
     }
 }
 
-/// Holds a job for every dataset of this site that it names, or lets it go on when there is no reason.
+/// Holds a job for every dataset of this site that it names, or releases it when there is no reason.
 pub(super) fn hold(
     folder: &Folder,
     job: &str,
@@ -124,7 +125,7 @@ pub(super) fn hold(
     Ok(())
 }
 
-/// One job in full.
+/// Shows one job in full.
 pub(super) fn whole(folder: &Folder, job: &str, out: &mut dyn Write) -> Result<(), Failure> {
     Config::load(folder)?;
     let store = Store::open(&folder.ledger())?;
@@ -133,7 +134,7 @@ pub(super) fn whole(folder: &Folder, job: &str, out: &mut dyn Write) -> Result<(
     whole::show(folder, &store, seen.iter().filter(|seen| seen.job == job), out)
 }
 
-/// Writes a decision on every dataset of this site that the job was proposed for.
+/// Writes a decision for every dataset of this site that the job was proposed for.
 pub(super) fn decide(
     folder: &Folder,
     job: &str,
@@ -152,7 +153,7 @@ pub(super) fn decide(
         let manifest = manifest(part)?;
         let party = manifest.participants.iter().find(|party| party.dataset == part.dataset);
         if let (Some(party), None) = (party, refusal) {
-            // What is agreed to, and not only that it is.
+            // The steward sees the content of the agreement.
             whole::review(folder, &store, &manifest, party, out)?;
         }
         let decision = Decision {
@@ -164,7 +165,7 @@ pub(super) fn decide(
             at: now,
         };
         jobs::decide(&store, &decision, By::Terminal)?;
-        // What waited for this answer alone waits no longer.
+        // An answer ends a hold that waited for this answer alone.
         if let Some(held) = holds::held(&store, job, part.dataset)?.filter(|held| held.by == Holder::Worker.word()) {
             let word = SiteHold { hold: false, reason: String::new(), at: now, ..held.word };
             holds::say(&store, &word, Holder::Worker)?;

@@ -1,4 +1,4 @@
-//! `ledger`: what was spent at this site, for its own eyes, and the proof of it.
+//! `ledger`: shows the expenses of this site, for its own use, and their proof.
 
 mod alarm;
 mod anchor;
@@ -199,7 +199,7 @@ fn show(folder: &Folder, most: usize, out: &mut dyn Write) -> Result<(), Failure
     answered(&store, all.len(), out)
 }
 
-/// How far the server has answered for the receipts.
+/// Writes the number of receipts that the server has attested.
 fn answered(store: &Store, receipts: usize, out: &mut dyn Write) -> Result<(), Failure> {
     let (countersigned, proved) = store.read(witness::counts)?;
     if receipts > 0 {
@@ -332,7 +332,7 @@ fn day(at: OffsetDateTime) -> String {
     format!("{} {:02}:{:02}", at.date(), at.hour(), at.minute())
 }
 
-/// A release in a few words.
+/// Returns a short name of a release.
 fn event(event: &Event) -> String {
     match event {
         Event::Gaussian { noise_multiplier } => format!("Gaussian z={}", noise_multiplier.get()),

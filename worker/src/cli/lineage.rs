@@ -1,4 +1,4 @@
-//! `lineage`: which datasets share accounts for life, and how the workers of an organization recognize the same data.
+//! `lineage`: lists datasets that share lifetime accounts, and lets workers of an organization recognize the same data.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,9 @@
-//! The standard output, which a reader such as `head` may close before a command has ended.
+//! Standard output, which a reader such as `head` may close before a command ends.
 
 use std::io::{self, Write};
 
-/// Writes until the reader has gone; what comes later is dropped, and the command goes on: an enrolment that is half printed is done.
+/// Writes until the reader closes the pipe; later output is dropped, and the command continues. An enrolment with lost
+/// output is complete.
 #[derive(Debug)]
 pub(super) struct PipeOutput<W> {
     output: W,
@@ -44,7 +45,7 @@ mod tests {
 
     use super::PipeOutput;
 
-    /// Takes one line and then fails.
+    /// Accepts one line and then fails.
     struct ShortReader {
         taken: usize,
         failure: io::ErrorKind,

@@ -1,4 +1,4 @@
-//! `policy show`: the site's rules as the worker understands them.
+//! `policy show`: prints the site's rules as the worker interprets them.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -51,7 +51,7 @@ pub(super) fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> 
     raised(&policy, &known, &books::promises(&rows), out)
 }
 
-/// Says what holds once something is released under limits that are above those of earlier releases.
+/// Writes the bound after the next release, for limits above those of earlier releases.
 fn raised(
     policy: &Policy,
     known: &[(LineageId, String)],
@@ -73,7 +73,7 @@ fn raised(
     Ok(())
 }
 
-/// What `[jobs]` says, key by key.
+/// Returns the rows of `[jobs]`, one for each key.
 fn jobs(policy: &Policy, rules: &Rules) -> Vec<Vec<String>> {
     let logs = match policy.logs() {
         Logs::None => "none",
@@ -105,7 +105,7 @@ fn jobs(policy: &Policy, rules: &Rules) -> Vec<Vec<String>> {
     said.into_iter().map(|(key, rule, what)| vec![format!("jobs.{key}"), rule, what.to_owned()]).collect()
 }
 
-/// The one rule of config.toml: which languages' lists look for what must not leave.
+/// Returns the row of the only rule in config.toml: the languages with lists of sensitive words.
 fn languages(folder: &Folder) -> Vec<String> {
     let rule = match Config::load(folder).map(|config| config.transcription.sensitive) {
         Ok(Sensitive { language: Some(path), .. }) => format!("that of {}", path.display()),

@@ -1,4 +1,4 @@
-//! `rotate-key`: the site's next key, at once instead of when its time has come.
+//! `rotate-key`: changes the site's key now instead of on its date.
 
 use std::io::Write;
 

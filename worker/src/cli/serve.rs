@@ -1,4 +1,4 @@
-//! `run`: the daemon, with its log and its signals.
+//! `run`: starts the daemon, with its log and its signals.
 
 use std::io::IsTerminal;
 
@@ -75,8 +75,8 @@ pub(super) fn run(folder: &Folder, run: &Run) -> Result<(), Failure> {
     Ok(ended?)
 }
 
-/// What is logged: what is asked for, but never what goes over a websocket. At `trace` its library logs every message, and these
-/// hold recordings and words.
+/// Returns the log filter: the requested one, but without the content of websockets. At `trace` the websocket library
+/// logs every message, and these contain recordings and words.
 fn filter<S: Subscriber>(asked: &str) -> Result<impl Filter<S> + use<S>, ParseError> {
     let silent = filter_fn(|metadata| !metadata.target().starts_with("tungstenite"));
     Ok(EnvFilter::try_new(asked)?.and(silent.with_max_level_hint(LevelFilter::TRACE)))

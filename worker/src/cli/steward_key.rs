@@ -1,5 +1,5 @@
-//! `steward-key`: a steward's Ed25519 key at their own terminal, for approvals without a browser. It reads and writes files
-//! only, so it may run on a machine without a network.
+//! `steward-key`: a steward's Ed25519 key at a separate terminal, for approvals without a browser. It reads and writes
+//! files only, so it may run on a machine without a network.
 
 use std::fs;
 use std::io::Write;

@@ -1,6 +1,6 @@
-//! Tables in text: columns as wide as they need to be.
+//! Text tables with columns as wide as their widest cells.
 
-/// A table with a head; the last column is not padded.
+/// Returns a table with a header; the last column is not padded.
 pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
     for row in rows {
@@ -19,12 +19,12 @@ pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// A loss, rounded up in its last digit: what is shown as spent is never less than what is.
+/// Formats a loss, rounded up in its last digit: the displayed expense is never below the true one.
 pub(super) fn up(value: f64) -> String {
     if value.is_finite() { format!("{:.4}", (value * 1e4).ceil() / 1e4) } else { "infinite".to_owned() }
 }
 
-/// What is left, rounded down in its last digit.
+/// Formats a remainder, rounded down in its last digit.
 pub(super) fn down(value: f64) -> String {
     format!("{:.4}", (value * 1e4).floor() / 1e4)
 }

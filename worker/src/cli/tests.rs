@@ -18,7 +18,7 @@ use crate::site::policy::{Policy, TEMPLATE};
 use crate::site::store::{Store, StoreError};
 use crate::speech::transcribe::wav;
 
-/// A site as enrolment leaves it.
+/// Makes a site in the state after enrolment.
 fn site() -> (tempfile::TempDir, Folder) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let folder = Folder::new(dir.path());
@@ -208,7 +208,7 @@ fn a_steward_s_key_is_pinned_only_with_its_fingerprint_and_signs_what_it_shows()
     let charge = spec().cost(&local(Visibility::Private).as_seen(OURS, ORGANIZATION, WORKER));
     let signed = Signed::new(&manifest(spec(), charge), &server_key()).expect("it has a JSON form");
     let review = dir.path().join("review.json");
-    // The digest in the file is the server's word, and a lie.
+    // The digest in the file comes from the server, and is false.
     let text = serde_json::json!({ "job": JOB, "dataset": OURS, "manifest": &signed, "digest": "00", "learned": [] });
     std::fs::write(&review, text.to_string()).expect("the folder is writable");
     let review = review.display().to_string();
@@ -293,7 +293,7 @@ fn every_key_of_the_policy_is_shown_with_what_it_says() {
     assert!(shown.contains("2/1e-8"), "{shown}");
 }
 
-/// Writes a row of the site's database as a process of this site does.
+/// Writes a row of the site's database, as a process of this site would.
 fn write(store: &Store, sql: &str) {
     store
         .write_in_test(|tx| tx.execute_batch(sql).map_err(|error| StoreError::Row(error.to_string())))
@@ -330,7 +330,7 @@ fn an_export_is_written_once_to_a_file_of_its_own() {
     let export: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
     assert_eq!(export["site_key"], SiteKey::load(&folder.key()).expect("it is there").public_hex());
     assert!(run(&folder, &["ledger", "export", &name]).is_err(), "nothing is overwritten");
-    // It is verified where there is no site.
+    // Verification needs no site.
     let elsewhere = Folder::new(dir.path().join("none"));
     let server = hex::encode(server_key().verifying_key().as_bytes());
     let said = run(&elsewhere, &["ledger", "verify", "--file", &name, "--server-key", &server]).expect("it holds");

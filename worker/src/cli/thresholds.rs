@@ -1,4 +1,5 @@
-//! `thresholds`: which sampling rates and thresholds keep which promise, before there is a plan. Arithmetic only: no site is read.
+//! `thresholds`: shows the guarantees of sampling rates and thresholds before there is a plan. It only computes: it
+//! reads no site.
 
 use std::io::Write;
 

@@ -1,6 +1,6 @@
-//! `tune`: rehearse a job on public data, and write the spec that went best.
+//! `tune`: rehearses a job on public data, and writes the best spec.
 //!
-//! Turns arguments into a search and what was found into a table and a file; what happens is in
+//! It turns arguments into a search, and its result into a table and a file; the search is in
 //! [`crate::run::dp_sgd::tune`].
 
 use std::io::Write;
@@ -92,7 +92,7 @@ struct Trained(Option<Parts>);
 #[derive(Debug, Clone, Copy)]
 struct Decay(Option<f64>);
 
-/// Why there is no search, or nothing came of it.
+/// The reason for a rejected search.
 #[derive(Debug, thiserror::Error)]
 enum ArgumentError {
     #[error("--spec: {path} is not a job of kind `dp_sgd` in JSON, nor a spec of one")]
@@ -109,7 +109,7 @@ enum ArgumentError {
     Minutes(f64),
 }
 
-/// A job in a file: a proposal, or no more than a spec.
+/// A job in a file: a proposal, or a spec alone.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Job {
@@ -122,7 +122,7 @@ enum Job {
     Bare(Box<dp_sgd::Spec>),
 }
 
-/// What is written: a proposal, with what nobody who takes it in will read.
+/// The output: a proposal, with additional fields that its readers ignore.
 #[derive(Serialize)]
 struct Chosen<'a> {
     title: &'a str,
@@ -151,7 +151,7 @@ fn parsed<T: TryFrom<f64, Error = undertone_privacy::UnitError>>(text: &str) -> 
     T::try_from(value).map_err(|error| error.to_string())
 }
 
-/// Reads `KIND:RATE[:MOMENTUM]`.
+/// Parses `KIND:RATE[:MOMENTUM]`.
 fn optimizer(text: &str) -> Result<Optimizer, String> {
     let fields: Vec<&str> = text.split(':').collect();
     let number = |text: &str| text.parse::<f64>().map_err(|_| format!("{text:?} is not a number"));
@@ -164,7 +164,7 @@ fn optimizer(text: &str) -> Result<Optimizer, String> {
     })
 }
 
-/// Reads `all` or `PART+PART`.
+/// Parses `all` or `PART+PART`.
 fn parts(text: &str) -> Result<Trained, String> {
     if text == "all" {
         return Ok(Trained(None));
@@ -176,7 +176,7 @@ fn parts(text: &str) -> Result<Trained, String> {
     text.split('+').map(named).collect::<Result<Parts, _>>().map(|parts| Trained(Some(parts)))
 }
 
-/// Reads `none` or a decay.
+/// Parses `none` or a decay.
 fn decay(text: &str) -> Result<Decay, String> {
     match text.parse::<f64>() {
         _ if text == "none" => Ok(Decay(None)),
@@ -186,7 +186,7 @@ fn decay(text: &str) -> Result<Decay, String> {
 }
 
 impl Tune {
-    /// Searches; prints progress to standard error and the table to `out`.
+    /// Runs the search; prints progress to standard error and the table to `out`.
     pub(super) fn run(&self, folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> {
         if self.output.symlink_metadata().is_ok() {
             return Err(ArgumentError::Output(self.output.clone()).into());
@@ -310,7 +310,7 @@ fn line(tried: &Tried, of: usize) -> String {
 fn read(path: &Path) -> Result<(String, dp_sgd::Spec), Failure> {
     let text = std::fs::read_to_string(path).map_err(FolderError::io("read", path))?;
     let job: Job = serde_json::from_str(&text).map_err(|_| {
-        // The reader of two forms cannot say what is wrong with either; the form of the spec alone can.
+        // The reader of two forms cannot report the error of either; the reader of the spec alone can.
         let inner =
             serde_json::from_str::<serde_json::Value>(&text).map(|value| value.get("spec").cloned().unwrap_or(value));
         let source = inner.and_then(serde_json::from_value::<dp_sgd::Spec>).err();

@@ -1,7 +1,7 @@
-//! A configuration looked at as a whole: every problem at once, each with its line and what would be right, instead of the first.
+//! Checks of a whole configuration: reports every problem at once, each with its line and remedy, instead of the first.
 //!
-//! A key that is unknown is refused when the worker starts, too: a misspelt limit that is silently not in force is worse than
-//! a worker that does not start. To add a key: its line in [`KEYS`].
+//! An unknown key is also refused when the worker starts: a misspelt limit without any effect is worse than a worker
+//! that does not start. To add a key: its line in [`KEYS`].
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use toml::Value;
 use super::queries::{EngineKind, Queries};
 use super::{Config, ConfigError, ProxyServer, field};
 
-/// Most jobs that may run at a time.
+/// The highest number of jobs that may run at a time.
 pub const MOST_RUNS: i64 = 256;
-/// Fewest and most days of a key, but for never.
+/// The lifetimes of a key in days, except for "never".
 pub const KEY_DAYS: std::ops::RangeInclusive<i64> = 30..=3650;
 
-/// Every key: its table, its name, whether enrolment always writes it, and what it means.
+/// Every key: its table, its name, whether enrolment always writes it, and its meaning.
 pub const KEYS: [(&str, &str, bool, &str); 31] = [
     ("", "server", true, "address of the server's gateway for workers"),
     ("", "certificate", false, "SHA-256 of the certificate at enrolment, hex; absent on loopback without TLS"),
@@ -61,27 +61,27 @@ pub const KEYS: [(&str, &str, bool, &str); 31] = [
     ("programs", "network", false, "whether they may open connections"),
 ];
 
-/// Something that is wrong.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// The line, from 1; absent when it is of the whole file.
+    /// The line, from 1; `None` when the problem concerns the whole file.
     pub line: Option<usize>,
-    /// The key with its table, where it is one.
+    /// The key with its table; empty without a key.
     pub key: String,
-    /// What is wrong, and what would be right.
+    /// The problem and the remedy.
     pub problem: String,
 }
 
-/// What a file says.
+/// The result of a check.
 #[derive(Debug)]
 pub struct Checked {
-    /// Everything that is wrong, in the order of the lines.
+    /// All problems, in the order of the lines.
     pub mistakes: Vec<Mistake>,
-    /// Every key in force: name, value, whether the file says it, meaning. Empty when the file cannot be understood.
+    /// Every key in force: name, value, whether the file sets it, meaning. Empty when the file has problems.
     pub keys: Vec<(String, String, bool, &'static str)>,
 }
 
-/// Looks at the configuration at `path`.
+/// Checks the configuration at `path`.
 ///
 /// # Errors
 /// [`ConfigError::Folder`] when it cannot be read.
@@ -123,7 +123,7 @@ pub fn check(path: &Path) -> Result<Checked, ConfigError> {
     Ok(Checked { mistakes, keys })
 }
 
-/// Keys that are none, with the one that was meant.
+/// Reports unknown keys, each with the nearest known key.
 fn unknown(text: &str, table: &toml::Table, mistakes: &mut Vec<Mistake>) {
     let known = |of: &str, name: &str| KEYS.iter().any(|(table, key, ..)| *table == of && *key == name);
     let tables = ["compute", "queries", "transcription", "programs"];
@@ -147,14 +147,14 @@ fn unknown(text: &str, table: &toml::Table, mistakes: &mut Vec<Mistake>) {
     }
 }
 
-/// The known key nearest to `name`, when one is near.
+/// Returns the known key nearest to `name`, if one is near.
 fn nearest(name: &str) -> Option<String> {
     let all = KEYS.iter().map(|(table, key, ..)| joined(table, key));
     let near = all.map(|key| (distance(name, &key), key)).min();
     near.filter(|(distance, key)| *distance <= 2 + key.len() / 4).map(|(_, key)| key)
 }
 
-/// How many letters have to be changed, added or taken out (Levenshtein).
+/// Returns the number of letters to change, add or remove (Levenshtein distance).
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -179,7 +179,7 @@ fn missing(table: &toml::Table, mistakes: &mut Vec<Mistake>) {
     }
 }
 
-/// Numbers outside their ranges.
+/// Reports numbers outside their ranges.
 fn ranges(text: &str, table: &toml::Table, mistakes: &mut Vec<Mistake>) {
     let mut refuse = |key: &str, problem: String| {
         mistakes.push(Mistake { line: find(text, key), key: key.to_owned(), problem });
@@ -196,7 +196,7 @@ fn ranges(text: &str, table: &toml::Table, mistakes: &mut Vec<Mistake>) {
     }
 }
 
-/// Folders that have to be there.
+/// Reports missing folders.
 fn paths(text: &str, queries: &Queries, mistakes: &mut Vec<Mistake>) {
     if let (EngineKind::Cluster, Some(shared)) = (queries.engine, &queries.shared)
         && !shared.is_dir()
@@ -242,7 +242,7 @@ pub(super) fn outside(anchor: &Path, config: &Path) -> Result<PathBuf, ConfigErr
     Ok(anchor.to_owned())
 }
 
-/// Built-in values.
+/// Returns the built-in values.
 fn defaults() -> toml::Table {
     let mut table = toml::Table::new();
     table.insert("concurrent_runs".to_owned(), Value::Integer(super::four() as i64));
@@ -265,7 +265,7 @@ fn joined(table: &str, key: &str) -> String {
     if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") }
 }
 
-/// The line on which a key is set.
+/// Returns the line on which a key is set.
 fn find(text: &str, key: &str) -> Option<usize> {
     let (table, name) = key.split_once('.').unwrap_or(("", key));
     let mut within = String::new();
@@ -286,12 +286,12 @@ fn find(text: &str, key: &str) -> Option<usize> {
     None
 }
 
-/// The name of the table that begins on a line.
+/// Returns the name of the table that begins on a line.
 fn head(line: &str) -> &str {
     line.split('#').next().unwrap_or_default().trim().trim_matches(['[', ']']).trim()
 }
 
-/// The key that is set on a line, with its table; empty where none is.
+/// Returns the key that is set on a line, with its table; empty if there is none.
 fn key_on(text: &str, number: usize) -> String {
     let lines: Vec<&str> = text.lines().take(number).map(str::trim).collect();
     let within = lines.iter().rev().find(|line| line.starts_with('[')).map_or("", |line| head(line));

@@ -1,5 +1,5 @@
-//! Hostile configuration: a site's files, the token of its enrolment, its policy. Whatever stands there, what is wrong is
-//! named.
+//! Hostile configuration: a site's files, its enrolment token, its policy. For every content, the error names the
+//! problem.
 
 use std::path::Path;
 
@@ -161,7 +161,7 @@ fn no_text_is_a_token_unless_all_of_it_can_be_trusted() {
     assert!(Token::parse(&near.1).is_ok() && Token::parse(&far.1).is_ok(), "good ones are changed");
     Target::new("worker.token", 4_000).seeds([near.0, near.1, far.0, far.1]).run(|bytes| {
         let text = String::from_utf8_lossy(bytes);
-        // The text of a token, and what stands in one: few changes of the first leave a document.
+        // Both the text of a token and its contents are fuzzed: few changes of the text leave a document.
         for text in [text.to_string(), format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))] {
             if let Ok(token) = Token::parse(&text) {
                 let address = token.server.address();

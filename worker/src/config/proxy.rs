@@ -1,7 +1,7 @@
-//! An HTTP proxy on the way to the server.
+//! An HTTP proxy between the worker and the server.
 //!
-//! The worker asks the proxy for a tunnel (`CONNECT`, RFC 9110, section 9.3.6) and speaks TLS with the server inside it, so
-//! the proxy sees the server's address and the times and sizes of messages, and nothing else.
+//! The worker asks the proxy for a tunnel (`CONNECT`, RFC 9110, section 9.3.6) and uses TLS with the server inside it.
+//! The proxy sees only the server's address and the times and sizes of messages.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use super::{ConfigError, field};
 /// An HTTP proxy.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProxyServer {
-    /// As configured, credentials included.
+    /// The configured URL, with credentials.
     url: Url,
 }
 
@@ -25,7 +25,7 @@ impl fmt::Debug for ProxyServer {
 }
 
 impl ProxyServer {
-    /// Reads `http://host:port` or `http://user:password@host:port`; a password is percent-encoded.
+    /// Parses `http://host:port` or `http://user:password@host:port`; a password is percent-encoded.
     ///
     /// # Errors
     /// [`ConfigError::Field`] for another scheme, or an address with a path.

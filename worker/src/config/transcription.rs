@@ -1,4 +1,5 @@
-//! `[transcription]` of the configuration: with what recordings of this site are prepared for cloud recognizers, and which.
+//! `[transcription]` of the configuration: this site's preparation of recordings for cloud recognizers, and the
+//! recognizers.
 //!
 //! ```toml
 //! [transcription.recognizer]            # hears recordings as they are: a program here, or a server of the site's own
@@ -31,7 +32,7 @@
 //! key_file = "deepgram.key"
 //! ```
 //!
-//! Nothing here is told to a server. A job names providers by the names that they have here.
+//! No setting is sent to a server. A job names providers by their names here.
 
 mod recognizer;
 mod speech;
@@ -51,21 +52,21 @@ pub use recognizer::{EarsError, Recognizer};
 pub(crate) use speech::SPEAKING;
 pub use speech::{EngineError, Recorded, Speech};
 
-/// Most programs or requests that hear, or speak, at a time.
+/// The highest number of concurrent programs or requests for recognition, or for speech.
 pub const MOST_AT_ONCE: usize = 64;
-/// Longest that the recognizer at the site may take for a piece, seconds.
+/// The longest time of the site's recognizer for a piece, seconds.
 pub const MOST_SECONDS: u32 = 600;
 
-/// Where texts for dummies come from, when a job asks for the site's.
+/// The site's texts for dummies.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dummies {
-    /// A text that anybody may have, relative to the site's folder; never transcripts.
+    /// A public text, relative to the site's folder; never transcripts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corpus: Option<PathBuf>,
 }
 
-/// Against what words of the data are unusual, for vocabularies of public data.
+/// The reference for unusual words of the data, for vocabularies of public data.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Baseline {
@@ -74,24 +75,25 @@ pub struct Baseline {
     pub baseline: Option<PathBuf>,
 }
 
-/// What never leaves, beside what the language says.
+/// Words that never leave, in addition to those of the language.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sensitive {
-    /// A file of words and phrases, one a line, relative to the site's folder; `word*` for all that begin so.
+    /// A file of words and phrases, one per line, relative to the site's folder; `word*` for all words with that
+    /// beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub list: Option<PathBuf>,
     /// Regular expressions over the words in lower case.
     pub patterns: Vec<String>,
-    /// Whether words count that are names or numbers only at times.
+    /// Whether words count that are names or numbers only sometimes.
     pub doubtful: bool,
-    /// Words that the recognizer is less sure of count, 0 to 1; 0 for none.
+    /// Words with a lower confidence of the recognizer count, 0 to 1; 0 for none.
     pub least_confidence: f64,
     /// A language's file in the form of the built-in ones, relative to the site's folder; for languages without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<PathBuf>,
-    /// The languages that recordings of this site are in, of those that are built in (ISO 639-1). A job of another one is refused:
-    /// the lists of a language find nothing in what is said in another.
+    /// The languages of this site's recordings, among the built-in ones (ISO 639-1). A job in another language is
+    /// refused: the lists of one language find nothing in speech of another.
     pub languages: Vec<String>,
 }
 
@@ -102,35 +104,35 @@ impl Default for Sensitive {
     }
 }
 
-/// What transcribes recordings of this site.
+/// The transcription settings of this site.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Transcription {
-    /// Who hears recordings as they are; without one no recording is transcribed.
+    /// The recognizer of unmodified recordings; without one no recording is transcribed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recognizer: Option<Recognizer>,
-    /// Who speaks the dummies.
+    /// The source of spoken dummies.
     pub speech: Speech,
-    /// The converter of voices that jobs may ask for beside McAdams; absent for none.
+    /// The voice converter that jobs may request besides McAdams; `None` for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub voice: Option<VoiceConfig>,
     /// Texts for dummies.
     pub dummies: Dummies,
-    /// What is usual.
+    /// The baseline of word frequencies.
     pub vocabulary: Baseline,
-    /// What never leaves.
+    /// Words that never leave.
     pub sensitive: Sensitive,
     /// The cloud recognizers.
     pub providers: Vec<settings::ProviderSettings>,
 }
 
 impl Transcription {
-    /// Whether the file says nothing of it.
+    /// Returns whether the file has no such settings.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Checks what the types cannot say; touches no file and starts nothing.
+    /// Checks the constraints beyond the types; it touches no file and starts nothing.
     ///
     /// # Errors
     /// [`ConfigError::Field`] that names the field and the remedy.
@@ -176,12 +178,12 @@ impl Transcription {
         Ok(())
     }
 
-    /// Whether dummies can be spoken in the voices of the recordings.
+    /// Returns whether dummies can be spoken in the voices of the recordings.
     pub fn clones(&self) -> bool {
         self.speech.clones()
     }
 
-    /// The servers of the site's own, with their addresses.
+    /// Returns the site's own servers, with their addresses.
     fn own_servers(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let recognizer = match &self.recognizer {
             Some(Recognizer::Server { url, .. }) => Some(("recognizer", url.as_str())),
@@ -198,17 +200,17 @@ impl Transcription {
         [recognizer, speech, voice].into_iter().flatten()
     }
 
-    /// The speech engine, ready; nothing where all dummies are recorded. `site` is the site's folder. `providers` are those that will
-    /// hear the dummies.
+    /// Returns the started speech engine; `None` if all dummies are recorded. `site` is the site's folder. `providers`
+    /// are the recipients of the dummies.
     ///
     /// # Errors
-    /// [`EngineError`] in words.
+    /// [`EngineError`] for wrong settings.
     pub fn engine(&self, site: &Path, providers: &[Url]) -> Result<Option<SpeechEngine>, EngineError> {
         self.speech.start(site, providers)
     }
 }
 
-/// Whether two addresses are of one host and port.
+/// Returns whether two addresses have the same host and port.
 fn is_same_place(one: &str, other: &str) -> bool {
     let place = |text: &str| {
         let url = Url::parse(text).ok()?;

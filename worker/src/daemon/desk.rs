@@ -1,5 +1,5 @@
-//! The desk: what the site says to proposed jobs. Policy and ledger answer; people answer at the terminal or, where the
-//! policy lets them, in the dashboard. Every answer is on disk before it is signed and told.
+//! The site's answers to proposed jobs. Policy and ledger decide; people decide at the terminal or, where the policy
+//! allows it, in the dashboard. Every answer is on disk before it is signed and sent.
 
 use std::sync::PoisonError;
 
@@ -24,16 +24,16 @@ use crate::site::store::StoreError;
 pub enum Verdict {
     /// The site's own rules allow it.
     Allowed(Box<Examined>, Rules),
-    /// They do not; the reason is fit for the proposer to read.
+    /// They refuse it; the reason may be shown to the proposer.
     Refused(String),
 }
 
-/// The job of a manifest that this site's server signed.
+/// Returns the job of a manifest that this site's server signed.
 pub(super) fn job_of(site: &Site, signed: &Signed) -> Option<JobId> {
     signed.open::<Manifest>(&site.identity.server_key).ok().map(|manifest| manifest.job)
 }
 
-/// The job that a document claims to be about, whoever wrote it: to answer it by name.
+/// Returns the job that an unverified document claims, so that the refusal can name it.
 pub(super) fn claimed_job(signed: &Signed) -> Option<JobId> {
     #[derive(serde::Deserialize)]
     struct Claim {
@@ -42,8 +42,8 @@ pub(super) fn claimed_job(signed: &Signed) -> Option<JobId> {
     serde_json::from_str::<Claim>(&signed.payload).ok().map(|claim| claim.job)
 }
 
-/// Why a document is not the manifest of its job: forged, or another one than the first under its id. What is known of the
-/// job is no affair of such a document.
+/// Returns the fault of a document that is not the manifest of its job: forged, or different from the first one under
+/// its id. The reason reveals nothing else about the job.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -56,10 +56,11 @@ pub(super) fn alien(site: &Site, signed: &Signed) -> Result<Option<String>, Stor
     Ok(first.map(|first| Fault::Changed(first).to_string()))
 }
 
-/// Judges a manifest: what it says against what the site knows, then policy, then ledger. Notes it when it is new.
+/// Judges a manifest: its contents against the site's own knowledge, then policy, then ledger. Stores it when it is
+/// new.
 ///
 /// # Errors
-/// [`LedgerError`] when the site's own disk fails; that is no answer to anybody.
+/// [`LedgerError`] when the site's own disk fails; that is no answer to a proposal.
 pub fn judge(site: &Site, signed: &Signed, dataset: DatasetId) -> Result<Verdict, LedgerError> {
     if let Some(fault) = alien(site, signed)? {
         tracing::error!(dataset.id = %dataset, fault, "the server asked for something it may not");
@@ -115,7 +116,7 @@ pub fn judge(site: &Site, signed: &Signed, dataset: DatasetId) -> Result<Verdict
             Err(error @ (LedgerError::Store(_) | LedgerError::Books(_) | LedgerError::Signing(_))) => {
                 return Err(error);
             }
-            // The job ran here to its end; its end will be told again.
+            // The job ran to its end here; the end is sent again.
             Err(LedgerError::Settled) if has_ended(site, &examined)? => {}
             Err(refusal) => return Ok(Verdict::Refused(format!("this site's ledger refuses: {refusal}"))),
         }
@@ -140,7 +141,7 @@ pub fn consider(site: &Site, signed: &Signed, offered: DatasetId) -> Result<(), 
         };
         return answer(site, signed, job, offered, (site.clock)());
     };
-    // The date of the site's answer, whatever it takes to find.
+    // The date of the site's answer, independent of the time that the decision takes.
     let at = (site.clock)();
     let ours = site.datasets();
     let private = ours.iter().filter(|local| local.visibility != Visibility::Public).filter_map(|local| local.id);
@@ -157,7 +158,7 @@ pub fn consider(site: &Site, signed: &Signed, offered: DatasetId) -> Result<(), 
 
 fn answer(site: &Site, signed: &Signed, job: JobId, dataset: DatasetId, at: OffsetDateTime) -> Result<(), LedgerError> {
     if let Some(before) = jobs::decision(&site.store, job, dataset, &signed.digest())? {
-        // Asked again: the server lost the answer, so it is given again.
+        // The server lost the answer and asks again, so the answer is sent again.
         return Ok(jobs::tell_again(&site.store, before.id)?);
     }
     match judge(site, signed, dataset)? {
@@ -188,9 +189,9 @@ fn answer(site: &Site, signed: &Signed, job: JobId, dataset: DatasetId, at: Offs
     Ok(())
 }
 
-/// Has the policy say yes by itself, as `note` writes it down, if all that it said yes to stays within its total then. Nothing
-/// comes between the question and the note but the terminal's own word, and then nothing is noted. `before`: it was said and
-/// noted before, so that it is only asked for again.
+/// Approves a job automatically, recorded by `note`, if the total of automatic approvals then stays within its limit.
+/// Only a decision at the terminal can come between check and record, and then nothing is recorded. `before`: the
+/// approval is recorded already, and only the check is repeated.
 fn by_itself(
     site: &Site,
     examined: &Examined,
@@ -206,7 +207,7 @@ fn by_itself(
     })
 }
 
-/// Does what grows with the site's books without keeping other tasks from this thread, where there are others.
+/// Runs work that grows with the site's ledger. On a multi-thread runtime it does not block other tasks of this thread.
 fn apart<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
@@ -214,12 +215,12 @@ fn apart<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// A decision about a manifest that says no, for no reason yet.
+/// Returns a negative decision about a manifest, without a reason yet.
 fn unsaid(signed: &Signed, job: JobId, dataset: DatasetId, at: OffsetDateTime) -> Decision {
     Decision { manifest: signed.digest(), job, dataset, approve: false, reason: String::new(), at }
 }
 
-/// Notes the refusal of a document; one that was refused for the same reason is told again. It is told with the next [`tell`].
+/// Stores the refusal of a document; a repeated refusal for the same reason is sent again. The next [`tell`] sends it.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -233,7 +234,7 @@ pub(super) fn refuse(
     refuse_at(site, signed, job, dataset, reason, (site.clock)())
 }
 
-/// The same, with a date.
+/// Stores a refusal like [`refuse`], with a date.
 fn refuse_at(
     site: &Site,
     signed: &Signed,
@@ -253,7 +254,7 @@ fn refuse_at(
     }
 }
 
-/// Whether this refusal is what somebody said at the terminal, and not what the policy says.
+/// Returns whether this refusal was made at the terminal, and not by the policy.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -268,7 +269,7 @@ pub(super) fn refused_at_terminal(
     Ok(said.is_some_and(|said| !said.decision.approve && said.decision.reason == reason))
 }
 
-/// The decisions that the server does not know, oldest first, signed.
+/// Returns the decisions that the server has not received, oldest first, signed.
 ///
 /// # Errors
 /// [`LedgerError`] when the site's own disk fails.
@@ -279,23 +280,23 @@ pub fn untold(site: &Site) -> Result<Vec<(Decided, Signed)>, LedgerError> {
         .collect()
 }
 
-/// Notes that the server knows a decision, or will never want it.
+/// Marks a decision as received or as final without an effect at the server.
 ///
 /// # Errors
-/// [`StoreError`] when the database fails; the decision is told again then.
+/// [`StoreError`] when the database fails; the decision is sent again then.
 pub fn told(site: &Site, decided: &Decided) -> Result<(), StoreError> {
     jobs::told(&site.store, decided.id)
 }
 
-/// Tells the server every decision it does not know, oldest first. While a decision waits for its tick nothing is told: it is told
-/// with that one, or at the next look.
+/// Sends every decision that the server has not received, oldest first. While a decision waits for its tick nothing is
+/// sent: pending decisions follow with that one, or at the next call.
 pub(super) async fn tell(site: &Site) {
     if let Ok(_deciding) = site.deciding.try_lock() {
         tell_now(site).await;
     }
 }
 
-/// Tells the server every decision it does not know, by the caller that holds [`Site::deciding`].
+/// Sends every decision that the server has not received. The caller holds [`Site::deciding`].
 pub(super) async fn tell_now(site: &Site) {
     let waiting = match untold(site) {
         Ok(waiting) => waiting,
@@ -307,7 +308,7 @@ pub(super) async fn tell_now(site: &Site) {
                 tracing::info!(job.id = %decided.decision.job, approve = decided.decision.approve, by = decided.by, "decision told");
             }
             Err(error) if error.is_transient() => return,
-            // The job is over, or was never there: nobody waits for the answer.
+            // The job is over or never existed: no party waits for the answer.
             Err(error) => tracing::warn!(job.id = %decided.decision.job, error = %error, "a decision came to nothing"),
         }
         if let Err(error) = told(site, &decided) {
@@ -316,9 +317,10 @@ pub(super) async fn tell_now(site: &Site) {
     }
 }
 
-/// Judges whether a person, or the policy alone, has said yes to exactly this manifest; `None` while the site's terminal is
-/// awaited. The steward's name in `work` is the server's word, and counts only where the policy trusts that; otherwise a steward
-/// has to have signed with a key that this site pins. What the policy says yes to by itself is noted.
+/// Judges whether a person, or the policy alone, has approved exactly this manifest; `None` while the answer at the
+/// site's terminal is missing. The steward's name in `work` comes from the server, and counts only under a policy that
+/// trusts it. Otherwise a steward's signature with a key that this site pins is required. An automatic approval is
+/// stored.
 ///
 /// # Errors
 /// [`LedgerError`] when the site's own disk fails.
@@ -329,18 +331,18 @@ pub(super) fn approval(
     work: &Work,
 ) -> Result<Option<Result<(), String>>, LedgerError> {
     let (job, dataset) = (examined.manifest.job, examined.dataset.id);
-    // The terminal's last word comes before everything else, also before what the policy said after it.
+    // The last decision at the terminal precedes everything else, even a later decision of the policy.
     if let Some(Decided { decision, .. }) = jobs::by_terminal(&site.store, job, dataset, &examined.digest)? {
         return Ok(Some(if decision.approve { Ok(()) } else { Err(decision.reason) }));
     }
-    // Public data: everybody has them.
+    // Public data need no approval.
     let public = rules.visibility == Visibility::Public;
     Ok(match rules.approval {
         _ if public => Some(Ok(())),
         Approval::Automatic => {
             let said = jobs::decision(&site.store, job, dataset, &examined.digest)?;
             let before = said.is_some_and(|said| said.decision.approve);
-            // The server offers it already: it was approved before, it was never proposed, or more is allowed by now.
+            // The server offers it already: it was approved before, was never proposed, or is allowed by now.
             let yes = Decision { approve: true, ..unsaid(&examined.signed, job, dataset, (site.clock)()) };
             by_itself(site, examined, rules, before, || jobs::note(&site.store, &yes))?.then_some(Ok(()))
         }
@@ -356,7 +358,7 @@ pub(super) fn approval(
     })
 }
 
-/// Returns why a part waits for the site's terminal, for the log and for the other participants.
+/// Returns the reason why a part waits for the site's terminal, for the log and for the other participants.
 ///
 /// # Errors
 /// [`LedgerError`] when the site's own disk fails.

@@ -1,10 +1,11 @@
-//! One part of a job as far as it is the site's own business: what was done before, permission, the vector on disk, its payment, the
-//! server's countersignature of that, what is sent, and the note that it arrived. Every step is finished when it returns; between any
-//! two of them the process may die. Nothing here speaks to the server: the daemon carries the letters, in the simulation a bad
-//! network does.
+//! The site's own side of one part of a job: earlier progress, permission, the vector on disk, its payment, the
+//! server's countersignature of the payment, the submission, and its acknowledgement. Every step is complete when it
+//! returns; between any two of them the process may crash. This module does not contact the server: the daemon sends
+//! submissions, in the simulation over a bad network.
 //!
-//! The order is that of `privacy.md`, 14.6: [`clear`](Errand::clear), make, store and [`pay`](Errand::pay_vector), have the payment
-//! countersigned ([`charge`](Errand::charge)), send ([`letter`](Errand::letter), [`departure`](Errand::departure)).
+//! The order is that of `privacy.md`, 14.6: [`clear`](Errand::clear), make, store and [`pay`](Errand::pay_vector), have
+//! the payment countersigned ([`charge`](Errand::charge)), send ([`letter`](Errand::letter),
+//! [`departure`](Errand::departure)).
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -36,25 +37,25 @@ use crate::site::policy::{PolicyRefusal, Rules, units_of};
 use crate::site::witness;
 use crate::speech::transcribe::outbound::SealedSounds;
 
-/// Why a release cannot be made or sent any more.
+/// The reason why a release can no longer be made or sent.
 const LOST: &str = "it was paid for, and its bytes are not at this site any more: the ledger was restored from an older copy, or the \
                     disk lost them. It is never made a second time; propose a new job";
 
-/// A clearance that was given and not yet used.
+/// A granted, unused clearance.
 struct Pending {
     series: String,
     round: u32,
-    /// The grant that what is made must carry; none for public data.
+    /// The grant that the release must carry; `None` for public data.
     grant: Option<GrantId>,
 }
 
-/// One part in hand.
+/// The state of one part.
 pub struct Errand {
     examined: Examined,
     folder: PathBuf,
     outbox: Outbox,
     pending: Option<Pending>,
-    /// What this life has put on disk and not sent yet: it need not be read again to be sent.
+    /// The vector that this process stored and has not sent yet: it need not be read again.
     fresh: Mutex<Option<Fresh>>,
     /// The tick of the release clock at which the part's next release is paid.
     tick: Mutex<Option<ReleaseTick>>,
@@ -67,10 +68,10 @@ struct Fresh {
     parcel: Parcel,
 }
 
-/// A stored vector or pool on its way, with every receipt that the server lacks up to the one that pays for it.
+/// A stored vector or pool to send, with every receipt that the server lacks up to the one that pays for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Letter {
-    /// What is stored.
+    /// The stored bytes.
     pub parcel: Parcel,
     /// The receipts, oldest first.
     pub receipts: Vec<Signed>,
@@ -91,7 +92,7 @@ fn failed(error: impl std::fmt::Display) -> RunError {
     RunError::Failed(error.to_string())
 }
 
-/// Tells a refusal of the rules from a disk that fails: the same job may go on when the disk is mended.
+/// Separates a refusal by the rules from a failing disk: after a disk failure the same job may continue.
 fn refused(error: GateError) -> RunError {
     match error {
         GateError::Ledger(error @ (LedgerError::Store(_) | LedgerError::Books(_))) => RunError::from_failure(error),
@@ -104,7 +105,7 @@ fn lost(series: &str, round: u32) -> RunError {
 }
 
 impl Errand {
-    /// A part that was admitted, with its folder.
+    /// Makes the state of an admitted part, with its folder.
     ///
     /// # Errors
     /// [`RunError::Failed`] when the folder cannot be made.
@@ -115,23 +116,23 @@ impl Errand {
         Ok(Self { examined, folder, outbox, pending: None, fresh: Mutex::default(), tick: Mutex::default() })
     }
 
-    /// The manifest and what this site knows about it.
+    /// Returns the manifest and this site's knowledge about it.
     pub const fn examined(&self) -> &Examined {
         &self.examined
     }
 
-    /// Its folder, kept across restarts.
+    /// Returns its folder, kept across restarts.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// In how many bits vectors of a series travel, by the manifest.
+    /// Returns the number of bits per value of a series on the wire, by the manifest.
     pub fn precision(&self, series: &str) -> Precision {
         let all = self.examined.manifest.spec.series(std::slice::from_ref(&self.examined.dataset));
         all.into_iter().find(|known| known.name == series).map_or_else(Precision::default, |known| known.precision)
     }
 
-    /// What an earlier life did about a round.
+    /// Returns the progress of a round in an earlier process.
     ///
     /// # Errors
     /// [`RunError::Failed`] when the site's disk cannot be read.
@@ -140,7 +141,7 @@ impl Errand {
             Kept::Nothing => Past::Untouched,
             Kept::Unpaid(_) | Kept::Stored => Past::Stored,
             Kept::Accepted => Past::Accepted,
-            // It is paid again where the job reserved for that, and made anew then.
+            // The round is paid again if the job reserved for that, and then made anew.
             Kept::Gone if self.may_pay_again(site, series)? => Past::Untouched,
             Kept::Lost | Kept::Gone => Past::Lost,
         })
@@ -153,7 +154,7 @@ impl Errand {
         match site.ledger.check_release(&under, &event) {
             Err(error @ (LedgerError::Store(_) | LedgerError::Books(_))) => Err(RunError::from_failure(error)),
             Err(LedgerError::Rule(_)) => Ok(false),
-            // Whatever else speaks against it is said when it is asked for.
+            // Other reasons against it are reported when it is requested.
             Ok(()) | Err(_) => Ok(true),
         }
     }
@@ -161,8 +162,8 @@ impl Errand {
     /// Asks policy and ledger for permission to make one vector, pool or batch. Nothing is charged.
     ///
     /// # Errors
-    /// [`RunError::Refused`] when policy or ledger say no, [`RunError::Failed`] when the disk fails or the round was released
-    /// already.
+    /// [`RunError::Refused`] when policy or ledger refuse, [`RunError::Failed`] when the disk fails or the round was
+    /// released already.
     pub fn clear(&mut self, site: &Site, series: &str, round: u32) -> Result<Clearance, RunError> {
         match self.past(site, series, round)? {
             Past::Untouched => {}
@@ -171,7 +172,7 @@ impl Errand {
             }
             Past::Lost => return Err(lost(series, round)),
         }
-        // Nothing is made that may not leave; the run comes back when the site lets it go on.
+        // Nothing is made that may not leave; the run resumes when the site releases the hold.
         self.is_free(site)?;
         let rules = self.rules(site)?;
         let clearance = gate::clear(&site.ledger, &rules, &self.examined, series, round, (site.clock)());
@@ -180,10 +181,10 @@ impl Errand {
         Ok(clearance)
     }
 
-    /// What the policy says of the dataset now, when it lets the part cost as much money as it could.
+    /// Returns the current rules for the dataset, if they allow the part's highest cost in money.
     fn rules(&self, site: &Site) -> Result<Rules, RunError> {
         let policy = site.policy().map_err(|error| {
-            // Where the file lies is for this site's log, and the refusal for whoever proposed the job.
+            // The path of the file is for this site's log only; the proposer reads the refusal.
             tracing::error!(error = %error, "the policy cannot be read: nothing may leave");
             RunError::Refused("this site's policy cannot be read, so nothing may leave here".to_owned())
         })?;
@@ -193,7 +194,7 @@ impl Errand {
         Ok(rules)
     }
 
-    /// Pays for a stored release and refers to its bytes; gives the number of the receipt, nothing for public data.
+    /// Pays for a stored release by its digest; returns the number of the receipt, `None` for public data.
     fn pay(&self, site: &Site, release: &StoredRelease) -> Result<Option<u64>, RunError> {
         self.is_free(site)?;
         let rules = self.rules(site)?;
@@ -202,8 +203,8 @@ impl Errand {
         gate::pay(&site.ledger, &rules, &self.examined, &release, (site.clock)()).map_err(refused)
     }
 
-    /// Whether the part may cost as much money as it could. Recordings may have been replaced by longer ones since it was admitted:
-    /// judged is what lies there now, and where nothing can be read any more, and so nothing sent, what was admitted.
+    /// Judges the part's highest cost in money. Longer recordings may have replaced those of the admission, so the
+    /// current ones are judged. If they cannot be read, nothing can be sent, and the admitted ones are judged.
     fn judge_cost(&self, site: &Site, rules: &Rules) -> Result<(), PolicyRefusal> {
         let Examined { manifest, local, dataset, .. } = &self.examined;
         let spec = &manifest.spec;
@@ -215,17 +216,18 @@ impl Errand {
         rules.judge_cost(spec, now.as_ref().unwrap_or(dataset), &site.transcription.providers)
     }
 
-    /// Stores a vector that was made for this round, then pays for it. Once the server has countersigned the payment, it may be sent.
+    /// Stores a vector that was made for this round, then pays for it. It may be sent once the server has countersigned
+    /// the payment.
     ///
     /// # Errors
-    /// [`RunError::Refused`] when it was not cleared for this round, or policy or ledger say no now; [`RunError::Failed`] when the
-    /// disk fails.
+    /// [`RunError::Refused`] when it was not cleared for this round, or policy or ledger refuse now;
+    /// [`RunError::Failed`] when the disk fails.
     pub fn pay_vector(&mut self, site: &Site, series: &str, round: u32, vector: &Outgoing) -> Result<(), RunError> {
         let bytes = self.packed(series, round, vector)?;
         self.store_and_pay(site, series, round, bytes, vector.vector().len() as u64)
     }
 
-    /// Stores a vector that was made for this round. It is paid by [`Errand::charge`] when it may leave.
+    /// Stores a vector that was made for this round. [`Errand::charge`] pays for it when it may leave.
     ///
     /// # Errors
     /// [`RunError::Refused`] when it was not cleared for this round, [`RunError::Failed`] when the disk fails.
@@ -234,7 +236,7 @@ impl Errand {
         self.store(series, round, &bytes, vector.vector().len() as u64).map(|_| ())
     }
 
-    /// Stores a pool of questions that was made for this round. It is paid by [`Errand::charge`] when it may leave.
+    /// Stores a pool of questions that was made for this round. [`Errand::charge`] pays for it when it may leave.
     ///
     /// # Errors
     /// As [`Errand::store_vector`].
@@ -243,15 +245,15 @@ impl Errand {
         self.store(series, round, pool.bytes(), pool.questions()).map(|_| ())
     }
 
-    /// Sets the tick of the release clock at which what is stored is paid: receipts state it.
+    /// Sets the tick of the release clock for the next payment: receipts state it.
     pub fn set_tick(&self, tick: ReleaseTick) {
         *self.tick.lock().unwrap_or_else(PoisonError::into_inner) = Some(tick);
     }
 
-    /// A vector that was cleared for this round as it travels.
+    /// Encodes a vector that was cleared for this round, in its wire form.
     fn packed(&mut self, series: &str, round: u32, vector: &Outgoing) -> Result<Vec<u8>, RunError> {
         self.cleared("vector", series, round, vector.grant())?;
-        // Rounded and packed once: what is on disk is what travels, however often.
+        // The vector is rounded and packed once: every transmission sends the bytes on disk.
         let mut chance = Randomness::from_os(Purpose::Rounding).stream(0);
         vector::write(vector.vector(), self.precision(series), || chance.next_u32()).map_err(RunError::from_failure)
     }
@@ -263,8 +265,8 @@ impl Errand {
         Ok(release)
     }
 
-    /// Stores a pool of questions that was made for this round, then pays for it. Once the server has countersigned the payment, it may
-    /// be sent, as these bytes however often.
+    /// Stores a pool of questions that was made for this round, then pays for it. Once the server has countersigned the
+    /// payment, exactly these bytes may be sent any number of times.
     ///
     /// # Errors
     /// As [`Errand::pay_vector`].
@@ -288,12 +290,12 @@ impl Errand {
         Ok(())
     }
 
-    /// Pays for a sealed batch of sounds, which lies on disk, if nobody did. Once the server has countersigned the payment, it may
-    /// leave for others than the server. Said again of the same batch, nothing changes.
+    /// Pays for a sealed batch of sounds on disk, unless it is paid. Once the server has countersigned the payment, it
+    /// may leave for recipients other than the server. Repeated calls for the same batch change nothing.
     ///
     /// # Errors
-    /// [`RunError::Refused`] when policy or ledger say no, it is another release than the job's, or another batch was paid;
-    /// [`RunError::Stopped`] while the site holds the job, [`RunError::Failed`] when the disk fails.
+    /// [`RunError::Refused`] when policy or ledger refuse, it is another release than the job's, or another batch was
+    /// paid; [`RunError::Stopped`] while the site holds the job, [`RunError::Failed`] when the disk fails.
     pub fn pay_batch(&self, site: &Site, series: &str, round: u32, batch: &SealedSounds) -> Result<(), RunError> {
         self.is_free(site)?;
         let release = self.outbox.batch(series, round, batch);
@@ -310,7 +312,7 @@ impl Errand {
         self.pay(site, &release).map(|_| ())
     }
 
-    /// Checks that what was made carries the clearance in hand, and that this is for the round; uses it up.
+    /// Checks that a release carries the current clearance, and that this is for the round; consumes the clearance.
     fn cleared(&mut self, what: &str, series: &str, round: u32, grant: Option<&GrantId>) -> Result<(), RunError> {
         let same = |pending: &Pending| match (&pending.grant, grant) {
             (None, None) => true,
@@ -324,14 +326,14 @@ impl Errand {
         cleared.map(|_| ()).ok_or_else(refused)
     }
 
-    /// Pays for what is stored for a round, if nobody did, and gives the receipts that the server has to countersign before it
-    /// leaves; nothing when it has, or when there is nothing to pay.
+    /// Pays for the stored release of a round, unless it is paid, and returns the receipts that the server has to
+    /// countersign before it leaves. Returns `None` when they are countersigned, or when there is nothing to pay.
     ///
     /// # Errors
-    /// [`RunError::Stopped`] while the site holds the job, [`RunError::Refused`] when policy or ledger say no,
+    /// [`RunError::Stopped`] while the site holds the job, [`RunError::Refused`] when policy or ledger refuse,
     /// [`RunError::Failed`] when nothing is stored, or the disk fails.
     pub fn charge(&self, site: &Site, series: &str, round: u32) -> Result<Option<Uncountersigned>, RunError> {
-        // What was paid for before waits on disk as well.
+        // A paid release waits on disk as well.
         self.is_free(site)?;
         let fresh = {
             let fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
@@ -354,11 +356,12 @@ impl Errand {
         Ok(Some(Uncountersigned { receipts, numbers }))
     }
 
-    /// Keeps the server's countersignatures of the receipts that [`Errand::charge`] gave; on disk when this returns.
+    /// Stores the server's countersignatures of the receipts from [`Errand::charge`]; they are on disk when this
+    /// returns.
     ///
     /// # Errors
-    /// [`RunError::Refused`] when they do not hold, which raises an alarm; [`RunError::Failed`] when some are missing, or the disk
-    /// fails.
+    /// [`RunError::Refused`] when they are invalid, which raises an alarm; [`RunError::Failed`] when some are missing,
+    /// or the disk fails.
     pub fn countersigned(&self, site: &Site, asked: &Uncountersigned, answer: &[Signed]) -> Result<(), RunError> {
         let key = &site.identity.server_key;
         let found = witness::submitted(&site.store, key, &asked.receipts, answer, (site.clock)())
@@ -373,7 +376,8 @@ impl Errand {
         acknowledge(&site.store, &asked.numbers).map_err(RunError::from_failure)
     }
 
-    /// Permission for a sealed batch to leave for others than the server: it is paid, and the server has countersigned the payment.
+    /// Returns the permission for a sealed batch to leave for recipients other than the server: it is paid, and the
+    /// server has countersigned the payment.
     ///
     /// # Errors
     /// [`RunError::Refused`] otherwise, [`RunError::Failed`] when the disk fails.
@@ -393,13 +397,13 @@ impl Errand {
         })
     }
 
-    /// What is to be sent for a round: the bits on disk, and receipts.
+    /// Returns the submission of a round: the bytes on disk, and receipts.
     ///
     /// # Errors
-    /// [`RunError::Stopped`] while the site holds the job, [`RunError::Failed`] when nothing is stored for it, its payment is not
-    /// countersigned, or the disk fails.
+    /// [`RunError::Stopped`] while the site holds the job, [`RunError::Failed`] when nothing is stored for it, its
+    /// payment is not countersigned, or the disk fails.
     pub fn letter(&self, site: &Site, series: &str, round: u32) -> Result<Letter, RunError> {
-        // What was paid for before waits on disk as well.
+        // A paid release waits on disk as well.
         self.is_free(site)?;
         let fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner).take();
         let parcel = match fresh.filter(|fresh| (fresh.series.as_str(), fresh.round) == (series, round)) {
@@ -419,7 +423,7 @@ impl Errand {
         Ok(Letter { parcel, receipts, numbers })
     }
 
-    /// Whether nobody at the site holds the job.
+    /// Checks that the site does not hold the job.
     fn is_free(&self, site: &Site) -> Result<(), RunError> {
         let held = holds::held(&site.store, self.examined.manifest.job, self.examined.dataset.id)
             .map_err(RunError::from_failure)?;
@@ -427,11 +431,11 @@ impl Errand {
         held.map_or(Ok(()), |held| Err(stopped(held)))
     }
 
-    /// Makes what the promised audit found the site's word, and freezes the account when it disproves the claim; all on disk
-    /// when this returns. What was stated before stands.
+    /// Signs the finding of the promised audit as the site's statement, and freezes the account when it disproves the
+    /// claim; all is on disk when this returns. An earlier statement stays in force.
     ///
     /// # Errors
-    /// [`RunError::Failed`] when it is not what was promised, or the disk fails.
+    /// [`RunError::Failed`] when it is not the promised audit, or the disk fails.
     pub fn state(&self, site: &Site, finding: &Finding) -> Result<Signed, RunError> {
         let under = self.examined.under().ok_or_else(|| failed(AuditsError::NotPromised))?;
         let delta = site
@@ -445,10 +449,10 @@ impl Errand {
         Ok(signed)
     }
 
-    /// Notes that the server has a letter: the vector, or at least that it was paid for.
+    /// Records that the server has a submission: the vector, or at least its payment.
     ///
     /// # Errors
-    /// [`RunError::Failed`] when the disk fails; the same letter is sent again then.
+    /// [`RunError::Failed`] when the disk fails; the same submission is sent again then.
     pub fn arrived(&self, site: &Site, series: &str, round: u32, letter: &Letter) -> Result<(), RunError> {
         self.outbox.accepted(&site.store, series, round, &letter.numbers).map_err(RunError::from_failure)
     }

@@ -1,4 +1,4 @@
-//! All that a running job may ask of the world, answered from the site's own rules and the server's gateway.
+//! All external services of a running job, by the site's own rules and the server's gateway.
 
 mod batch;
 mod pacing;
@@ -40,7 +40,7 @@ use crate::speech::transcribe::outbound::{DeliveryResult, OutboundError, SealedS
 use crate::speech::transcribe::provider::line::ProviderLine;
 use crate::telemetry;
 
-/// How long the server is asked to wait for a round or a file.
+/// The longest wait of the server for a round or a file.
 const WAIT: Duration = Duration::from_secs(20);
 
 /// The exchange of one part.
@@ -49,32 +49,32 @@ pub(super) struct SiteExchange {
     site: Arc<Site>,
     lease: Arc<Lease>,
     errand: Errand,
-    /// The average that came with the answer that a round is closed, until it is asked for.
+    /// The average that came with the answer that a round is closed, until it is requested.
     fetched: Option<(String, u32, Average)>,
     handed: Handed,
     log: PartLog,
-    /// When releases leave.
+    /// The clock at whose ticks releases leave.
     release_clock: Arc<ReleaseClock>,
-    /// Whether this life has sent sounds to others than the server.
+    /// Whether this process has sent sounds to recipients other than the server.
     has_dispatched: Cell<bool>,
-    /// The round that is under way, for traces: its calls belong together.
+    /// The current round, for traces: its calls belong together.
     round: RefCell<Option<(String, u32, Span)>>,
 }
 
-/// What a run handed in for its end.
+/// The results that a run handed in for its end.
 #[derive(Debug, Default)]
 pub(super) struct Handed {
-    /// The report as JSON; empty when none was.
+    /// The report as JSON; empty without one.
     pub(super) report: String,
-    /// What the audit stated; absent when none was.
+    /// The audit's statement, if there is one.
     pub(super) audit: Option<Signed>,
 }
 
-/// Why an answer did not come.
+/// The reason for a missing answer.
 enum Unanswered {
     /// The run has to stop.
     Stop(RunError),
-    /// The server says no.
+    /// The server refuses.
     No(GatewayError),
 }
 
@@ -107,22 +107,22 @@ impl SiteExchange {
         Ok(Self { handle, site, lease, errand, fetched, handed, log, release_clock, has_dispatched, round })
     }
 
-    /// When its releases leave.
+    /// Returns the clock at whose ticks its releases leave.
     pub(super) fn release_clock(&self) -> Arc<ReleaseClock> {
         Arc::clone(&self.release_clock)
     }
 
-    /// Says in this log what it does.
+    /// Sets the log of its actions.
     pub(super) fn with_log(self, log: PartLog) -> Self {
         Self { log, ..self }
     }
 
-    /// What was handed in.
+    /// Returns the results for the end of the run.
     pub(super) fn into_handed(self) -> Handed {
         self.handed
     }
 
-    /// Makes a call under the lease in force until it is answered.
+    /// Repeats a call under the current lease until it is answered.
     fn until_answered<T, F: Future<Output = Result<T, GatewayError>>>(
         &self,
         what: &str,
@@ -148,7 +148,7 @@ impl SiteExchange {
         self.handle.block_on(asked.instrument(span))
     }
 
-    /// What is asked from now on is asked for this round.
+    /// Assigns all later calls to this round.
     fn enter(&self, series: &str, round: u32) {
         let under_way = self.round.borrow().as_ref().is_some_and(|now| (now.0.as_str(), now.1) == (series, round));
         if !under_way {
@@ -157,7 +157,7 @@ impl SiteExchange {
         }
     }
 
-    /// Figures and files may come from public data only: of private data they would be releases that nobody paid.
+    /// Checks that the data are public. Figures and files of private data would be unpaid releases.
     fn must_be_public(&self, what: &str) -> Result<(), RunError> {
         self.site.ledger.is_quiet().map_err(|error| RunError::Refused(error.to_string()))?;
         if self.errand.examined().local.visibility == Visibility::Public {
@@ -166,13 +166,14 @@ impl SiteExchange {
         Err(RunError::Refused(format!("{what} may leave this site only for a dataset that its policy marks as public")))
     }
 
-    /// Stores and pays for a vector as [`Exchange::send`] does, and dies before it is sent.
+    /// Stores and pays for a vector as [`Exchange::send`] does, and stops before it is sent.
     #[cfg(test)]
     pub(super) fn pay_only(&mut self, series: &str, round: u32, vector: &Outgoing) -> Result<(), RunError> {
         self.errand.pay_vector(&self.site, series, round, vector)
     }
 
-    /// Pays for what is stored for a round, if nobody did, and has the server countersign the payment. Waits until it has.
+    /// Pays for the stored release of a round, unless it is paid, and waits until the server has countersigned the
+    /// payment.
     fn countersign(&self, series: &str, round: u32) -> Result<(), RunError> {
         self.site.ledger.is_quiet().map_err(|error| RunError::Refused(error.to_string()))?;
         let Some(asked) = self.errand.charge(&self.site, series, round)? else { return Ok(()) };
@@ -183,7 +184,7 @@ impl SiteExchange {
         let answer = match answer {
             Ok(answer) => answer,
             Err(Unanswered::No(error)) => {
-                // Another chain of receipts may be there: the ledger is an older copy, or has forked.
+                // The server may have another chain of receipts: the ledger is an older copy, or has forked.
                 if let Err(error) = self.handle.block_on(keeping::compare(&self.site)) {
                     tracing::warn!(error = %error, "the ledger could not be compared with the server's receipts");
                 }
@@ -197,7 +198,7 @@ impl SiteExchange {
         Ok(())
     }
 
-    /// Sends what the outbox holds for a round.
+    /// Sends the stored release of a round.
     fn deliver(&self, series: &str, round: u32) -> Result<(), RunError> {
         self.enter(series, round);
         self.countersign(series, round)?;
@@ -370,7 +371,7 @@ impl Exchange for SiteExchange {
         let refused = |error: &dyn std::fmt::Display| RunError::Refused(error.to_string());
         let known = self.site.datasets().into_iter().find(|local| local.id == Some(id));
         let name = known.map_or_else(|| self.errand.examined().local.name.clone(), |local| local.name);
-        // The file as it stands now, whatever it said when the job was admitted.
+        // The current file decides, not its content at admission.
         let policy = self.site.policy().map_err(|error| refused(&error))?;
         gate::published(&policy.rules(&name)).map_err(|error| refused(&error))
     }

@@ -1,4 +1,4 @@
-//! Holds at work: what is held here is put down, and the server is told, so that nobody's deadline runs meanwhile.
+//! Holds of running parts: a held part stops, and the server is notified, so that no deadline expires meanwhile.
 
 use std::time::Duration;
 
@@ -12,13 +12,14 @@ use crate::site::admission::Examined;
 use crate::site::holds::{self, Held, Holder};
 use crate::site::store::StoreError;
 
-/// How often is looked whether somebody at the terminal holds what runs.
+/// The period of the search for holds made at the terminal.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Why a held part waits, for others to read.
+/// The reason of a waiting part, for other participants to read.
 pub(super) const WAITS: &str = "the site's steward has to approve it at the site's terminal";
 
-/// Notes that a part waits for an answer at the terminal, if nobody holds it already, and sees to it that the server is told.
+/// Records that a part waits for an answer at the terminal, unless it is held, and queues the notification of the
+/// server.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -30,7 +31,7 @@ pub(super) fn wait(
     reason: &str,
 ) -> Result<(), StoreError> {
     if let Some(held) = holds::held(&site.store, job, dataset)? {
-        // Whoever offers it does not know, or knows no more.
+        // The server offers it, so it does not know of the hold, or no longer does.
         return holds::tell_again(&site.store, held.id);
     }
     let (manifest, reason) = (manifest.to_owned(), reason.to_owned());
@@ -38,7 +39,7 @@ pub(super) fn wait(
     holds::say(&site.store, &word, Holder::Worker)
 }
 
-/// Whether a part is held, now that it is `answered` or not: what waited for an answer alone goes on with it.
+/// Returns whether a part is held. If `answered`, a hold that waited for the answer alone ends.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -53,7 +54,7 @@ pub(super) fn after(site: &Site, examined: &Examined, answered: bool) -> Result<
     Ok(true)
 }
 
-/// Tells the server every word that it does not know, oldest first.
+/// Sends every hold that the server has not received, oldest first.
 pub(super) async fn tell(site: &Site) {
     let waiting = match holds::untold(&site.store) {
         Ok(waiting) => waiting,
@@ -67,7 +68,7 @@ pub(super) async fn tell(site: &Site) {
         match site.gateway.hold(&signed).await {
             Ok(()) => tracing::info!(job.id = %word.job, hold = word.hold, by, "hold told"),
             Err(error) if error.is_transient() => return,
-            // Nobody is at the job at the server: when it is offered here, the hold is told again.
+            // The job is not active at the server: if it is offered here, the hold is sent again.
             Err(error) => tracing::warn!(job.id = %word.job, error = %error, "a hold came to nothing"),
         }
         if let Err(error) = holds::told(&site.store, id) {
@@ -76,7 +77,7 @@ pub(super) async fn tell(site: &Site) {
     }
 }
 
-/// Puts a part down when somebody at the terminal holds it, whether or not the server hears of it. Ends with the lease.
+/// Stops a part when the site's terminal holds it, even if the server cannot be notified. Ends with the lease.
 pub(super) async fn watch(site: &Site, lease: &Lease, job: JobId, dataset: DatasetId, begun: &CancellationToken) {
     tokio::select! {
         () = begun.cancelled() => {}

@@ -1,5 +1,5 @@
-//! What keeps the site itself sound while it runs: is the ledger an older copy, has the server another certificate, is it time
-//! for another key? What the answers mean is decided in `site`.
+//! Maintenance of the running site: detects an older copy of the ledger, a changed server certificate and a due key
+//! change. `site` decides the consequences.
 
 use time::{Duration, OffsetDateTime};
 use tokio_util::sync::CancellationToken;
@@ -18,16 +18,17 @@ use crate::site::rotation;
 use crate::site::store::Store;
 use crate::site::witness::alarm;
 
-/// Most receipts of this site that a server may show beyond those of the ledger: half a million take some 500 MB.
+/// The highest number of receipts that a server may show beyond those of the ledger: half a million take some 500 MB.
 pub(crate) const MOST_SHOWN: usize = 500_000;
 
-/// Compares the ledger with the receipts that the server has, and takes in as spent what it lacks. Receipts that contradict it
-/// raise an alarm.
+/// Compares the ledger with the server's receipts, and takes missing ones in as spent. Contradicting receipts raise an
+/// alarm.
 ///
 /// # Errors
-/// [`DaemonError`] when the server cannot be asked or the disk fails: nothing has changed then, and nothing should be offered.
+/// [`DaemonError`] when the server cannot be asked or the disk fails: nothing has changed then, and no offer should be
+/// requested.
 pub(super) async fn compare(site: &Site) -> Result<(), DaemonError> {
-    // The last one that is here comes along: another one under its number is a fork.
+    // The page includes the last receipt of this ledger: another receipt under its number is a fork.
     let mut after = length(&site.store)?.saturating_sub(1);
     let mut shown: Vec<Signed> = Vec::new();
     loop {
@@ -44,7 +45,7 @@ pub(super) async fn compare(site: &Site) -> Result<(), DaemonError> {
     take_in(site, &shown)
 }
 
-/// Adds a page of receipts to those that the server has shown, up to `most` of them.
+/// Adds a page of receipts to those of the server, up to `most` of them.
 fn collect(shown: &mut Vec<Signed>, page: Vec<Signed>, most: usize) -> Result<(), GatewayError> {
     if shown.len() + page.len() > most {
         return Err(GatewayError::Protocol(format!(
@@ -56,11 +57,11 @@ fn collect(shown: &mut Vec<Signed>, page: Vec<Signed>, most: usize) -> Result<()
     Ok(())
 }
 
-/// Takes in as spent what the ledger lacks of the receipts that the server shows, from some number on without gaps. Receipts that
-/// contradict the ledger raise an alarm.
+/// Takes receipts of the server that the ledger lacks in as spent; they continue from some number without gaps.
+/// Receipts that contradict the ledger raise an alarm.
 ///
 /// # Errors
-/// [`DaemonError`] when the disk fails: nothing has changed then, and nothing should be offered.
+/// [`DaemonError`] when the disk fails: nothing has changed then, and no offer should be requested.
 pub fn take_in(site: &Site, shown: &[Signed]) -> Result<(), DaemonError> {
     match site.ledger.import(shown, usual(site)?) {
         Ok(imported) if imported.missing > 0 => {
@@ -88,20 +89,20 @@ pub fn take_in(site: &Site, shown: &[Signed]) -> Result<(), DaemonError> {
     }
 }
 
-/// What an account is given at first of which nothing is known here but what was spent: any budget of the policy.
+/// Returns the initial budget of an account with unknown limits and known expenses: any budget of the policy.
 fn usual(site: &Site) -> Result<Option<Limit>, DaemonError> {
     let limits = site.policy()?.rules("").limits;
     Ok(limits.record.or(limits.speaker).or(limits.user).or(limits.words))
 }
 
-/// Asks the server by which certificates it is recognized from now on.
+/// Asks the server for its valid certificates.
 pub(super) async fn recognize(site: &Site) {
     if let Err(error) = site.gateway.pins().await {
         tracing::warn!(error = %error, "the server does not say by which certificates it is recognized; it is asked again");
     }
 }
 
-/// Whether the site's key has been in force for as long as the configuration lets it.
+/// Returns whether the site's key has reached the configured age.
 ///
 /// # Errors
 /// [`DaemonError`] when that cannot be read.
@@ -118,8 +119,8 @@ pub(super) fn key_is_due(
     Ok(due <= now && rotation::busy(store)? == 0)
 }
 
-/// Gives the site its next key when one was begun, or when it is time. Nobody else may hold the site. True when there is nothing
-/// left to do or it was done; false when the server refused, and the key stays as it is.
+/// Changes to the site's next key, if a change was begun or is due. The site's lock must be free. Returns true when
+/// nothing remains to do; false when the server refused, and the key stays.
 ///
 /// # Errors
 /// [`DaemonError`] when files cannot be read or written.
@@ -139,7 +140,7 @@ pub(super) async fn change_key(
     let told =
         Patience::default().keep_trying("rotate key", stop, || gateway::rotate_key(config, folder, &change)).await;
     let done = match told {
-        // Stopped: it goes on at the next start.
+        // Interrupted: the change continues at the next start.
         None => true,
         Some(Ok(())) => {
             let change = rotation::finish(folder, &store, &change)?;
@@ -156,8 +157,8 @@ pub(super) async fn change_key(
     Ok(done)
 }
 
-/// Asks for changes of stewards' credentials, and logs and keeps them. A server that conceals one can be found out by the
-/// member and the organization's admins, who are told as well.
+/// Fetches changes of stewards' credentials, and logs and stores them. A server that conceals one can be detected by
+/// the member and the organization's admins, who are also notified.
 pub(super) async fn take_credential_notices(site: &Site) {
     let after = match consent::last_notice(&site.store) {
         Ok(after) => after,

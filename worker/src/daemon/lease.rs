@@ -1,4 +1,4 @@
-//! A lease: the right to work on one participant's part, as long as the server says so.
+//! A lease: the right to work on one participant's part, until the server ends it.
 
 use std::sync::{OnceLock, PoisonError, RwLock};
 use std::time::Duration;
@@ -9,28 +9,28 @@ use undertone_api::problem::Code;
 
 use crate::gateway::{Gateway, Patience};
 
-/// Shortest time between renewals.
+/// The shortest time between renewals.
 const SHORTEST: Duration = Duration::from_millis(500);
 
-/// Why a lease ended.
+/// The reason for the end of a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum End {
-    /// The job is over, by the server's word.
+    /// The job is over, according to the server.
     Over(String),
-    /// Somebody else works on it.
+    /// Another process works on it.
     Lost(String),
 }
 
-/// A lease and whether it still holds.
+/// A lease and its state.
 #[derive(Debug)]
 pub(super) struct Lease {
     token: watch::Sender<String>,
-    /// How often the server said that it holds.
+    /// The number of confirmations by the server.
     renewed: watch::Sender<u64>,
-    /// Cancelled when the run has to stop, for whatever reason.
+    /// Cancelled when the run has to stop, for any reason.
     pub(super) stop: CancellationToken,
-    /// Cancelled when the worker has to stop. What waits for a tick of the release clock waits on when the lease alone ends, because how
-    /// soon a run hears of that depends on what it computes.
+    /// Cancelled when the worker has to stop. A wait for a tick of the release clock continues after the end of the
+    /// lease alone: the time at which a run learns of that depends on its computation.
     pub(super) shutdown: CancellationToken,
     end: OnceLock<End>,
     doubt: Notify,
@@ -45,27 +45,27 @@ impl Lease {
         Self { token, renewed, stop, shutdown, end: OnceLock::new(), doubt: Notify::new(), time }
     }
 
-    /// The same, with the token that is cancelled when the worker has to stop.
+    /// Sets the token that is cancelled when the worker has to stop.
     pub(super) fn with_shutdown(self, shutdown: CancellationToken) -> Self {
         Self { shutdown, ..self }
     }
 
-    /// The fencing token in force.
+    /// Returns the current fencing token.
     pub(super) fn token(&self) -> String {
         self.token.borrow().clone()
     }
 
-    /// Takes over a later lease of the same part.
+    /// Adopts a later lease of the same part.
     pub(super) fn replace(&self, token: String) {
         self.token.send_replace(token);
     }
 
-    /// How it ended; `None` while it has not, or when the daemon stops.
+    /// Returns its end; `None` before the end, or when the daemon stops.
     pub(super) fn end(&self) -> Option<&End> {
         self.end.get()
     }
 
-    /// Why the run has to stop, in words.
+    /// Returns the reason why the run has to stop.
     pub(super) fn reason(&self) -> String {
         match self.end() {
             Some(End::Over(reason) | End::Lost(reason)) => reason.clone(),
@@ -74,18 +74,19 @@ impl Lease {
     }
 
     fn close(&self, end: End) {
-        // The first reason is the reason.
+        // The first reason remains.
         let _ = self.end.set(end);
         self.stop.cancel();
     }
 
-    /// Ends it here: the part is put down and may come back.
+    /// Ends the lease at this site: the part stops and may be offered again.
     pub(super) fn put_down(&self, reason: String) {
         self.close(End::Lost(reason));
     }
 
-    /// A call was told that `token` does not hold. True when a later one is in force, or it holds again, because the job was paused
-    /// for a moment only: then the call can be made again, after the shortest pause. False when the run has to stop.
+    /// Waits after the server rejected `token`. Returns true when a later token is in force, or the same one is valid
+    /// again after a short pause of the job. Then the call can be repeated, after the shortest pause. Returns false
+    /// when the run has to stop.
     pub(super) async fn holds_after(&self, token: &str) -> bool {
         let (mut changes, mut renewals) = (self.token.subscribe(), self.renewed.subscribe());
         self.doubt.notify_one();
@@ -94,7 +95,7 @@ impl Lease {
             renewed = renewals.changed() => if renewed.is_err() { return false },
             () = self.stop.cancelled() => return false,
         }
-        // Should the renewal have been under way before the doubt, the call is told so again, and asks again.
+        // If the renewal began before the rejection, the repeated call is rejected again, and waits again.
         tokio::select! {
             () = tokio::time::sleep(SHORTEST) => true,
             () = self.stop.cancelled() => false,
@@ -120,7 +121,7 @@ impl Lease {
                     self.renewed.send_modify(|times| *times += 1);
                 }
                 Some(Ok(renewal)) => self.close(End::Over(renewal.reason)),
-                // A later lease came in between.
+                // A later lease arrived in between.
                 Some(Err(_)) if self.token() != token => {}
                 Some(Err(error)) if error.code() == Some(Code::LeaseLost) => self.close(End::Lost(error.to_string())),
                 Some(Err(error)) => {

@@ -1,10 +1,10 @@
-//! What the site says of a part, for the job's log at the server: numbers and closed words only, and nothing at all where
-//! its policy says `logs = "none"`. The worker's own log stays here.
+//! The site's events of a part for the job's log at the server: numbers and fixed words only, and none if its policy
+//! sets `logs = "none"`. The worker's own log stays here.
 //!
-//! Saying something never holds a run up and never fails it: it is queued, a carrier beside the run sends it, and what the
-//! server does not take is forgotten. It is said only when the server sees the same thing happen anyway, or when it does not
-//! depend on the data; see `undertone_api::job::log`. To say something more: a variant of `SiteEvent`, and [`PartLog::say`]
-//! where it happens.
+//! Logging never delays or fails a run: events are queued and sent by a separate task, and events that the server
+//! refuses are dropped. An event is logged only if the server observes the same fact anyway, or if it does not depend
+//! on the data; see `undertone_api::job::log`. To add an event: a variant of `SiteEvent`, and a call of
+//! [`PartLog::say`] at its place.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -24,11 +24,11 @@ use crate::site::jobs::Outcome;
 use crate::site::ledger::LedgerError;
 use crate::site::policy::Logs;
 
-/// Most events that wait to be sent; the oldest go first.
+/// The highest number of pending events; the oldest are dropped first.
 pub(crate) const MOST_WAITING: usize = 300;
-/// How long the end of a part waits for its last words.
+/// The longest wait of a part's end for its last events.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// How long a carrier waits before it sends again what was not taken.
+/// The pause before pending events are sent again.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// The log of one part.
@@ -40,7 +40,7 @@ struct Inner {
     lease: Arc<Lease>,
     series: Vec<String>,
     waiting: Mutex<Waiting>,
-    /// Held while something is sent, so that nothing is sent twice at once.
+    /// Held while events are sent, so that no event is sent twice concurrently.
     turn: Turn<()>,
     bell: Notify,
 }
@@ -52,7 +52,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// One more waits; when they are too many, the oldest goes.
+    /// Adds an event; drops the oldest above the limit.
     fn push(&mut self, event: v1::LogEvent) {
         self.events.push_back(event);
         while self.events.len() > MOST_WAITING {
@@ -62,15 +62,15 @@ impl Waiting {
 }
 
 impl PartLog {
-    /// The log of a part under a lease of work that its manifest describes.
+    /// Returns the log of a part under a work lease, as its manifest describes it.
     pub(super) fn of(site: &Arc<Site>, lease: &Arc<Lease>, manifest: &Signed) -> Self {
-        // Whose document it is was asked before; one that cannot be read is spoken of to nobody.
+        // The signature was checked before; an unreadable manifest has no log.
         serde_json::from_str::<Manifest>(&manifest.payload)
             .map_or(Self(None), |manifest| Self::new(site, lease, &manifest.spec))
     }
 
     fn new(site: &Arc<Site>, lease: &Arc<Lease>, spec: &Spec) -> Self {
-        // Greater than every number of an earlier life, as long as the clock goes forwards.
+        // Greater than every number of an earlier process, while the clock does not go back.
         let last = u64::try_from((site.clock)().unix_timestamp()).unwrap_or(0).saturating_mul(1_000_000);
         Self(Some(Arc::new(Inner {
             site: Arc::clone(site),
@@ -82,15 +82,15 @@ impl PartLog {
         })))
     }
 
-    /// Of a part that says nothing.
+    /// Returns a log that discards all events.
     pub(super) const fn silent() -> Self {
         Self(None)
     }
 
-    /// Says something, where the policy lets it out.
+    /// Logs an event, if the policy allows it.
     pub(super) fn say(&self, event: SiteEvent) {
         let Some(inner) = &self.0 else { return };
-        // The file as it stands now; one that cannot be read lets nothing out.
+        // The current file decides; an unreadable policy allows nothing.
         if !inner.site.policy().is_ok_and(|policy| policy.logs() == Logs::States) {
             return;
         }
@@ -106,17 +106,17 @@ impl PartLog {
         inner.bell.notify_one();
     }
 
-    /// Says where the part is.
+    /// Logs the phase of the part.
     pub(super) fn phase(&self, phase: Phase) {
         self.say(SiteEvent::Phase { phase });
     }
 
-    /// Says why the part came to nothing.
+    /// Logs the fault that ended the part.
     pub(super) fn fault(&self, fault: Fault) {
         self.say(SiteEvent::Fault { fault });
     }
 
-    /// Whether the last word was of a fault.
+    /// Returns whether the last pending event is a fault.
     fn is_faulty(&self) -> bool {
         let last = self.0.as_ref().and_then(|inner| {
             let waiting = inner.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -125,7 +125,7 @@ impl PartLog {
         matches!(last, Some(v1::log_event::Event::Fault(_)))
     }
 
-    /// Says how the part ended, unless its fault was told.
+    /// Logs the end of the part, unless its fault is pending.
     pub(super) fn ends(&self, how: &Result<Option<Outcome>, LedgerError>) {
         match how {
             Ok(Some(Outcome::Done { .. })) => self.phase(Phase::Done),
@@ -139,7 +139,7 @@ impl PartLog {
         }
     }
 
-    /// Says something about a round of a series, by its name; nothing of a series that the job does not have.
+    /// Logs an event about a round of a series, by its name; ignores series that the job does not have.
     pub(super) fn round(&self, series: &str, event: impl FnOnce(u32) -> SiteEvent) {
         let Some(inner) = &self.0 else { return };
         if let Some(place) = inner.series.iter().position(|name| name == series) {
@@ -147,7 +147,7 @@ impl PartLog {
         }
     }
 
-    /// Sends what is said until it is dropped.
+    /// Sends events until it is dropped.
     pub(super) async fn carry(&self) {
         let Some(inner) = &self.0 else { return std::future::pending().await };
         loop {
@@ -162,7 +162,7 @@ impl PartLog {
         }
     }
 
-    /// Sends what is left, if the server takes it soon.
+    /// Sends the remaining events, if the server accepts them soon.
     pub(super) async fn last_words(&self) {
         let Some(inner) = &self.0 else { return };
         if !matches!(tokio::time::timeout(LAST_WORDS, inner.send()).await, Ok(Ok(()))) {
@@ -172,7 +172,7 @@ impl PartLog {
 }
 
 impl Inner {
-    /// Sends what waits, oldest first. What the server refuses for good is forgotten.
+    /// Sends pending events, oldest first. Permanently refused events are dropped.
     async fn send(&self) -> Result<(), GatewayError> {
         let _turn = self.turn.lock().await;
         loop {
@@ -191,7 +191,7 @@ impl Inner {
     }
 }
 
-/// An error with all its causes, for finding out which kind it is.
+/// Returns an error with all its causes, for classification.
 fn chain(error: &dyn std::error::Error) -> String {
     std::iter::successors(Some(error), |error| error.source()).fold(String::new(), |mut all, error| {
         let _ = write!(all, "{error}; ");
@@ -199,7 +199,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     })
 }
 
-/// What others may know of why something failed.
+/// Classifies the reason of a failure, to the extent that others may know it.
 pub(super) fn fault_of(reason: &str) -> Fault {
     let full = ["No space left on device", "database or disk is full", "disk quota exceeded", "Disk quota exceeded"];
     if full.iter().any(|words| reason.contains(words)) { Fault::DiskFull } else { Fault::Failed }

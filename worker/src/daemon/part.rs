@@ -27,33 +27,33 @@ use crate::site::outbox::{self, Outbox};
 use crate::site::policy::{is_exact, units_of};
 use crate::site::store::StoreError;
 
-/// How often the database is looked at while somebody at the terminal is awaited.
+/// The period of the search for an answer at the terminal.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long a part whose end could not be told is held, so that it is not offered again at once.
+/// The time for which a part is kept after its end could not be sent, so that it is not offered again at once.
 const HOLD: Duration = Duration::from_secs(30);
 
-/// What a look at offered work comes to.
+/// The result of an examination of offered work.
 pub enum Look {
     /// It may run.
     Go(Box<Examined>),
-    /// It has ended before, like this.
+    /// It has ended before, with this outcome.
     Ended(Outcome),
-    /// The site will not.
+    /// The site refuses it.
     Refused(String),
-    /// It comes under a document that is not its own.
+    /// It comes under another job's document, or a forged one.
     Alien(String),
-    /// Nobody at the site's terminal has said anything yet, or the site holds the job.
+    /// The decision at the site's terminal is missing, or the site holds the job.
     Waits(Box<Examined>),
 }
 
-/// Works on a part until it ends, the lease does, or the daemon stops.
+/// Works on a part until the part or its lease ends, or the daemon stops.
 pub(super) async fn run(site: &Arc<Site>, work: Work, lease: &Arc<Lease>, slots: &Semaphore) {
     let Some(job) = desk::job_of(site, &work.manifest) else { return };
     let dataset = work.dataset;
     let log = PartLog::of(site, lease, &work.manifest);
     let keep = async {
         lease.keep(&site.gateway, work.lease_time).await;
-        // A lease that has ended leaves the part to come to its end.
+        // After the end of the lease, the part ends by itself.
         std::future::pending::<()>().await;
     };
     let begun = CancellationToken::new();
@@ -92,7 +92,7 @@ pub(super) async fn run(site: &Arc<Site>, work: Work, lease: &Arc<Lease>, slots:
     }
 }
 
-/// The part up to its outcome; `None` when it was put down without one.
+/// Runs the part up to its outcome; `None` when it stopped without one.
 async fn whole(
     site: &Arc<Site>,
     work: &Work,
@@ -138,7 +138,8 @@ async fn whole(
     let public = examined.local.visibility == Visibility::Public;
     let (ended, Handed { report, audit }, release_clock) = execute(site, *examined, lease, log).await;
     if let Some(release_clock) = release_clock.filter(|_| !public) {
-        // That a part of private data is done, fails or stops is told on its clock, also when its lease has ended.
+        // The end of a part with private data (done, failed or stopped) is reported on its clock, even after the end of
+        // its lease.
         release_clock.wait_with_end(&lease.shutdown).await;
     }
     Ok(match ended {
@@ -164,28 +165,28 @@ async fn whole(
         Err(RunError::Failed(reason)) => {
             tracing::error!(job.id = %job, dataset.id = %work.dataset, reason, "run failed");
             log.fault(fault_of(&reason));
-            // What went wrong with private data is not for others: it may name a recording or a figure.
+            // Errors about private data stay at this site: they may contain a recording's name or a figure.
             let told = if public { reason } else { "the run failed; this site's own log says why".to_owned() };
             Some(Outcome::GaveUp { reason: told })
         }
     })
 }
 
-/// Turns work away that comes under a document which is not that of its job: a signed refusal and the end of the lease. What
-/// the site knows, reserved or runs under the job's own manifest stays as it is.
+/// Rejects work under a document that is not the manifest of its job: with a signed refusal and the end of the lease.
+/// The site's records, reservations and runs under the job's own manifest do not change.
 pub(super) async fn turn_away(site: &Site, work: &Work, job: JobId, reason: String) {
     tracing::error!(job.id = %job, dataset.id = %work.dataset, reason, "the server asked for something it may not");
     if let Err(error) = desk::refuse(site, &work.manifest, job, work.dataset, &reason) {
         return tracing::error!(job.id = %job, error = %error, "a refusal could not be noted");
     }
     desk::tell(site).await;
-    // Once: when it is lost, the work is offered again and turned away again.
+    // It is sent once: after a loss, the work is offered and rejected again.
     if let Err(error) = site.gateway.finish(&work.lease, &Outcome::GaveUp { reason }, &[]).await {
         tracing::warn!(job.id = %job, error = %error, "the server does not take a lease back");
     }
 }
 
-/// The outcome of a part whose lease ended: one when the job is over, none when it may come back.
+/// Returns the outcome of a part after the end of its lease: one if the job is over, `None` if it may come back.
 fn stopped(lease: &Lease) -> Option<Outcome> {
     match lease.end() {
         Some(End::Over(reason)) => Some(Outcome::Stopped { reason: reason.clone() }),
@@ -193,7 +194,7 @@ fn stopped(lease: &Lease) -> Option<Outcome> {
     }
 }
 
-/// Looks until there is an answer; `None` when the lease ended first.
+/// Examines work until there is an answer; `None` when the lease ended first.
 async fn before(
     site: &Site,
     work: &Work,
@@ -203,7 +204,7 @@ async fn before(
 ) -> Result<Option<Look>, LedgerError> {
     let mut told = false;
     loop {
-        // Judged anew each time: policy and ledger may have changed while somebody thought about it.
+        // Each pass judges anew: policy and ledger may have changed since the last one.
         let examined = match look(site, work, job)? {
             Look::Waits(examined) => examined,
             Look::Ended(outcome) => {
@@ -227,11 +228,11 @@ async fn before(
     }
 }
 
-/// Looks at offered work once: whose document it is, what became of it before, what it says, policy, ledger, and who
-/// approved it.
+/// Examines offered work once: the document's signature, the part's earlier end, the contents, policy, ledger, and
+/// approval.
 ///
 /// # Errors
-/// [`LedgerError`] when the site's own disk fails; that is no answer to anybody.
+/// [`LedgerError`] when the site's own disk fails; that is no answer to an offer.
 pub fn look(site: &Site, work: &Work, job: JobId) -> Result<Look, LedgerError> {
     if let Some(reason) = desk::alien(site, &work.manifest)? {
         return Ok(Look::Alien(reason));
@@ -259,7 +260,7 @@ pub fn look(site: &Site, work: &Work, job: JobId) -> Result<Look, LedgerError> {
     })
 }
 
-/// Notes that the site will not run a part: a refusal to be told, and the part's end.
+/// Records that the site refuses a part: a refusal to send, and the part's end.
 ///
 /// # Errors
 /// [`LedgerError`] when the site's own disk fails.
@@ -270,8 +271,8 @@ pub fn refuse(site: &Site, work: &Work, job: JobId, lease: &str, reason: String)
     Ok(Outcome::GaveUp { reason })
 }
 
-/// Takes up a part that may run: notes its lease, and reserves its worst case. `None` when it runs now; its end when the
-/// site's ledger refuses.
+/// Begins an admitted part: records its lease, and reserves its worst case. Returns `None` when it can run; its end
+/// when the site's ledger refuses.
 ///
 /// # Errors
 /// [`LedgerError`] when the site's own disk fails.
@@ -298,7 +299,7 @@ fn reserve(site: &Site, examined: &Examined) -> Result<Result<(), String>, Ledge
     }
 }
 
-/// Runs the job on a thread of its own; gives what it said, what it handed in, and its release clock.
+/// Runs the job on a separate thread; returns its result, its report and audit, and its release clock.
 async fn execute(
     site: &Arc<Site>,
     examined: Examined,
@@ -315,11 +316,11 @@ async fn execute(
             Ok(exchange) => exchange.with_log(log),
             Err(error) => return drop(done.send((Err(error), Handed::default()))),
         };
-        // Nobody listens when the daemon has stopped.
+        // The receiver is gone when the daemon has stopped.
         drop(clock_sender.send(exchange.release_clock()));
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run::run(&spec, &mut exchange)))
             .unwrap_or_else(|_| Err(RunError::Failed("the run panicked; the log has the place".to_owned())));
-        // Nobody listens when the daemon has stopped.
+        // The receiver is gone when the daemon has stopped.
         drop(done.send((ended, exchange.into_handed())));
     });
     if let Err(error) = thread {
@@ -330,8 +331,8 @@ async fn execute(
     (ended, handed, release_clock.await.ok())
 }
 
-/// Ends a part: notes the outcome, settles, tells the server with the last receipts, and clears up. True when the server
-/// knows.
+/// Ends a part: records the outcome, settles, informs the server with the last receipts, and cleans up. Returns true
+/// when the server knows.
 async fn end(site: &Site, job: JobId, dataset: DatasetId, lease: &str, outcome: &Outcome) -> bool {
     match ended(site, job, dataset, lease, outcome).await {
         Ok(told) => told,
@@ -357,12 +358,12 @@ async fn ended(
     Ok(true)
 }
 
-/// Closes a part at this site: notes its outcome, and gives back what it reserved and never paid out.
+/// Closes a part at this site: records its outcome, and returns the unpaid rest of its reservation.
 ///
 /// # Errors
-/// [`LedgerError`] when the site's own disk fails; it is to be closed again then.
+/// [`LedgerError`] when the site's own disk fails; close it again then.
 pub fn close(site: &Site, job: JobId, dataset: DatasetId, outcome: &Outcome) -> Result<(), LedgerError> {
-    // First the outcome: once the reservation is settled the run can never go on.
+    // The outcome comes first: after the settlement the run can never resume.
     jobs::ended(&site.store, job, dataset, outcome)?;
     fault::point(fault::BEFORE_SETTLE);
     let left = site.ledger.settle_job(job, Some(dataset))?;
@@ -371,7 +372,7 @@ pub fn close(site: &Site, job: JobId, dataset: DatasetId, outcome: &Outcome) -> 
     Ok(())
 }
 
-/// The receipts that go with the end of a part, with their numbers: all that the server lacks.
+/// Returns the receipts for the end of a part, with their numbers: all that the server lacks.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -379,10 +380,10 @@ pub fn closing(site: &Site) -> Result<(Vec<u64>, Vec<Signed>), StoreError> {
     Ok(outbox::receipts_to_send(&site.store, u64::MAX, None)?.into_iter().unzip())
 }
 
-/// Notes that the server knows the end of a part, and has the receipts that came with it; nothing of it needs to be kept.
+/// Records that the server knows the end of a part and has its receipts, and removes the part's files.
 ///
 /// # Errors
-/// [`StoreError`] when the database fails; the end is told again then.
+/// [`StoreError`] when the database fails; the end is sent again then.
 pub fn end_is_told(site: &Site, job: JobId, dataset: DatasetId, receipts: &[u64]) -> Result<(), StoreError> {
     outbox::acknowledge(&site.store, receipts)?;
     jobs::end_told(&site.store, job, dataset)?;
@@ -396,7 +397,7 @@ pub fn end_is_told(site: &Site, job: JobId, dataset: DatasetId, receipts: &[u64]
     Ok(())
 }
 
-/// Tells the end of a part; the server's countersignatures when it knows.
+/// Sends the end of a part; returns the server's countersignatures if it succeeds.
 async fn finish(site: &Site, lease: &str, outcome: &Outcome, receipts: &[Signed]) -> Option<Vec<Signed>> {
     let told = match (tell(site, lease, outcome, receipts).await, outcome) {
         (Err(error), Outcome::Done { .. }) if error.code() != Some(Code::LeaseLost) => {
@@ -421,7 +422,7 @@ async fn tell(site: &Site, lease: &str, outcome: &Outcome, receipts: &[Signed]) 
     told.unwrap_or_else(|| Err(GatewayError::Unreachable("nobody waits any more".to_owned())))
 }
 
-/// Asks the server about runs that nobody here works on, and ends those whose jobs are over there.
+/// Asks the server about unfinished runs without a task here, and ends those of finished jobs.
 pub(super) async fn bury(site: &Arc<Site>, held: &Held) {
     let open = match jobs::unfinished(&site.store) {
         Ok(open) => open,

@@ -1,21 +1,21 @@
 //! The public release clock of one part (`privacy.md`, 14.7).
 //!
-//! How long a private computation takes depends on the units that were drawn, and the guarantee of a round counts on nobody
-//! knowing these. So whatever a private participant's computation precedes leaves at `opened + j·period` for the least j ≥ 1 at
-//! which it is ready. `opened` is the last moment at which the server answered before the private computation began. The period
-//! is fixed before the private data are looked at. The server decides neither of the two: it could otherwise ask by its choice
-//! of a tick whether the computation is over by then.
+//! The duration of a private computation depends on the drawn units, and the guarantee of a round requires that these
+//! remain unknown. Every output after a private computation therefore leaves at `opened + j·period`, for the least j ≥
+//! 1 at which it is ready. `opened` is the last moment at which the server answered before the private computation
+//! began. The period is fixed before the private data are read. The server decides neither of the two: its choice of a
+//! tick could otherwise test whether the computation is over by then.
 //!
-//! Ready means computed and durable. Payment follows the tick: a receipt has a date and a number, other jobs' messages carry it,
-//! and each of the three would tell when the computation ended. A part that is ended while it waits has paid nothing, and its
-//! bytes are on disk for the next life.
+//! Ready means computed and durable. Payment follows the tick: a receipt has a date and a number, and other jobs'
+//! messages carry it; each of the three would reveal the end of the computation. A part that ends while it waits has
+//! paid nothing, and its bytes remain on disk for the next process.
 //!
-//! A new life opens its clock anew. On the earlier life's clock, bytes that were ready before a crash would leave
-//! earlier than bytes that are computed after it, which would tell how long the earlier computation took.
+//! A new process opens its clock anew. On the earlier clock, bytes that were ready before a crash would leave earlier
+//! than bytes that are computed after it, which would reveal the duration of the earlier computation.
 //!
-//! A release that is ready only after the first tick is late. With a measured period the batch is the reason with a probability
-//! of at most 2⁻⁵⁰ ([`crate::dp::batch_bound`]); another reason is a machine that is busier than when the period was measured.
-//! Late releases are counted and shown to the steward.
+//! A release that is ready only after the first tick is late. With a measured period the batch is the reason with a
+//! probability of at most 2⁻⁵⁰ ([`crate::dp::batch_bound`]); another reason is a machine with a higher load than during
+//! the measurement. Late releases are counted and shown to the steward.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -30,14 +30,14 @@ use tokio_util::sync::CancellationToken;
 use crate::site::folder::{FolderError, write_durably};
 use crate::site::policy::ReleasePeriod;
 
-/// Period of a part that ends before its period is known.
+/// The period of a part that ends before its period is known.
 pub(super) const USUAL: Duration = Duration::from_secs(1);
-/// Distance between the ticks on which the site's own decisions leave, counted from the offer.
+/// The distance between the ticks of the site's own decisions, counted from the offer.
 pub(super) const DECISIONS: Duration = Duration::from_millis(500);
-/// Name of the file in a part's folder that keeps period and counts.
+/// The file in a part's folder with period and counts.
 const FILE: &str = "release_clock.json";
 
-/// Time that only goes forwards, and waiting for it: the machine's, or a test's.
+/// Monotonic time and waits for it: the machine's, or a test's.
 pub trait Timeline: Send + Sync {
     /// Returns the time since the timeline began.
     fn now(&self) -> Duration;
@@ -71,12 +71,12 @@ impl Timeline for SystemTimeline {
 pub struct Tick {
     /// Its number, from 1.
     pub number: u64,
-    /// When it is, on the timeline.
+    /// Its time on the timeline.
     pub at: Duration,
 }
 
 impl Tick {
-    /// Returns the first tick of a clock that was opened at `opened` at which something that is ready at `ready` may leave.
+    /// Returns the first tick of a clock opened at `opened` at which a result that is ready at `ready` may leave.
     ///
     /// # Panics
     /// If the period is 0.
@@ -88,13 +88,13 @@ impl Tick {
         Self { number, at: opened.saturating_add(Duration::from_nanos(nanos)) }
     }
 
-    /// Whether it is not the first one.
+    /// Returns whether it is later than the first one.
     pub const fn is_late(self) -> bool {
         self.number > 1
     }
 }
 
-/// What is kept of a clock in its part's folder.
+/// The stored record of a clock, in its part's folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClockRecord {
@@ -102,12 +102,12 @@ pub struct ClockRecord {
     pub period_millis: u64,
     /// Releases that waited for a tick.
     pub releases: u64,
-    /// Those that left later than at the first one.
+    /// Releases that left after the first tick.
     pub late: u64,
 }
 
 impl ClockRecord {
-    /// Reads the record in a part's folder; none where there is none that can be read.
+    /// Reads the record in a part's folder; `None` if there is no readable one.
     pub fn load(folder: &Path) -> Option<Self> {
         serde_json::from_slice(&std::fs::read(folder.join(FILE)).ok()?).ok()
     }
@@ -137,7 +137,7 @@ pub struct ReleaseClock {
 }
 
 impl ReleaseClock {
-    /// The clock of a part whose folder is `folder`, opened now.
+    /// Opens the clock of a part whose folder is `folder` now.
     pub fn open(timeline: Arc<dyn Timeline>, folder: &Path) -> Self {
         let record = ClockRecord::load(folder).unwrap_or_default();
         let state = State { opened: timeline.now(), period: None, record };
@@ -148,17 +148,17 @@ impl ReleaseClock {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens it anew: the server has answered, and no private computation has begun since.
+    /// Opens the clock anew: the server has answered, and no private computation has begun since.
     pub fn reopen(&self) {
         self.state().opened = self.timeline.now();
     }
 
-    /// Returns the period that an earlier life measured.
+    /// Returns the period that an earlier process measured.
     pub fn measured_before(&self) -> Option<ReleasePeriod> {
         self.state().record.period()
     }
 
-    /// Sets the period. It is on disk when this returns, so that the next life has the same one.
+    /// Sets the period. It is on disk when this returns, so that the next process has the same one.
     ///
     /// # Errors
     /// [`FolderError`] when the disk refuses.
@@ -172,18 +172,19 @@ impl ReleaseClock {
         Ok(())
     }
 
-    /// Returns the period; none before it was set.
+    /// Returns the period; `None` before it was set.
     pub fn period(&self) -> Option<ReleasePeriod> {
         self.state().period
     }
 
-    /// Waits for the first tick at which what is ready now may leave, and counts the release. None when `stop` came first.
+    /// Waits for the first tick at which a result that is ready now may leave, and counts the release. Returns `None`
+    /// when `stop` came first.
     pub async fn wait(&self, stop: &CancellationToken) -> Option<Tick> {
         let tick = self.next_tick().await_on(&*self.timeline, stop).await?;
         let mut state = self.state();
         state.record.releases += 1;
         state.record.late += u64::from(tick.is_late());
-        // Counts are for people: without them a run goes on.
+        // Counts are informative only: the run continues without them.
         if tick.is_late()
             && let Err(error) = state.record.store(&self.file)
         {
@@ -192,7 +193,7 @@ impl ReleaseClock {
         Some(tick)
     }
 
-    /// Waits for a tick with something that is no release: the end of the part. False when `stop` came first.
+    /// Waits for a tick with the end of the part, which is not a release. Returns false when `stop` came first.
     pub async fn wait_with_end(&self, stop: &CancellationToken) -> bool {
         let ended = self.next_tick().await_on(&*self.timeline, stop).await.is_some();
         let state = self.state();
@@ -223,7 +224,7 @@ impl ReleaseClock {
 }
 
 impl Tick {
-    /// Waits for it; none when `stop` comes first.
+    /// Waits for the tick; returns `None` when `stop` comes first.
     pub async fn await_on(self, timeline: &dyn Timeline, stop: &CancellationToken) -> Option<Self> {
         tokio::select! {
             biased;
@@ -242,12 +243,12 @@ pub(super) mod fake {
 
     use super::Timeline;
 
-    /// A time that passes when it is told to, or when somebody waits for it.
+    /// A time that advances by calls of `pass` and by waits.
     #[derive(Debug, Default)]
     pub(in crate::daemon) struct FakeTimeline(Mutex<Duration>);
 
     impl FakeTimeline {
-        /// Lets some time pass: a computation.
+        /// Advances the time by the duration of a computation.
         pub(in crate::daemon) fn pass(&self, time: Duration) {
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) += time;
         }
@@ -298,7 +299,7 @@ mod tests {
             (1_201, 2, 1_400),
             (1_400, 2, 1_400),
             (3_050, 11, 3_200),
-            // Never before the clock was opened.
+            // Never before the opening of the clock.
             (0, 1, 1_200),
         ] {
             assert_eq!(tick(ready), Tick { number, at: ms(at) }, "{ready}");
@@ -308,7 +309,7 @@ mod tests {
 
     #[tokio::test]
     async fn send_times_do_not_depend_on_the_batch() {
-        // The attack of finding A6 on a fake clock: 40 ms for every unit drawn, 200 rounds, whatever is drawn.
+        // The attack of finding A6 on a fake clock: 40 ms for every drawn unit, 200 rounds, for any draw.
         let send_times = |batch: fn(u64) -> u64, on_clock: bool| async move {
             let timeline = Arc::new(FakeTimeline::default());
             let folder = tempfile::tempdir().unwrap();
@@ -343,7 +344,7 @@ mod tests {
         }
         let expected = ClockRecord { period_millis: 100, releases: 4, late: 2 };
         assert_eq!((clock.record(), ClockRecord::load(folder.path())), (expected, Some(expected)));
-        // The next life knows the period, and opens its clock when it begins.
+        // The next process knows the period, and opens its own clock when it begins.
         let again = ReleaseClock::open(Arc::clone(&timeline) as Arc<dyn Timeline>, folder.path());
         assert_eq!((again.measured_before(), again.period()), (Some(period(100)), None));
         again.set_period(period(100)).unwrap();

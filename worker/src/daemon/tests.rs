@@ -1,4 +1,4 @@
-//! The daemon against a server on the real wire.
+//! Tests of the daemon against a server on the real wire.
 
 #[cfg(unix)]
 mod audit;
@@ -47,7 +47,7 @@ use crate::site::store::{Store, StoreError};
 
 const OPEN: &str = "\n[datasets.\"ward-7\"]\nvisibility = \"open\"\n";
 
-/// A site that is enrolled at `server` and holds `ward-7` under the line of the fixtures.
+/// A site that is enrolled at `server` and holds `ward-7` under the lineage of the fixtures.
 struct Place {
     dir: tempfile::TempDir,
     config: Config,
@@ -85,7 +85,7 @@ impl Place {
         Folder::new(self.dir.path())
     }
 
-    /// The site. The time of its release clocks passes when something waits for it.
+    /// Opens the site. The time of its release clocks advances by waits.
     fn site(&self) -> Arc<Site> {
         let site = Site::open(self.folder(), &self.config, crate::site::clock::system());
         let mut site = site.expect("nobody else has it");
@@ -93,7 +93,7 @@ impl Place {
         Arc::new(site)
     }
 
-    /// A description is all that the daemon reads of a dataset; its line is the fixtures'.
+    /// Writes the dataset's description, which is all that the daemon reads; its lineage is the fixtures'.
     fn hold_data(&self) {
         let at = self.folder().dataset("ward-7").expect("a good name");
         std::fs::create_dir_all(&at).expect("the folder is writable");
@@ -139,7 +139,7 @@ fn honest(spec: Spec, visibility: Visibility) -> Manifest {
     manifest(spec, charge)
 }
 
-/// A job whose open series the site's policy allows.
+/// Makes a job with an open series that the site's policy allows.
 fn open_job() -> Manifest {
     let mut open = dp_sgd();
     open.open = Some(rounds());
@@ -162,7 +162,7 @@ fn exchange_under(lease: &Arc<Lease>, site: &Arc<Site>, manifest: &Manifest, vis
     SiteExchange::new(handle, Arc::clone(site), Arc::clone(lease), examined).expect("the folder is writable")
 }
 
-/// Runs blocking code as the daemon does: on a thread of its own, beside the runtime.
+/// Runs blocking code as the daemon does: on a separate thread, concurrent with the runtime.
 async fn beside<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(run).await.expect("it does not panic")
 }
@@ -180,7 +180,7 @@ async fn what_was_stored_before_a_crash_is_sent_once_more_without_a_new_charge()
         first.send("open", 1, vector).expect("the server takes it");
         assert_eq!(first.past("open", 1).expect("the disk works"), Past::Accepted);
         assert!(matches!(first.clear("open", 1), Err(RunError::Failed(_))), "it was released");
-        // The second round is paid and kept, and the process dies before it is sent.
+        // The second round is paid and stored, and the process dies before it is sent.
         let clearance = first.clear("open", 2).expect("the policy says open");
         let Clearance::Granted(_) = &clearance else { panic!("open data are receipted") };
         let vector = Outgoing::exact(vec![3.0, 4.0], clearance).expect("it was published");
@@ -237,7 +237,7 @@ async fn a_round_that_closed_in_a_site_s_absence_is_known_before_anything_is_pai
     let state = Arc::clone(&server.state);
     beside(move || {
         assert!(exchange.closed("open", 1).expect("the server answers"));
-        // The average came with the answer and is not asked for again.
+        // The average came with the answer and is not requested again.
         state.lock().expect("nobody panicked").vectors.clear();
         assert_eq!(exchange.average("open", 1).expect("it is here").mean, [0.5, -2.0]);
         assert!(!exchange.closed("open", 2).expect("the server answers"));
@@ -341,7 +341,7 @@ async fn a_site_signs_its_refusal_of_a_job_over_its_budget() {
     assert!(!decision.approve && decision.reason.contains("epsilon of 4 per job"), "{}", decision.reason);
 }
 
-/// The fixtures' job, which nobody approved.
+/// Offers the fixtures' job without an approval.
 fn unapproved() -> Offer {
     Offer::Work(v1::Work {
         manifest: Some(sign(&honest(spec(), Visibility::Private)).into()),
@@ -373,7 +373,7 @@ async fn what_is_put_down_is_told_at_once_and_not_when_the_wait_for_an_offer_is_
     let place = Place::new(&server, TEMPLATE);
     server.state.lock().expect("nobody panicked").wait = Some(std::time::Duration::from_mins(2));
     offer(&server, unapproved());
-    // It asked while it held the lease, and is kept waiting longer than this test has patience.
+    // The call still names the lease, and its wait is longer than this test's limit.
     run_until(&place, &server, |state| !state.finished.is_empty() && state.leases.is_empty()).await;
 }
 
@@ -402,7 +402,7 @@ async fn a_call_that_a_pause_of_a_moment_turned_away_is_made_again() {
     };
     let in_time = tokio::time::timeout(std::time::Duration::from_mins(1), answered).await.is_ok();
     let ended = lease.end().cloned();
-    // Before anything is asserted: the call ends with its lease.
+    // The call ends with its lease, so that the assertions cannot hang.
     lease.stop.cancel();
     let mean = answer.await.expect("it does not panic");
     keeping.await.expect("it does not panic");

@@ -1,5 +1,5 @@
-//! Holding the server to its log: asks for the newest head and for the proofs of this site's receipts after everything that
-//! was submitted, whenever it signs in, and at least every [`EVERY`]. What the answers mean is decided in `site::witness`.
+//! Checks the server's log: asks for the newest head and for the proofs of this site's receipts after every submission,
+//! after every sign-in, and at least every [`EVERY`]. `site::witness` decides the consequences.
 
 use time::{Duration, OffsetDateTime};
 use undertone_api::log::witness::{Answer, MOST_RECEIPTS};
@@ -11,27 +11,27 @@ use crate::site::store::StoreError;
 use crate::site::witness::own_key::judge_own_key;
 use crate::site::witness::{self, Contradiction, Judged, Question, alarm, restoration};
 
-/// Longest time between two questions while the server can be reached.
+/// The longest time between two questions while the server can be reached.
 const EVERY: Duration = Duration::minutes(10);
 
-/// When the server was last asked.
+/// The time and session number of the last question.
 #[derive(Debug, Default)]
 pub(super) struct Watch(Option<(OffsetDateTime, u64)>);
 
 impl Watch {
-    /// Whether it is to be asked at `now`, when there have been so many `sessions`.
+    /// Returns whether a question is due at `now`, with this number of `sessions`.
     pub(super) fn is_due(&self, now: OffsetDateTime, sessions: u64) -> bool {
-        // A clock that was set back makes the time between them negative: ask.
+        // A clock that was set back makes the difference negative: ask.
         self.0.is_none_or(|(at, of)| of != sessions || !(Duration::ZERO..EVERY).contains(&(now - at)))
     }
 
-    /// Notes that it was.
+    /// Records a question.
     pub(super) fn asked(&mut self, now: OffsetDateTime, sessions: u64) {
         self.0 = Some((now, sessions));
     }
 }
 
-/// Keeps the countersignatures that came with the answer to a submission, then asks.
+/// Stores the countersignatures that came with the answer to a submission, then asks.
 pub(super) async fn after(site: &Site, receipts: &[Signed], countersignatures: &[Signed]) {
     let key = &site.identity.server_key;
     match witness::submitted(&site.store, key, receipts, countersignatures, (site.clock)()) {
@@ -39,12 +39,12 @@ pub(super) async fn after(site: &Site, receipts: &[Signed], countersignatures: &
             ask(site).await;
         }
         Ok(Some(contradiction)) => sound(&contradiction),
-        // They are asked for again.
+        // They are requested again.
         Err(error) => tracing::error!(error = %error, "countersignatures could not be kept"),
     }
 }
 
-/// Asks until every receipt that the server has is proved. True when the server has answered, whatever it said.
+/// Asks until every receipt that the server has is proved. Returns true when the server has answered, with any answer.
 pub(super) async fn ask(site: &Site) -> bool {
     let _one_at_a_time = site.asking.lock().await;
     let mut given = 0;
@@ -69,11 +69,11 @@ pub(super) async fn ask(site: &Site) -> bool {
     }
 }
 
-/// How one question went.
+/// The result of one question.
 enum Once {
     /// Some receipts were proved; there may be more to ask.
     More,
-    /// There is nothing more to ask now.
+    /// Nothing remains to ask now.
     Done,
     /// All receipts that the server has are proved, and it waits for those that it lacks.
     Owing,
@@ -123,7 +123,7 @@ async fn once(site: &Site) -> Result<Once, StoreError> {
     }
 }
 
-/// Puts a question to the server; `None` when it does not answer.
+/// Sends a question to the server; returns `None` without an answer.
 async fn put(site: &Site, question: &Question) -> Option<Answer> {
     let numbers = question.numbers();
     match site.gateway.witness(question.known.as_ref(), &numbers, question.restored.as_deref()).await {
@@ -140,7 +140,7 @@ async fn accept_restoration(site: &Site, question: &Question, news: &Answer) -> 
     let key = &site.identity.server_key;
     let rebased = restoration::rebase(&site.store, key, question, news)?;
     let Some(answer) = put(site, &rebased).await else { return Ok(Once::Unanswered) };
-    // The log may have grown since, and the server may have been restored once more.
+    // The log may have grown since, and the server may have been restored again.
     let Some(mut news) = restoration::unaccepted(&site.store, &answer)? else { return Ok(Once::More) };
     news.consistency = answer.consistency;
     match restoration::judge(&site.store, key, &rebased, &news, (site.clock)())? {
@@ -160,12 +160,12 @@ async fn accept_restoration(site: &Site, question: &Question, news: &Answer) -> 
     }
 }
 
-/// Gives the next receipts back, of which `given` is the last so far. Returns whether there may be more to do.
+/// Returns the next receipts to the server; `given` is the last returned one so far. Returns whether more may remain.
 async fn give_back(site: &Site, given: &mut u64) -> Result<bool, StoreError> {
     let batch = restoration::next_batch(&site.store)?;
     let last = batch.numbers.last().copied().unwrap_or_default();
     if !batch.is_complete() && last <= *given {
-        // The server took them and does not prove them; it is asked again later.
+        // The server accepted them and does not prove them; it is asked again later.
         return Ok(false);
     }
     let countersignatures = match site.gateway.reconcile(&batch).await {

@@ -1,4 +1,4 @@
-//! What a dataset may be used for under the site's policy, by what its preparation recorded.
+//! The permitted uses of a dataset under the site's policy, by the record of its preparation.
 
 use undertone_api::dataset::{Content, Visibility, usual_units};
 use undertone_privacy::PrivacyUnit;
@@ -7,7 +7,7 @@ use super::Described;
 use crate::speech::dataset::{DatasetError, PreparationRecord};
 
 impl Described {
-    /// What its preparation computed across units; `None` of recordings, and of datasets that earlier versions prepared.
+    /// Returns the record of its preparation; `None` for recordings, and for datasets that earlier versions prepared.
     fn preparation(&self) -> Option<&PreparationRecord> {
         match self {
             Self::Speech(meta) => meta.preparation.as_ref(),
@@ -19,15 +19,15 @@ impl Described {
     /// Checks that the dataset `name` may be used under the site's policy.
     ///
     /// # Errors
-    /// [`DatasetError::PublicOnly`] where it is not public and was prepared as only public data may be.
+    /// [`DatasetError::PublicOnly`] if it is not public and was prepared by rules for public data only.
     pub fn check_visibility(&self, name: &str, visibility: Visibility) -> Result<(), DatasetError> {
         let conflict = self.preparation().and_then(|record| record.conflict_with(visibility));
         conflict.map_or(Ok(()), |cause| Err(DatasetError::PublicOnly { name: name.to_owned(), cause }))
     }
 
-    /// Returns what a steward should know of a dataset that an earlier version prepared; `None` where there is nothing to know.
+    /// Returns the notice for a steward about a dataset that an earlier version prepared; `None` without one.
     ///
-    /// The dataset goes on running: its number of classes has been told already, and is told again only if it changes.
+    /// The dataset stays in use: its number of classes is already registered, and is sent again only if it changes.
     pub fn legacy_notice(&self, visibility: Visibility) -> Option<LegacyNotice> {
         match self {
             Self::Speech(meta) if visibility != Visibility::Public && meta.preparation.is_none() => {
@@ -38,7 +38,7 @@ impl Described {
     }
 }
 
-/// Private speech that was prepared before preparations recorded what they computed across units.
+/// The notice about private speech from before preparations recorded their computations across units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "was prepared by an earlier version, which counted classes in the labels unless they were declared, and which did not \
@@ -51,14 +51,14 @@ pub struct LegacyNotice {
 }
 
 impl LegacyNotice {
-    /// Returns what to do about it.
+    /// Returns the remedy.
     pub fn remedy(&self) -> String {
         format!("prepare it again: `data prepare --replace --classes {}` with its other options", self.classes)
     }
 }
 
-/// Returns the units that are told of a dataset: those that it keeps apart, by its description. Public data, which need no
-/// protection, may keep none apart; the units they have are told then.
+/// Returns the registered units of a dataset: those that its description distinguishes. Public data need no protection
+/// and may distinguish none; their own units are registered then.
 pub(super) fn told_units(
     units: Vec<PrivacyUnit>,
     content: Content,
@@ -90,7 +90,7 @@ mod tests {
     use crate::speech::dataset::{ClassSource, Description, META_FILE, Meta, Split, Writer};
     use crate::speech::features::Treatment;
 
-    /// A dataset of one utterance, prepared like this.
+    /// Writes a dataset of one utterance with this preparation.
     fn write(folder: &Folder, name: &str, preparation: PreparationRecord) -> Meta {
         let description = Description {
             name: name.to_owned(),
@@ -115,7 +115,7 @@ mod tests {
         folder
     }
 
-    /// The names of datasets that may be used, each with its units, and the complaints of the others.
+    /// Returns the names of usable datasets, each with its units, and the problems of the others.
     fn found(folder: &Folder) -> (Vec<(String, Vec<PrivacyUnit>)>, Vec<String>) {
         let store = Store::create(&folder.ledger()).unwrap();
         let (found, unusable) = scan(folder, &store, &Policy::load(&folder.policy()).unwrap()).unwrap();
@@ -141,7 +141,7 @@ mod tests {
             public.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
             ["declared", "frequent", "labels", "log"]
         );
-        // Units of public data are those they have; nothing of them is protected.
+        // The units of public data are those present in the data; none is protected.
         assert_eq!((&public[1].1, &public[3].1), (&usual_units(), &vec![PrivacyUnit::Record]));
         for visibility in ["private", "open"] {
             let policy =
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(described.legacy_notice(Visibility::Public), None);
     }
 
-    /// A record that a later version wrote says something that is not known here.
+    /// A record of a later version contains an unknown field.
     #[test]
     fn an_unknown_record_is_refused() {
         let dir = tempfile::tempdir().unwrap();

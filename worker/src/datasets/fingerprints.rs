@@ -1,4 +1,4 @@
-//! What prepared datasets are recognized by, where nothing says what they were made of.
+//! Fingerprints of prepared datasets without a record of their sources.
 
 use std::fs;
 use std::path::Path;
@@ -10,15 +10,15 @@ use crate::speech::dataset::Dataset;
 
 use super::Described;
 
-/// Recordings that lay in a dataset before they were replaced: written by workers that had no lineages.
+/// A file of the digests of replaced recordings, written by workers before lineages.
 const REPLACED_FILE: &str = "replaced";
-/// Most rows of a query log that are read again to recognize it: more would keep the worker from its work.
+/// The highest number of rows of a query log that are read again for its fingerprints: more would delay the worker.
 const MOST_ROWS: u64 = 1 << 20;
 
-/// Takes the fingerprints of sources and people that a prepared dataset tells by itself.
+/// Collects the fingerprints of sources and people that a prepared dataset itself contains.
 pub(super) fn derive(folder: &Path, described: &Described, collector: &mut FingerprintCollector) {
     match described {
-        // What cannot be opened is refused when a job opens it.
+        // A dataset that cannot be opened is refused when a job opens it.
         Described::Speech(_) => {
             let Ok(dataset) = Dataset::open(folder) else { return };
             (0..).map_while(|speaker| dataset.speaker_name(speaker)).for_each(|id| collector.add_person(id));

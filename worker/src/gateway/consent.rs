@@ -1,4 +1,4 @@
-//! What the server brings of stewards' consent: signed approvals, and announcements of changed credentials.
+//! Stewards' consent as the server relays it: signed approvals, and announcements of changed credentials.
 
 use time::OffsetDateTime;
 use undertone_api::signed::{MOST_APPROVAL_BYTES, SignedApproval};
@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{CALL, Gateway, GatewayError, parse};
 use crate::site::consent::CredentialNotice;
 
-/// Reads the approval that came with work; an empty text is none.
+/// Parses the approval that came with work; an empty text is `None`.
 pub(super) fn signed_approval(text: &str) -> Result<Option<SignedApproval>, GatewayError> {
     if text.is_empty() {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! Calls before there is a session: enrolling, and telling the server of the site's next key. Each is asked once more when the
-//! server shows a certificate that only its key vouches for.
+//! Calls without a session: enrolment, and the change to the site's next key. Each is repeated once when the server
+//! shows a certificate that only its key confirms.
 
 use tonic::Request;
 use undertone_api::id::{OrganizationId, WorkerId};
@@ -12,14 +12,14 @@ use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
 use crate::site::server_trust::ServerTrust;
 
-/// What enrolment answers.
+/// The answer to an enrolment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Enrolled {
-    /// The new worker.
+    /// The new worker's id.
     pub worker: WorkerId,
-    /// Its name.
+    /// The worker's name.
     pub worker_name: String,
-    /// Its organization.
+    /// The id of its organization.
     pub organization: OrganizationId,
     /// The organization's name.
     pub organization_name: String,
@@ -28,7 +28,7 @@ pub struct Enrolled {
 /// Spends an enrolment token: binds the site's public key to an organization.
 ///
 /// # Errors
-/// [`GatewayError`] when the server cannot be reached or does not take the token.
+/// [`GatewayError`] when the server cannot be reached or does not accept the token.
 pub async fn enroll(token: &Token, key: &SiteKey) -> Result<Enrolled, GatewayError> {
     let request =
         v1::EnrollRequest { secret: token.secret.clone(), public_key: key.public_hex(), version: VERSION.to_owned() };
@@ -38,7 +38,7 @@ pub async fn enroll(token: &Token, key: &SiteKey) -> Result<Enrolled, GatewayErr
     if let (Err(GatewayError::Unreachable(_)), Some(trust)) = (&reply, &trust)
         && trust.may_be_renewed()
     {
-        // The certificate may have changed since the token was made: the key that the token names says so, or nobody does.
+        // The certificate may have changed since the token was made. Only the key in the token can confirm the new one.
         trust::ask_anybody(&token.server, trust).await?;
         reply = within(CALL, client.enroll(Request::new(request))).await;
     }
@@ -51,7 +51,7 @@ pub async fn enroll(token: &Token, key: &SiteKey) -> Result<Enrolled, GatewayErr
     })
 }
 
-/// Returns the server as a token describes it.
+/// Returns the server's keys that a token contains.
 fn server_of(token: &Token) -> ServerTrust {
     match &token.server_root {
         Some(root) => ServerTrust::with_root(&token.server_key, root),
@@ -59,10 +59,10 @@ fn server_of(token: &Token) -> ServerTrust {
     }
 }
 
-/// Tells the server that the site's key is followed by another. Needs no session: the key until now has signed it.
+/// Reports the change to the site's next key to the server. It needs no session: the present key has signed it.
 ///
 /// # Errors
-/// [`GatewayError`] when the server cannot be reached or does not take it; it may be told again.
+/// [`GatewayError`] when the server cannot be reached or does not accept it; it may be sent again.
 pub async fn rotate_key(config: &Config, folder: &Folder, rotation: &Rotation) -> Result<(), GatewayError> {
     let trust = trusted(&config.server, &trust::server_keys(folder, &config.server_key)?, Some(folder))?;
     let request = || v1::RotateKeyRequest {

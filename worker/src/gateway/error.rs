@@ -1,4 +1,4 @@
-//! Why calls fail, and whether trying again can help.
+//! The reasons of failed calls, and the use of another attempt.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use tonic::{Code as GrpcCode, Status};
 use undertone_api::problem::{Code, Problem};
 use undertone_proto::{PROBLEM_METADATA, later, problem_of};
 
-/// Why a call failed.
+/// The reason of a failed call.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
     /// The server cannot be reached, or not now.
     #[error("the server cannot be reached: {0}")]
     Unreachable(String),
-    /// The server says no.
+    /// The server refuses.
     #[error("the server says: {} ({})", .0.detail, .0.code.slug())]
     Problem(Box<Problem>),
-    /// The server says: later.
+    /// The server asks for a later attempt.
     #[error("the server says: {} ({})", .problem.detail, .problem.code.slug())]
     Later {
-        /// Why not now.
+        /// The reason of the delay.
         problem: Box<Problem>,
-        /// After which time it wants to be asked again.
+        /// The time until the next attempt.
         wait: Duration,
     },
-    /// The answer makes no sense.
+    /// The answer is invalid.
     #[error("the server's answer cannot be used: {0}")]
     Protocol(String),
     /// The address or the certificate cannot be used.
@@ -39,13 +39,13 @@ impl GatewayError {
     pub const fn is_final(&self) -> bool {
         match self {
             Self::Address(_) | Self::Signing(_) => true,
-            // Unknown to the server, or its key is not believed.
+            // The server does not know the worker, or rejects its key.
             Self::Problem(problem) => matches!(problem.code, Code::Forbidden | Code::BadSignature),
             Self::Unreachable(_) | Self::Later { .. } | Self::Protocol(_) => false,
         }
     }
 
-    /// Whether the same call may succeed later.
+    /// Returns whether the same call may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::Later { .. } => true,
@@ -59,7 +59,7 @@ impl GatewayError {
         }
     }
 
-    /// The server's code, when it answered.
+    /// Returns the server's code, if it answered with one.
     pub fn code(&self) -> Option<Code> {
         match self {
             Self::Problem(problem) | Self::Later { problem, .. } => Some(problem.code),
@@ -67,7 +67,7 @@ impl GatewayError {
         }
     }
 
-    /// After which time the server wants to be asked again, if it says so.
+    /// Returns the time until the next attempt that the server requests, if any.
     pub const fn wait(&self) -> Option<Duration> {
         match self {
             Self::Later { wait, .. } => Some(*wait),
@@ -139,7 +139,7 @@ mod tests {
             (Problem::new(Code::RateLimited, "more calls came than are answered"), Duration::from_secs(2));
         let error = GatewayError::from(status_later(&busy, wait));
         assert_eq!((error.is_transient(), error.code(), error.wait()), (true, Some(Code::RateLimited), Some(wait)));
-        // What it says beside another answer changes nothing of it.
+        // A requested time beside another code has no effect.
         let lost = GatewayError::from(status_later(&Problem::new(Code::LeaseLost, "another has begun"), wait));
         assert_eq!((lost.is_transient(), lost.wait()), (false, None));
         assert_eq!(GatewayError::from(status_of(&busy)).wait(), None);

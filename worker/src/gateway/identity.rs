@@ -1,4 +1,4 @@
-//! What the server says of itself, and of this site: its certificates, its time, the receipts that it has.
+//! The server's statements about itself and this site: its certificates, its time, its receipts of the site.
 
 use undertone_api::signed::{Pins, Signed};
 use undertone_proto::v1;
@@ -7,8 +7,8 @@ use super::{CALL, Gateway, GatewayError, trust};
 use crate::site::server_trust::ServerTrust;
 
 impl Gateway {
-    /// Asks by which certificates the server is recognized, believes what it has signed, and gives it with the server's time;
-    /// `None` where nobody may say others.
+    /// Asks for the server's certificates, accepts those that it has signed, and returns them with the server's time;
+    /// `None` if no key may announce others.
     ///
     /// # Errors
     /// [`GatewayError`].
@@ -19,13 +19,14 @@ impl Gateway {
         }
     }
 
-    /// Returns the server's keys, which every part of the site follows together; `None` for a way that no site's folder stands behind.
+    /// Returns the server's keys, which every part of the site follows together; `None` for a connection without a
+    /// site's folder.
     pub const fn server_keys(&self) -> Option<&ServerTrust> {
         self.server_keys.as_ref()
     }
 
-    /// After a call that failed: when the server shows a certificate that is not known, its key is asked whether it is good.
-    /// True when it has said which are, so that the call may be made again.
+    /// Asks the server's key to confirm an unknown certificate after a failed call. Returns true when it has announced
+    /// its certificates, so that the call may be repeated.
     pub(super) async fn recognize(&self) -> bool {
         let Some(trust) = self.trust.as_ref().filter(|trust| trust.may_be_renewed()) else { return false };
         match trust::ask_anybody(&self.server, trust).await {
@@ -37,7 +38,7 @@ impl Gateway {
         }
     }
 
-    /// The site's own receipts with numbers after `after`, as the server has them: at most 500.
+    /// Returns the site's own receipts with numbers after `after`, as the server has them: at most 500.
     ///
     /// # Errors
     /// [`GatewayError`].
@@ -47,7 +48,7 @@ impl Gateway {
         Ok(reply.receipts.into_iter().map(Signed::from).collect())
     }
 
-    /// Signs in anew and gives the server's time, in seconds since 1970.
+    /// Signs in anew and returns the server's time, in seconds since 1970.
     ///
     /// # Errors
     /// [`GatewayError`] when the server cannot be reached or does not know the site's key.

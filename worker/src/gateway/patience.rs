@@ -1,5 +1,5 @@
-//! Trying again: exponential backoff with jitter, until it works, it cannot work, or nobody wants it any more. A server that says when to
-//! come again is taken at its word, up to the longest pause: a lease holds a minute without a word.
+//! Retries: exponential backoff with jitter, until a call succeeds, fails permanently, or is cancelled. A server's
+//! requested pause is respected, up to the longest pause: a lease lasts a minute without renewal.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::site::clock;
 const FIRST: Duration = Duration::from_millis(200);
 /// The longest pause.
 pub(crate) const LONGEST: Duration = Duration::from_secs(30);
-/// How often a fault of the server's own is borne before it counts as final.
+/// The number of the server's internal faults in one call before the fault counts as final.
 pub(crate) const FAULTS: u32 = 12;
 
-/// The pauses between attempts. Each doubles, up to 30 seconds, and is cut by up to half at random, so that workers that
-/// lost one server do not all come back at once.
+/// The pauses between attempts. Each doubles, up to 30 seconds, and is cut by up to half at random, so that the workers
+/// of one failed server do not all return at once.
 #[derive(Debug)]
 pub struct Patience {
     next: Duration,
@@ -32,25 +32,25 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// The next pause.
+    /// Returns the next pause.
     pub fn pause(&mut self) -> Duration {
         let whole = self.next;
         self.next = (whole * 2).min(self.longest);
-        // Without randomness the pause is whole; nothing depends on it.
+        // Without randomness the pause is whole; correctness does not depend on it.
         let random = clock::entropy::<4>().map_or(0.0, |bytes| f64::from(u32::from_le_bytes(bytes)) / 4_294_967_296.0);
         whole.mul_f64(1.0 - random / 2.0)
     }
 
-    /// The pause after an error: the next one, or what the server asks for, if that is longer.
+    /// Returns the pause after an error: the next one, or the server's requested one, if that is longer.
     fn pause_after(&mut self, error: &GatewayError) -> Duration {
         let asked = error.wait().unwrap_or_default().min(self.longest);
         self.pause().max(asked)
     }
 
-    /// Makes a call until it is answered for good, or `stop` is cancelled (`None`).
+    /// Repeats a call until it has a final answer, or `stop` is cancelled (`None`).
     ///
     /// # Errors
-    /// The first error that another attempt cannot mend.
+    /// The first error that another attempt cannot resolve.
     pub async fn keep_trying<T, F>(
         mut self,
         what: &str,
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(patience.pause_after(&busy(Duration::from_secs(20))), Duration::from_secs(20));
         assert_eq!(patience.pause_after(&busy(Duration::from_secs(30))), Duration::from_secs(30));
         assert_eq!(patience.pause_after(&busy(Duration::from_secs(31))), Duration::from_secs(30));
-        // Less than its own patience changes nothing: pauses have grown meanwhile.
+        // A shorter requested pause changes nothing: the own pauses have grown meanwhile.
         for _ in 0..10 {
             patience.pause();
         }

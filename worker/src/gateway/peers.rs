@@ -1,4 +1,4 @@
-//! The exchange of cosigned heads with the peers, by way of the server.
+//! The exchange of cosigned heads with the peers, through the server.
 
 use undertone_api::log::peers::{MOST_PEERS, MOST_ROTATIONS, PeerHead};
 use undertone_api::signed::Signed;
@@ -7,10 +7,10 @@ use undertone_proto::v1;
 use super::{CALL, Gateway, GatewayError};
 
 impl Gateway {
-    /// Hands in this site's signed observation and returns those of its peers. Verify each before it is believed.
+    /// Submits this site's signed observation and returns those of its peers. Verify each before use.
     ///
     /// # Errors
-    /// [`GatewayError`]; [`GatewayError::Protocol`] when the answer has not the form of one, or is too large.
+    /// [`GatewayError`]; [`GatewayError::Protocol`] when the answer has another form, or is too large.
     pub async fn exchange_heads(&self, observation: &Signed) -> Result<Vec<PeerHead>, GatewayError> {
         let make = || v1::ExchangeHeadsRequest { observation: Some(observation.clone().into()) };
         let reply =

@@ -1,8 +1,8 @@
-//! TLS to certificates that are known to the byte: the one whose fingerprint the enrolment token named, and those that the
-//! server has said after it.
+//! TLS to certificates that are known exactly: the one with the fingerprint in the enrolment token, and those that the
+//! server announced after it.
 //!
-//! Names, issuers and dates prove nothing more about a certificate that is known to the byte, so they are not looked at.
-//! The handshake's signature is: it proves that the other side holds the certificate's key and did not just copy it.
+//! Names, issuers and dates prove nothing more about an exactly known certificate, so they are ignored. The handshake's
+//! signature is verified: it proves that the other side holds the certificate's key and did not just copy it.
 
 use std::sync::Arc;
 
@@ -14,26 +14,26 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use super::fingerprint;
 use super::trust::Trust;
 
-/// A verifier that believes the certificates of a [`Trust`].
+/// A verifier that accepts the certificates of a [`Trust`].
 #[derive(Debug)]
 pub(super) struct Pin {
-    /// Absent: whoever answers, for one question whose answer is signed.
+    /// The accepted certificates; `None` for any certificate, for one question with a signed answer.
     trust: Option<Arc<Trust>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-/// A verifier that believes whoever answers, so that a signed document can be asked for. Nothing else may be.
+/// A verifier that accepts any certificate, for the request of a signed document only.
 pub(super) struct Anybody;
 
 impl Anybody {
-    /// The verifier.
+    /// Returns the verifier.
     pub(super) fn verifier() -> Arc<dyn ServerCertVerifier> {
         Arc::new(Pin { trust: None, algorithms: ring::default_provider().signature_verification_algorithms })
     }
 }
 
 impl Pin {
-    /// The verifier for these certificates.
+    /// Returns the verifier for these certificates.
     pub(super) fn verifier(trust: Arc<Trust>) -> Arc<dyn ServerCertVerifier> {
         Arc::new(Self { trust: Some(trust), algorithms: ring::default_provider().signature_verification_algorithms })
     }

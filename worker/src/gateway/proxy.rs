@@ -1,4 +1,4 @@
-//! Connections to the server, by way of an HTTP proxy where one is configured.
+//! Connections to the server, through an HTTP proxy if one is configured.
 
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::Tunnel;
@@ -7,7 +7,7 @@ use tonic::transport::{Channel, Endpoint};
 use super::GatewayError;
 use crate::config::Server;
 
-/// Returns a channel that connects when it is first used.
+/// Returns a channel that connects at its first use.
 ///
 /// # Errors
 /// [`GatewayError::Address`] when the proxy's address or credentials cannot be used.

@@ -1,4 +1,4 @@
-//! Questions on their way out, and pools, choices and answers at the lead.
+//! Outgoing questions, and pools, choices and answers at the lead.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use undertone_proto::v1;
 use super::{CALL, Download, Gateway, GatewayError, Submitted, TRANSFER, parse, stream, within_transfer};
 use crate::site::outbox::Parcel;
 
-/// The pools of a job, as the server has them.
+/// The server's pools of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pools {
-    /// The bytes of each pool as its site sent them, each of its announced digest.
+    /// The bytes of each pool as its site sent them, each with its announced digest.
     pub pools: Vec<(DatasetId, Vec<u8>)>,
-    /// Whose pool had not come at the deadline, or who gave up.
+    /// The datasets without a pool at the deadline, and those that gave up.
     pub missing: Vec<DatasetId>,
 }
 
@@ -47,11 +47,11 @@ impl Gateway {
         Ok(Submitted { repeated: reply.repeated, countersignatures })
     }
 
-    /// Waits up to `wait` for the pools of all who ask; `None` while some are awaited. What came of them before the connection
-    /// broke stays in `download`, for the next attempt.
+    /// Waits up to `wait` for the pools of all asking participants; returns `None` while some are missing. Bytes that
+    /// arrived before an interruption stay in `download`, for the next attempt.
     ///
     /// # Errors
-    /// [`GatewayError::Protocol`] when what arrives is not what its digests say.
+    /// [`GatewayError::Protocol`] when the bytes do not match their digests.
     pub async fn asked(&self, lease: &str, wait: Duration, download: &Download) -> Result<Option<Pools>, GatewayError> {
         let make = || v1::AskedRequest {
             lease: lease.to_owned(),
@@ -63,10 +63,10 @@ impl Gateway {
         within_transfer(pools(streaming, download)).await
     }
 
-    /// Puts questions to the annotators.
+    /// Sends chosen questions to the annotators.
     ///
     /// # Errors
-    /// [`GatewayError`] when the server does not take the choice.
+    /// [`GatewayError`] when the server does not accept the choice.
     pub async fn choose(&self, lease: &str, round: u32, chosen: &[(QuestionId, f64)]) -> Result<(), GatewayError> {
         let of = |(question, uncertainty): &(QuestionId, f64)| v1::Chosen {
             question: question.to_string(),
@@ -76,10 +76,10 @@ impl Gateway {
         self.call(TRANSFER, make, |mut client, request| async move { client.choose(request).await }).await.map(|_| ())
     }
 
-    /// Waits up to `wait` for a round of questions to close; its answers, or `None` while it is open.
+    /// Waits up to `wait` for a round of questions to close; returns its answers, or `None` while it is open.
     ///
     /// # Errors
-    /// [`GatewayError::Protocol`] when what arrives is not what its digest says.
+    /// [`GatewayError::Protocol`] when the bytes do not match their digest.
     pub async fn answers(
         &self,
         lease: &str,
@@ -93,7 +93,7 @@ impl Gateway {
     }
 }
 
-/// All pools; `None` while some are awaited.
+/// Reads all pools; returns `None` while some are missing.
 async fn pools(mut chunks: Streaming<v1::AskedChunk>, download: &Download) -> Result<Option<Pools>, GatewayError> {
     use v1::asked_chunk::Part;
     let Some(Part::Header(header)) = chunks.message().await?.and_then(|chunk| chunk.part) else {
@@ -108,7 +108,7 @@ async fn pools(mut chunks: Streaming<v1::AskedChunk>, download: &Download) -> Re
             pool.size
         )));
     }
-    // What was begun goes on only with the very same pools.
+    // An interrupted transfer resumes only with exactly the same pools.
     let digests: Vec<&str> = header.pools.iter().map(|pool| pool.digest.as_str()).collect();
     let size = header.pools.iter().map(|pool| pool.size).sum();
     let mut intake = download.begin(size, &digests.join(" "))?;
@@ -129,7 +129,7 @@ async fn pools(mut chunks: Streaming<v1::AskedChunk>, download: &Download) -> Re
     Ok(Some(Pools { pools, missing }))
 }
 
-/// The answers of a round; `None` while it is open.
+/// Reads the answers of a round; returns `None` while it is open.
 async fn answers(mut chunks: Streaming<v1::AnswersChunk>) -> Result<Option<Vec<Answered>>, GatewayError> {
     use v1::answers_chunk::Part;
     let Some(Part::Header(header)) = chunks.message().await?.and_then(|chunk| chunk.part) else {

@@ -1,4 +1,5 @@
-//! Vectors, pools and files in pieces: a header that says what comes, then data, checked against the header's digest.
+//! Vectors, pools and files in chunks: a header that announces the content, then data, checked against the header's
+//! digest.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,22 +13,22 @@ use undertone_proto::{CHUNK, v1};
 use super::GatewayError;
 use crate::run::Average;
 
-/// Most bytes that are taken from the server in one answer: 1 GiB.
+/// The highest number of accepted bytes in one answer of the server: 1 GiB.
 pub(crate) const MOST: u64 = 1 << 30;
 
-/// A vector on its way out.
+/// Returns the chunks of an outgoing vector.
 pub(super) fn submit(header: v1::SubmitHeader, bytes: Vec<u8>) -> impl Stream<Item = v1::SubmitChunk> {
     use v1::submit_chunk::Part;
     pieces(Part::Header(header), bytes, Part::Data, |part| v1::SubmitChunk { part: Some(part) })
 }
 
-/// A pool of questions on its way out.
+/// Returns the chunks of an outgoing pool of questions.
 pub(super) fn ask(header: v1::AskHeader, bytes: Vec<u8>) -> impl Stream<Item = v1::AskChunk> {
     use v1::ask_chunk::Part;
     pieces(Part::Header(header), bytes, Part::Data, |part| v1::AskChunk { part: Some(part) })
 }
 
-/// A file on its way out.
+/// Returns the chunks of an outgoing file.
 pub(super) fn put(header: v1::PutArtifactHeader, bytes: Vec<u8>) -> impl Stream<Item = v1::PutArtifactChunk> {
     use v1::put_artifact_chunk::Part;
     pieces(Part::Header(header), bytes, Part::Data, |part| v1::PutArtifactChunk { part: Some(part) })
@@ -47,7 +48,7 @@ fn pieces<P, C>(
     tokio_stream::iter(std::iter::once(header).chain(parts).map(chunk))
 }
 
-/// A round's average; `None` while the round is open.
+/// Reads a round's average; returns `None` while the round is open.
 pub(super) async fn average(
     mut chunks: Streaming<v1::AverageChunk>,
     precision: Precision,
@@ -76,7 +77,7 @@ pub(super) async fn average(
     Ok(Some(Average { mean, contributors: header.contributors }))
 }
 
-/// A file; `None` while it is not there.
+/// Reads a file; returns `None` while it does not exist.
 pub(super) async fn get(
     mut chunks: Streaming<v1::GetArtifactChunk>,
     download: &Download,
@@ -98,13 +99,13 @@ pub(super) async fn get(
     intake.finish().map(Some)
 }
 
-/// What has come of one vector or file so far; attempts that break off leave here what they got.
+/// The received part of one vector or file; interrupted attempts leave their bytes here.
 #[derive(Debug, Default)]
 pub struct Download(Mutex<Got>);
 
 #[derive(Debug, Default)]
 struct Got {
-    /// SHA-256 that the whole is said to have; empty before the first answer.
+    /// The announced SHA-256 of the whole; empty before the first answer.
     digest: String,
     bytes: Vec<u8>,
 }
@@ -114,12 +115,12 @@ impl Download {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From where on it is asked for.
+    /// Returns the offset of the next request.
     pub fn offset(&self) -> u64 {
         self.got().bytes.len() as u64
     }
 
-    /// Takes up an answer, whose data begin at the offset that was asked for.
+    /// Begins an answer with data from the requested offset.
     pub(super) fn begin(&self, size: u64, digest: &str) -> Result<Intake<'_>, GatewayError> {
         if size > MOST {
             return Err(GatewayError::Protocol(format!("{size} bytes are announced, {MOST} are the most")));
@@ -134,7 +135,7 @@ impl Download {
     }
 }
 
-/// Bytes on their way in: never more than was announced, and believed only when their digest is the announced one.
+/// Incoming bytes: never more than announced, and accepted only if their digest is the announced one.
 pub(super) struct Intake<'a> {
     download: &'a Download,
     expected: u64,
@@ -157,11 +158,11 @@ impl Intake<'_> {
         Ok(bytes)
     }
 
-    /// All bytes, for a digest that is checked elsewhere, and the digest.
+    /// Returns all bytes, and the digest, which the caller checks.
     pub(super) fn whole(self) -> Result<(Vec<u8>, String), GatewayError> {
         let mut got = self.download.got();
         if got.bytes.len() as u64 != self.expected {
-            // A stream that was cut arrives as its end: ask again, for the rest.
+            // An interrupted stream arrives as a short one: request the rest.
             return Err(GatewayError::Unreachable("fewer bytes than announced".to_owned()));
         }
         let Got { digest, bytes } = std::mem::take(&mut *got);
@@ -169,7 +170,7 @@ impl Intake<'_> {
     }
 }
 
-/// That bytes are those of a digest (SHA-256, hex).
+/// Checks the bytes against a digest (SHA-256, hex).
 pub(super) fn is_of(bytes: &[u8], digest: &str) -> Result<(), GatewayError> {
     if hex::encode(Sha256::digest(bytes)).eq_ignore_ascii_case(digest) {
         return Ok(());

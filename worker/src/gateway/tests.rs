@@ -1,4 +1,4 @@
-//! The gateway on the real wire.
+//! Tests of the gateway on the real wire.
 
 mod limits;
 
@@ -76,7 +76,7 @@ async fn another_certificate_than_the_pinned_one_is_no_server() {
 
 #[tokio::test]
 async fn a_server_that_only_copied_the_certificate_is_no_server() {
-    // The certificate of one server, the key of another: what somebody has who saw the handshake.
+    // The certificate of one server, the key of another: an observer of the handshake has the certificate only.
     let (seen, own) = (["a.example"], ["b.example"]);
     let seen = rcgen::generate_simple_self_signed(seen.map(str::to_owned)).expect("a certificate");
     let own = rcgen::generate_simple_self_signed(own.map(str::to_owned)).expect("a certificate");
@@ -244,7 +244,7 @@ fn announce(server: &Running, certificates: &[[u8; 32]]) {
     server.state.lock().expect("nobody panicked").announced = certificates.iter().map(pinned).collect();
 }
 
-/// The site that enrolled at `old`, whose server has moved to where `new` is, with another certificate.
+/// Makes the site that enrolled at `old`; its server has moved to the address of `new`, with another certificate.
 async fn moved(old: &Running, new: &Running) -> (tempfile::TempDir, Folder, crate::config::Config) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let folder = Folder::new(dir.path());
@@ -277,7 +277,7 @@ async fn a_site_that_was_told_of_the_next_certificate_goes_on_when_it_is_shown()
     let gateway = Gateway::of(&before, &folder, key).expect("the address is good");
     let said = gateway.pins().await.expect("it answers").expect("somebody may say others");
     assert_eq!(said.certificates.len(), 2);
-    // The new server could not say it any more: whoever answers there now has no signature.
+    // The stored announcement suffices: the server at the new address has no valid signature now.
     new.state.lock().expect("nobody panicked").stale = true;
     assert!(matches!(offer(&folder, &config).await, Ok(Offer::Nothing)));
 }
@@ -289,10 +289,10 @@ async fn a_site_that_was_away_asks_the_servers_key_whether_the_certificate_is_go
     announce(&new, &[new.certificate.expect("it has one")]);
     assert!(matches!(offer(&folder, &config).await, Ok(Offer::Nothing)));
     assert!(folder.pins().exists(), "it is kept");
-    // The next process knows it without asking.
+    // The next process knows it without a question.
     new.state.lock().expect("nobody panicked").stale = true;
     assert!(matches!(offer(&folder, &config).await, Ok(Offer::Nothing)));
-    // The certificate of the enrolment is believed no more.
+    // The certificate of the enrolment is no longer accepted.
     let back = Server::new(&old.address, config.server.certificate().map(hex::encode).as_deref()).expect("loopback");
     old.state.lock().expect("nobody panicked").stale = true;
     let refused = offer(&folder, &crate::config::Config { server: back, ..config }).await;
@@ -316,7 +316,7 @@ async fn whoever_stands_in_between_is_told_nothing() {
                 announce(&between, &[own]);
                 between.state.lock().expect("nobody panicked").stale = true;
             }
-            // Passed on as it is, it names the real server's certificate.
+            // A relayed genuine answer names the real server's certificate.
             _ => announce(&between, &[old.certificate.expect("it has one")]),
         }
         let refused = offer(&folder, &config).await;

@@ -1,4 +1,4 @@
-//! Vectors and files on their way, both ways; after a break, from where it broke.
+//! Transfers of vectors and files in both directions; an interrupted transfer resumes at its offset.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::run::Average;
 use crate::site::outbox::Parcel;
 
 impl Gateway {
-    /// Sends one vector with its receipts; after an attempt that broke off, from where the server says that it got.
+    /// Sends one vector with its receipts; after an interrupted attempt, from the server's offset.
     ///
     /// # Errors
     /// [`GatewayError`] with `round_closed` when it comes too late.
@@ -25,7 +25,7 @@ impl Gateway {
         receipts: &[Signed],
     ) -> Result<Submitted, GatewayError> {
         let size = parcel.bytes.len();
-        // What goes in one message goes in one attempt, or not at all.
+        // A vector in a single message is sent completely or not at all.
         let offset = if size > CHUNK { self.received(lease, series, round, parcel).await?.min(size) } else { 0 };
         if offset > 0 {
             tracing::info!(series, round, offset, size, "the server has the beginning of this vector");
@@ -47,7 +47,7 @@ impl Gateway {
         Ok(Submitted { repeated: reply.repeated, countersignatures })
     }
 
-    /// How many bytes of a vector the server has of earlier attempts.
+    /// Returns the number of bytes of a vector that the server has from earlier attempts.
     async fn received(&self, lease: &str, series: &str, round: u32, parcel: &Parcel) -> Result<usize, GatewayError> {
         let make = || v1::ReceivedRequest {
             lease: lease.to_owned(),
@@ -59,11 +59,11 @@ impl Gateway {
         Ok(usize::try_from(reply.bytes).unwrap_or(usize::MAX))
     }
 
-    /// Waits up to `wait` for a round to close; its average, which travels in `precision`, or `None` while it is open. What came
-    /// of it before the connection broke stays in `download`, for the next attempt.
+    /// Waits up to `wait` for a round to close; returns its average, which is sent in `precision`, or `None` while it
+    /// is open. Bytes that arrived before an interruption stay in `download`, for the next attempt.
     ///
     /// # Errors
-    /// [`GatewayError::Protocol`] when what arrives is not what its digest says.
+    /// [`GatewayError::Protocol`] when the bytes do not match their digest.
     pub async fn average(
         &self,
         lease: &str,
@@ -102,11 +102,11 @@ impl Gateway {
             .map(|_| ())
     }
 
-    /// Waits up to `wait` for a named file of the job; `None` while it is not there. What came of it before the connection
-    /// broke stays in `download`, for the next attempt.
+    /// Waits up to `wait` for a named file of the job; returns `None` while it does not exist. Bytes that arrived
+    /// before an interruption stay in `download`, for the next attempt.
     ///
     /// # Errors
-    /// [`GatewayError::Protocol`] when what arrives is not what its digest says.
+    /// [`GatewayError::Protocol`] when the bytes do not match their digest.
     pub async fn get(
         &self,
         lease: &str,

@@ -1,9 +1,9 @@
-//! Which certificates are believed, and how the server tells of others: by its signature, under a question that nobody could
-//! have asked before.
+//! The accepted certificates, and the server's announcements of others: by its signature, over an unpredictable
+//! challenge.
 //!
-//! While it is recognized the server is asked from time to time, so that the next certificate is known before it is shown. A
-//! site that was away for longer sees one that it does not know: then, and for this one question, a connection is made to
-//! whoever answers. Nothing but random bytes is sent there, and nothing but the server's signature is believed.
+//! While its certificate is known the server is asked from time to time, so that the next certificate is known before
+//! it is used. A site that was offline for longer meets an unknown one: for this one question, a connection is made
+//! without a check of the certificate. Only random bytes are sent there, and only the server's signature is accepted.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -21,26 +21,27 @@ use crate::site::folder::Folder;
 use crate::site::pins::{self, PinsError};
 use crate::site::server_trust::ServerTrust;
 
-/// The certificates that are believed. Shared by all connections to one server.
+/// The accepted certificates. Shared by all connections to one server.
 #[derive(Debug)]
 pub(super) struct Trust {
     believed: RwLock<Vec<[u8; 32]>>,
-    /// A certificate that is not believed was shown since it was last asked.
+    /// An unknown certificate was shown since the last question.
     refused: AtomicBool,
-    /// Who may say others, and where that is kept.
+    /// The keys that may announce others, and the folder for announcements.
     authority: Option<(ServerTrust, Option<Folder>)>,
 }
 
 impl Trust {
-    /// One certificate, for good.
+    /// Makes the trust in one fixed certificate.
     pub(super) fn fixed(certificate: [u8; 32]) -> Arc<Self> {
         Arc::new(Self { believed: RwLock::new(vec![certificate]), refused: AtomicBool::new(false), authority: None })
     }
 
-    /// The certificate of `server`, and those that `keys` say after it; kept in `folder` when there is one.
+    /// Makes the trust in the certificate of `server`, and in those that `keys` announce after it; they are stored in
+    /// `folder` if there is one.
     ///
     /// # Errors
-    /// [`PinsError`] when what is kept there cannot be believed.
+    /// [`PinsError`] when the stored announcement is invalid.
     pub(super) fn renewed(
         server: &Server,
         keys: &ServerTrust,
@@ -56,7 +57,7 @@ impl Trust {
         }))
     }
 
-    /// Whether this certificate is believed; when not, that is noted.
+    /// Returns whether this certificate is accepted; records a rejection.
     pub(super) fn believes(&self, certificate: &[u8; 32]) -> bool {
         let believed = self.believed.read().unwrap_or_else(PoisonError::into_inner).contains(certificate);
         if !believed {
@@ -65,12 +66,12 @@ impl Trust {
         believed
     }
 
-    /// Whether another certificate was shown since this was last asked, and somebody could say that it is good.
+    /// Returns whether another certificate was shown since the last call, and a key could confirm it.
     pub(super) fn may_be_renewed(&self) -> bool {
         self.refused.swap(false, Ordering::SeqCst) && self.authority.is_some()
     }
 
-    /// Takes what the server says: its signature must hold and answer `challenge`.
+    /// Accepts the server's announcement: its signature must be valid and answer `challenge`.
     fn take(&self, signed: &Signed, challenge: &str) -> Result<Pins, GatewayError> {
         let wrong = |problem: &str| GatewayError::Protocol(format!("the server's certificates: {problem}"));
         let Some((key, folder)) = &self.authority else { return Err(wrong("nobody may say others here")) };
@@ -97,7 +98,7 @@ pub(super) fn server_keys(folder: &Folder, first: &VerifyingKey) -> Result<Serve
     ServerTrust::load(folder, first).map_err(|error| GatewayError::Address(error.to_string()))
 }
 
-/// Asks the server by which certificates it is recognized, and believes what it has signed.
+/// Asks for the server's certificates, and accepts those that it has signed.
 pub(super) async fn ask(
     mut client: WorkerGatewayClient<tonic::transport::Channel>,
     trust: &Trust,
@@ -111,7 +112,8 @@ pub(super) async fn ask(
     trust.take(&signed.into(), &challenge)
 }
 
-/// The same, of whoever answers at the server's address: for a site that was away while the certificate changed.
+/// Asks like [`ask`], without a check of the certificate at the server's address: for a site that was offline while the
+/// certificate changed.
 pub(super) async fn ask_anybody(server: &Server, trust: &Trust) -> Result<Pins, GatewayError> {
     let address = |error: tonic::transport::Error| GatewayError::Address(error.to_string());
     let endpoint = Endpoint::from_shared(server.address().to_owned()).map_err(address)?.connect_timeout(CONNECT);

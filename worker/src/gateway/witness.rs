@@ -1,4 +1,4 @@
-//! The calls about the server's log: its head with proofs, and the receipts that go back to a restored server.
+//! The calls about the server's log: its head with proofs, and the return of receipts to a restored server.
 
 use undertone_api::log::witness::Answer;
 use undertone_api::signed::Signed;
@@ -8,11 +8,12 @@ use super::{CALL, Gateway, GatewayError};
 use crate::site::witness::restoration::{ReturnBatch, ReturnedPart};
 
 impl Gateway {
-    /// Asks for the server's newest signed head, for the proof that it continues the head that is `known` here, and for the
-    /// restorations after the one with the digest `restored`, and for the proofs that these `receipts` are in its log (at most [`MOST_RECEIPTS`](undertone_api::log::witness::MOST_RECEIPTS)).
+    /// Asks for the server's newest signed head and the proof that it continues the `known` head. Asks also for the
+    /// restorations after the one with the digest `restored`, and for the proofs that these `receipts` are in its log
+    /// (at most [`MOST_RECEIPTS`](undertone_api::log::witness::MOST_RECEIPTS)).
     ///
     /// # Errors
-    /// [`GatewayError`]; [`GatewayError::Protocol`] when the answer has not the form of one.
+    /// [`GatewayError`]; [`GatewayError::Protocol`] when the answer has another form.
     pub async fn witness(
         &self,
         known: Option<&Signed>,
@@ -28,11 +29,12 @@ impl Gateway {
         Answer::try_from(reply).map_err(|error| GatewayError::Protocol(error.to_string()))
     }
 
-    /// Gives receipts back to a server that was restored from an older copy. Returns its countersignatures of them, in their order.
+    /// Returns receipts to a server that was restored from an older copy. The result is its countersignatures of them,
+    /// in their order.
     ///
     /// # Errors
-    /// [`GatewayError`] with `budget_exceeded` when a limit at the server does not admit what was spent, `wrong_state` when the server
-    /// does not wait for receipts.
+    /// [`GatewayError`] with `budget_exceeded` when a limit at the server does not admit the expenses, `wrong_state`
+    /// when the server does not wait for receipts.
     pub async fn reconcile(&self, batch: &ReturnBatch) -> Result<Vec<Signed>, GatewayError> {
         let part = |part: &ReturnedPart| v1::ReconciledPart {
             manifest: Some(part.manifest.clone().into()),

@@ -15,7 +15,7 @@ use crate::site::store::Store;
 
 const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 
-/// A site with one receipt and one described dataset.
+/// Makes a site with one receipt and one described dataset.
 fn site() -> (tempfile::TempDir, Folder) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let folder = Folder::new(dir.path().join("site"));
@@ -136,7 +136,7 @@ fn a_backup_puts_no_file_anywhere_else() {
             let mut header = tar::Header::new_gnu();
             header.set_size(content.len() as u64);
             header.set_mode(0o600);
-            // As somebody would who does not go by the library's rules.
+            // An attacker ignores the rules of the library.
             header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
             header.set_cksum();
             tar.append(&header, content.as_bytes()).expect("the folder is writable");

@@ -1,12 +1,13 @@
-//! `active_learning` at a site: the pool of one who asks, and the lead's rounds.
+//! `active_learning` at a site: the pool of an asking participant, and the lead's rounds.
 //!
-//! A participant with a gate draws one sample of its log, pays once for what survives, and sends it; its part is over then. The
-//! first participant leads. It waits for the pools and goes round after round: learn from the golden set and the labels so far,
-//! choose, wait for answers, learn, measure; and tells what came of it.
+//! A participant with a gate draws one sample of its log, pays once for the survivors, and sends them; its part is over
+//! then. The first participant leads. It waits for the pools and runs the rounds: learn from the golden set and the
+//! labels so far, choose, wait for answers, learn, measure. At the end it reports.
 //!
-//! Everything after the pools is post-processing: the classifier reads [`Visible`](crate::queries::classifier::Visible) texts, and
-//! those are released questions and public data. A lead that is killed goes on from its journal: what was chosen stays chosen, what
-//! was answered is not waited for again. One who asks and is killed sends the stored bytes again, and pays nothing more.
+//! Everything after the pools is post-processing: the classifier reads [`Visible`](crate::queries::classifier::Visible)
+//! texts, and those are released questions and public data. A killed lead resumes from its journal: choices stay, and
+//! received answers are not awaited again. A killed asking participant sends the stored bytes again, and pays nothing
+//! more.
 
 mod exam;
 mod journal;
@@ -44,7 +45,7 @@ impl Run for Spec {
     }
 }
 
-/// Ends the run when the exchange says so.
+/// Ends the run when the exchange is stopped.
 fn go_on(exchange: &dyn Exchange) -> Result<(), RunError> {
     if exchange.stopped() { Err(RunError::Stopped("the worker was asked to stop".to_owned())) } else { Ok(()) }
 }

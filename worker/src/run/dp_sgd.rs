@@ -1,12 +1,13 @@
 //! `dp_sgd` at a site, from the warm start to the report.
 //!
-//! All participants walk the same road: the lead trains on its public data and shares the result; then, arm by arm, each
-//! starts again from that model, sends one vector a round, and applies the server's average with the same optimizer, so
-//! that all hold the same parameters bit for bit. The lead alone measures, on public test sets, and reports.
+//! All participants follow the same procedure: the lead trains on its public data and shares the result. Then, arm by
+//! arm, each starts again from that model and sends one vector a round. All apply the server's average with the same
+//! optimizer, so that they hold the same parameters bit for bit. Only the lead measures, on public test sets, and
+//! reports.
 //!
-//! A site that is killed goes on from its last checkpoint: closed rounds are replayed from the server's averages, and a
-//! vector that was paid for is sent again, never drawn again. Nothing here may log who was in a batch, a norm, or a loss of
-//! anything but public data.
+//! A killed site resumes from its last checkpoint: closed rounds are replayed from the server's averages, and a paid
+//! vector is sent again, never drawn again. Nothing here may log the members of a batch, a norm, or a loss except of
+//! public data.
 
 mod audit;
 mod checkpoint;
@@ -54,7 +55,7 @@ impl Run for Spec {
     }
 }
 
-/// The part of every participant but the first.
+/// Runs the part of every participant but the first.
 fn follow(spec: &Spec, site: &mut Site, engine: &mut Engine, exchange: &mut dyn Exchange) -> Result<(), RunError> {
     let start = Model::from_safetensors(&exchange.get(WARM_START)?)?;
     site.check_model(&start)?;
@@ -72,7 +73,7 @@ fn follow(spec: &Spec, site: &mut Site, engine: &mut Engine, exchange: &mut dyn 
     Ok(())
 }
 
-/// The part of the first participant, whose data are public.
+/// Runs the part of the first participant, with public data.
 fn lead(spec: &Spec, site: &Site, engine: &mut Engine, exchange: &mut dyn Exchange) -> Result<(), RunError> {
     let exam = Exam::open(spec, exchange)?;
     let warm = warm::train(spec, site, engine, exchange, &exam)?;
@@ -103,7 +104,7 @@ struct Trained {
     seconds: f64,
 }
 
-/// Hands in an arm's model and measures it for the report.
+/// Submits an arm's model and measures it for the report.
 fn finish(
     arm: Arm,
     rounds: u32,
@@ -117,7 +118,7 @@ fn finish(
     Ok(ArmResult { arm, rounds, seconds: trained.seconds, tests })
 }
 
-/// Measures a model and tells the server.
+/// Measures a model and reports to the server.
 fn tell(
     arm: Arm,
     round: u32,
@@ -139,7 +140,7 @@ fn tell(
     Ok(())
 }
 
-/// Ends the run when the exchange says so.
+/// Ends the run when the exchange is stopped.
 fn go_on(exchange: &dyn Exchange) -> Result<(), RunError> {
     if exchange.stopped() { Err(RunError::Stopped("the worker was asked to stop".to_owned())) } else { Ok(()) }
 }

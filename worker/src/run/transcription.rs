@@ -1,25 +1,26 @@
-//! `transcription` at a site: recordings on their way, in pieces and among dummies, to recognizers outside, and back as transcripts.
+//! `transcription` at a site: recordings sent, in pieces and among dummies, to external recognizers, and returned as
+//! transcripts.
 //!
-//! | step | file | kept in the work folder |
+//! | step | file | stored in the work folder |
 //! |---|---|---|
 //! | first transcript, by the site's own recognizer | `hear.rs` | `recordings.json`, `heard-N.json` |
-//! | vocabulary; what never leaves | `pieces.rs` | `vocabulary.json` |
-//! | pieces of recorded speech that dummies may be made of, where the site has some | `recorded.rs` | none: they are in the site's `spoken.jsonl` |
+//! | vocabulary; sensitive words | `pieces.rs` | `vocabulary.json` |
+//! | pieces of recorded speech for dummies, if the site has some | `recorded.rs` | none: they are in the site's `spoken.jsonl` |
 //! | plan, texts and manners of the dummies | `dummies.rs` | `plan.json`, `texts.json`, `manners.json` |
-//! | which recorded piece is which dummy | `recorded.rs` | `recorded.json` |
-//! | rate and silences with which a dummy is no longer than a piece | `fitting.rs` | none |
-//! | voices to imitate, where the engine clones | `clones.rs` | `voices/`, only while dummies are made |
+//! | assignment of recorded pieces to dummies | `recorded.rs` | `recorded.json` |
+//! | rate and silence that fit a dummy into the length of a piece | `fitting.rs` | none |
+//! | voices to imitate, if the engine clones | `clones.rs` | `voices/`, only while dummies are made |
 //! | sounds in one voice, sealed and paid | `batch.rs` | `out/` |
-//! | what each provider's adversary makes of it | `attack.rs` | none |
+//! | each provider's simulated adversary | `attack.rs` | none |
 //! | transcripts and the site's report | `outcome.rs` | none: they lie in the site's `transcripts/<job>/` |
 //!
-//! A run that is killed goes on from what is kept. What was not sealed was never sent, and is made again after the same plan;
-//! what was sealed is paid once and sent again bit for bit. The site pays after everything is made that can fail, so that a
-//! machine without a voice costs nothing, and the server countersigns the payment before the first sound leaves. A batch that was paid
-//! and is gone, because the ledger was restored on another machine, is never made a second time.
+//! A killed run resumes from the stored state. Unsealed sounds were never sent, and are made again by the same plan;
+//! sealed sounds are paid once and sent again bit for bit. The site pays after every step that can fail, so that a
+//! machine without a voice costs nothing, and the server countersigns the payment before the first sound leaves. A paid
+//! batch that is lost, because the ledger was restored on another machine, is never made a second time.
 //!
-//! The server is told the plan that it signed, and for public recordings what came of it. Nothing here logs a word or the name
-//! of a recording. The work folder is cleared when the transcripts are on disk.
+//! The server receives the plan that it signed, and for public recordings the outcome. Nothing here logs a word or the
+//! name of a recording. The work folder is cleared when the transcripts are on disk.
 
 mod attack;
 mod batch;
@@ -64,39 +65,39 @@ fn failed(error: impl std::fmt::Display) -> RunError {
     RunError::Failed(error.to_string())
 }
 
-/// What can go wrong with a plan is no refusal: nothing was paid.
+/// A problem with a plan is not a refusal: nothing was paid.
 impl From<PlanError> for RunError {
     fn from(error: PlanError) -> Self {
         failed(error)
     }
 }
 
-/// Nor is a recognizer that is gone.
+/// A lost recognizer is not a refusal.
 impl From<RecognizerError> for RunError {
     fn from(error: RecognizerError) -> Self {
         failed(error)
     }
 }
 
-/// Nor what is wrong with recorded speech, which is the site's own.
+/// A problem with recorded speech, which is the site's own, is not a refusal.
 impl From<RecordedError> for RunError {
     fn from(error: RecordedError) -> Self {
         failed(error)
     }
 }
 
-/// Period of the release clock of short recordings: what the dummies of a plan take does not depend on the recordings' length. That of
-/// longer recordings is as long as they last.
+/// The period of the release clock for short recordings: the time for the dummies of a plan does not depend on the
+/// recordings' length. For longer recordings the period is their duration.
 const SHORTEST_WORK: Duration = Duration::from_mins(15);
-/// The folder below the job's own in which everything lies that is cleared at the end.
+/// The folder, below the job's own, of everything that is removed at the end.
 const WORK: &str = "transcription";
-/// Why a run does not go on with recordings that were replaced.
+/// The reason to stop a run on replaced recordings.
 const OTHERS: &str = "the recordings are others than those that the job began with, of which nobody has looked what must not leave: \
                       propose a new job";
-/// Why a run does not begin with recordings whose names are in each other's way; it names none of them.
+/// The reason to reject recordings with conflicting names; it names none of them.
 const PLACES: &str = "a transcript of one recording would lie where the folder of another has to be: name one of them otherwise and \
                       add the recordings again";
-/// Why a run does not go on with a plan from before something was listed.
+/// The reason to stop a run whose plan precedes a listed word.
 const LISTED: &str = "what must not leave has become more since the job was planned, and its plan would send some of it: propose a new \
                       job";
 
@@ -112,7 +113,7 @@ impl Run for Spec {
             Some(outcome) => outcome,
             None => transcribe(self, &work, exchange)?,
         };
-        // Also what an earlier life left that died between its last file and this line.
+        // This also removes files of an earlier process that died between its last file and this line.
         clear(&work)?;
         let planned = Report::planned(self).map_err(failed)?;
         let public = exchange.published(dataset).is_ok();
@@ -120,11 +121,11 @@ impl Run for Spec {
     }
 }
 
-/// Refuses a job on private recordings whose noise does not cover what their site would send.
+/// Refuses a job on private recordings if its noise does not cover the sounds that the site would send.
 ///
 /// # Errors
-/// [`RunError::Refused`] where one spoken word changes more counts than the noise hides, or where dummies would tell recognizers of
-/// pieces that others hear while the job counts on their not knowing.
+/// [`RunError::Refused`] if one spoken word changes more counts than the noise hides, or if imitated voices reveal
+/// pieces of other recognizers that the job counts as unknown.
 fn check_cover(spec: &Spec, tools: &Tools) -> Result<(), RunError> {
     let distance = spec.participant.distance.get();
     if distance < ONE_WORD {
@@ -144,9 +145,9 @@ fn check_cover(spec: &Spec, tools: &Tools) -> Result<(), RunError> {
     Ok(())
 }
 
-/// The whole road, from wherever an earlier life stopped; the transcripts are on disk when this returns.
+/// Runs all steps, from the point where an earlier process stopped; the transcripts are on disk when this returns.
 fn transcribe(spec: &Spec, work: &Path, exchange: &mut dyn Exchange) -> Result<Outcome, RunError> {
-    // Public numbers alone: the recordings are not looked at before.
+    // Only public numbers: the recordings are not read before.
     let longest = exchange.longest_recordings().map_or(SHORTEST_WORK, Duration::from_secs);
     exchange.fix_period(&mut || Ok(longest.max(SHORTEST_WORK)))?;
     let recordings = Recordings::open(&exchange.dataset(spec.participant.dataset)?).map_err(failed)?;
@@ -201,20 +202,20 @@ fn transcribe(spec: &Spec, work: &Path, exchange: &mut dyn Exchange) -> Result<O
     outcome::write(spec, &told, &stages, job, &site.results)
 }
 
-/// That an earlier life of the run had the same recordings: where pieces lie and what must not leave of them was worked out once,
-/// and says nothing of others.
+/// Checks that an earlier process of the run had the same recordings: the positions of pieces and sensitive words were
+/// computed once, and do not apply to others.
 fn same_recordings(recordings: &Recordings, work: &Path) -> Result<(), RunError> {
     let now = &recordings.meta().digest;
     let began: String = load_or_create(&work.join("recordings.json"), || Ok::<_, RunError>(now.clone()))?;
     if began == *now { Ok(()) } else { Err(failed(OTHERS)) }
 }
 
-/// Removes what a part that is over, however it ended, left of recordings in its folder.
+/// Removes the remaining recordings data of a finished part, after any outcome, from its folder.
 pub(super) fn forget(folder: &Path) -> Result<(), RunError> {
     clear(&folder.join(WORK))
 }
 
-/// Removes the work folder; transcripts are on disk, and nothing of it is needed any more.
+/// Removes the work folder; transcripts are on disk, and its files have no further use.
 fn clear(work: &Path) -> Result<(), RunError> {
     match std::fs::remove_dir_all(work) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -224,7 +225,7 @@ fn clear(work: &Path) -> Result<(), RunError> {
     }
 }
 
-/// Ends the run when the exchange says so.
+/// Ends the run when the exchange is stopped.
 fn go_on(exchange: &dyn Exchange) -> Result<(), RunError> {
     if exchange.stopped() { Err(RunError::Stopped("the worker was asked to stop".to_owned())) } else { Ok(()) }
 }

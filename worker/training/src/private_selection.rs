@@ -196,7 +196,7 @@ mod tests {
         for seed in 0..=255 {
             wins[winner([1.0; MOST as usize], 0.01, seed)] += 1;
         }
-        // K is nearly uniform on 1..=6 then, so that the first is the favourite; nobody is left out.
+        // K is nearly uniform on 1..=6 then, so that the first is the favourite; every candidate can win.
         assert!(wins.iter().all(|count| *count > 0) && wins[0] > wins[5], "{wins:?}");
     }
 

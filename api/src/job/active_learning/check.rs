@@ -1,4 +1,4 @@
-//! What an `active_learning` spec must satisfy before anybody is asked to approve it.
+//! The requirements on an `active_learning` spec, checked before approval is requested.
 
 mod learning;
 mod party;
@@ -12,13 +12,13 @@ use crate::job::check::within;
 use crate::problem::Violation;
 use crate::question::OWN_KEYS;
 
-/// Most test sets in a job.
+/// The most test sets in a job.
 const MAX_TESTS: usize = 20;
-/// Most characters of guidelines.
+/// The most characters of guidelines.
 const MAX_GUIDELINES: usize = 10_000;
-/// Longest that one round of questions is waited for: 30 days.
+/// The longest deadline of one round of questions, seconds: 30 days.
 const MAX_DEADLINE: u32 = 30 * 86_400;
-/// Longest that all rounds may take, with the pools: a year.
+/// The longest duration of all rounds with the pools, seconds: a year.
 const MAX_SECONDS: u64 = 365 * 86_400;
 
 pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
@@ -101,7 +101,7 @@ fn check_tests(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, Str
     }
 }
 
-/// That public data have labels, and no more of them than the job knows.
+/// Checks that public data have labels, and at most as many as the job names.
 fn check_classes(spec: &Spec, dataset: &Dataset, field: &str, say: &mut impl FnMut(&str, String)) {
     let (name, classes, known) = (&dataset.name, dataset.classes, spec.labels.len());
     if classes == 0 {

@@ -1,5 +1,5 @@
-//! The classifier, the choice of questions, and what becomes of answers. All of it is done with released questions, answers and
-//! public data, so nothing here costs anything.
+//! The classifier, the selection of questions, and the use of answers. All of it uses released questions, answers and
+//! public data, so nothing here is charged.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,10 +23,10 @@ pub enum Acquisition {
 }
 
 impl Acquisition {
-    /// All of them, in the order of forms.
+    /// All functions, in the order of forms.
     pub const ALL: [Self; 5] = [Self::Random, Self::Entropy, Self::LeastConfidence, Self::Margin, Self::Bald];
 
-    /// Its name for people.
+    /// Returns the name for display.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Random => "random",

@@ -1,4 +1,4 @@
-//! The participants, and the gate through which their questions leave.
+//! The participants, and the gate that releases their questions.
 
 use std::num::NonZeroU32;
 
@@ -47,7 +47,7 @@ const fn single() -> NonZeroU32 {
 }
 
 impl Gate {
-    /// What one pool through it releases.
+    /// Returns the release of one pool of this gate.
     pub const fn event(&self) -> Event {
         Event::SampledThreshold {
             sampling_rate: self.sampling_rate,
@@ -58,7 +58,7 @@ impl Gate {
         }
     }
 
-    /// Whether the number of kept rows leaves beside each text.
+    /// Returns whether the number of kept rows leaves with each text.
     pub const fn shows_counts(&self) -> bool {
         matches!(self.shown, Shown::Counts | Shown::CountsTight)
     }

@@ -1,4 +1,4 @@
-//! An experiment on public data: what (β, k) would have cost in accuracy, had the lead's log been private.
+//! An experiment on public data: the cost of (β, k) in accuracy, had the lead's log been private.
 
 use serde::{Deserialize, Serialize};
 

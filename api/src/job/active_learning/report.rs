@@ -1,4 +1,4 @@
-//! What a finished job tells. Every figure follows from released questions, from answers, and from public data.
+//! The report of a finished job. Every figure follows from released questions, from answers, and from public data.
 
 use serde::{Deserialize, Serialize};
 use undertone_privacy::PrivacyUnit;

@@ -1,4 +1,4 @@
-//! That what is charged is what leaves, once, whatever is asked; and that the documentation is true.
+//! The charge equals the release, once, for any number of questions; and the documentation is correct.
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use undertone_privacy::{Adjacency, Event, kanon, mechanism};
@@ -10,7 +10,7 @@ use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use crate::job::{Kind as _, Spec as AnySpec};
 use undertone_privacy::PrivacyUnit;
 
-/// The example of the documentation and the event that it says is charged.
+/// Returns the documentation's example and the event that it states.
 pub(crate) fn example() -> (Spec, Event) {
     let mut blocks = include_str!("spec.md").split("```json").skip(1).map(|rest| rest.split("```").next().unwrap());
     let spec = serde_json::from_str(blocks.next().unwrap()).unwrap();
@@ -19,7 +19,7 @@ pub(crate) fn example() -> (Spec, Event) {
     (spec, event)
 }
 
-/// The lead of the example, public and labelled, and the log of the other, which has users.
+/// Returns the example's lead, public and labelled, and the other party's log, which has users.
 pub(crate) fn datasets() -> Vec<Dataset> {
     let dataset = |id: u128, name: &str, visibility, classes, users| Dataset {
         id: DatasetId(Uuid::from_u128(id)),

@@ -1,4 +1,4 @@
-//! What a `dp_sgd` spec must satisfy before anybody is asked to approve it.
+//! The requirements on a `dp_sgd` spec, checked before approval is requested.
 
 mod model;
 mod rounds;
@@ -15,11 +15,11 @@ use crate::job::check::{positive, within};
 use crate::job::{Kind, Purpose};
 use crate::problem::Violation;
 
-/// Most participants in a job.
+/// The most participants in a job.
 const MAX_PARTICIPANTS: usize = 100;
-/// Most test sets in a job.
+/// The most test sets in a job.
 const MAX_TESTS: usize = 20;
-/// The noise multipliers with which the sites can draw their noise exactly.
+/// The noise multipliers for which the sites can draw noise exactly.
 const NOISE: (f64, f64) = (1.0 / 1024.0, 1024.0);
 
 pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
@@ -78,7 +78,7 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
     violations
 }
 
-/// That it is speech: nothing else has frames.
+/// Checks that the dataset is speech: nothing else has frames.
 fn check_content(dataset: &Dataset, field: &str, say: &mut impl FnMut(&str, String)) {
     if dataset.content != Content::Speech {
         let (name, content) = (&dataset.name, dataset.content.label());
@@ -86,7 +86,7 @@ fn check_content(dataset: &Dataset, field: &str, say: &mut impl FnMut(&str, Stri
     }
 }
 
-/// That everybody's data keep the protected units apart. Public data need no protection.
+/// Checks that all participants' data keep the protected units apart. Public data need no protection.
 fn check_unit(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) {
     let named =
         spec.participants.iter().filter_map(|party| datasets.iter().find(|dataset| dataset.id == party.dataset));
@@ -99,13 +99,13 @@ fn check_unit(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, Stri
                 format!("`{name}` has no column of users; use `record` or `speaker`, or ask its owner for one"),
             );
         } else {
-            // Means or choices over all that a speaker said.
+            // The features use means or choices over all speech of a speaker.
             say("unit", format!("`{name}` was prepared so that it does not keep these units apart; use `speaker`"));
         }
     }
 }
 
-/// The most classes that any of the `used` datasets has.
+/// Returns the most classes of any of the `used` datasets.
 pub(super) fn most_classes(used: &[(DatasetId, Purpose)], datasets: &[Dataset]) -> u32 {
     let named = datasets.iter().filter(|dataset| used.iter().any(|(id, _)| *id == dataset.id));
     named.map(|dataset| dataset.classes).max().unwrap_or(1)

@@ -1,9 +1,9 @@
-//! What a `dp_sgd` job charges: what one vector of a party releases, and how often at worst. The ledgers, the sites' policies and
-//! every planner ask here.
+//! The charge of a `dp_sgd` job: the release of one vector of a party, and the worst-case number of releases. The
+//! ledgers, the sites' policies and every planner use it.
 //!
-//! A round of s local steps is s noisy gradients of which only the sum of steps is seen: one payment of `Repeated`. The best of
-//! several runs is `Selected`. How gradients are clipped, how the optimizer steps, which parts are trained and in how many bits
-//! a vector travels change nothing: the noise is z times the sensitivity in each case, and the rest is post-processing.
+//! A round of s local steps is s noisy gradients, of which only the sum of steps leaves: one charge of `Repeated`. The
+//! best of several runs is `Selected`. The method of clipping, the optimizer, the trained parts and the width of
+//! numbers change nothing: the noise is z times the sensitivity in each case, and the rest is post-processing.
 
 use undertone_privacy::{Adjacency, Event};
 
@@ -11,15 +11,15 @@ use super::{Arm, Party, Spec};
 use crate::dataset::{Dataset, Visibility};
 use crate::job::Charge;
 
-/// See [`crate::job::Kind::cost`].
+/// Implements [`crate::job::Kind::cost`].
 pub(super) fn cost(spec: &Spec, dataset: &Dataset) -> Option<Charge> {
     if dataset.visibility == Visibility::Public {
         return None;
     }
     let party = spec.party(dataset.id)?;
     let charge = |event, releases| Charge { unit: spec.unit, adjacency: Adjacency::ZeroOut, event, releases };
-    // The private arm is charged whatever else happens: an owner who also opens the dataset for the comparison sees what
-    // the private arm costs by itself. What the open arm publishes has no price; it is recorded beside the account.
+    // The private arm is always charged, so an owner who also opens the dataset for the comparison sees the private
+    // arm's cost separately. The open arm's releases have no price; they are recorded next to the account.
     if let (Some(rounds), Some(event)) = (&spec.private, spec.private_event(party)) {
         return Some(charge(event, u64::from(rounds.rounds) + u64::from(spec.spare_releases)));
     }
@@ -27,7 +27,7 @@ pub(super) fn cost(spec: &Spec, dataset: &Dataset) -> Option<Charge> {
     Some(charge(Event::NonPrivate, u64::from(open.rounds)))
 }
 
-/// See [`crate::job::Kind::release`].
+/// Implements [`crate::job::Kind::release`].
 pub(super) fn release(spec: &Spec, dataset: &Dataset, series: &str) -> Option<Event> {
     let party = spec.party(dataset.id)?;
     match dataset.visibility {
@@ -44,7 +44,8 @@ pub(super) fn release(spec: &Spec, dataset: &Dataset, series: &str) -> Option<Ev
 }
 
 impl Spec {
-    /// What one vector of a party in the private series releases; `None` when it adds no noise, or there is no such series.
+    /// Returns the release of one vector of a party in the private series; `None` if the party adds no noise, or there
+    /// is no such series.
     pub fn private_event(&self, party: &Party) -> Option<Event> {
         let (rounds, step) = (self.private.as_ref()?, party.step_event()?);
         let training = match rounds.local_steps {
@@ -59,7 +60,7 @@ impl Spec {
 }
 
 impl Party {
-    /// What one noisy gradient of it releases; `None` when it adds no noise.
+    /// Returns the release of one noisy gradient; `None` if the party adds no noise.
     pub fn step_event(&self) -> Option<Event> {
         let noise_multiplier = self.noise?.noise_multiplier;
         Some(Event::PoissonSampledGaussian { sampling_rate: self.sampling_rate, noise_multiplier })

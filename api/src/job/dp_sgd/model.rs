@@ -1,8 +1,8 @@
-//! The model, by its parts: what can be trained, frozen, and clipped for itself.
+//! The model, by its parts, each of which can be trained, frozen and clipped separately.
 //!
-//! Read from the input to the output, each where it is asked for: `context` (a convolution over neighbouring frames),
-//! `layer1` to `layer4` (recurrent), `normalize` (layer norm), `output` (linear, to the classes). Batch norm is not among them:
-//! its statistics mix the units of a batch, so that no unit has a gradient of its own to clip.
+//! In order from the input to the output, the optional ones only if requested: `context` (a convolution over
+//! neighbouring frames), `layer1` to `layer4` (recurrent), `normalize` (layer norm), `output` (linear, to the classes).
+//! Batch norm is excluded: its statistics mix the units of a batch, so that no unit has a gradient of its own to clip.
 
 use serde::{Deserialize, Serialize};
 
@@ -61,12 +61,12 @@ pub(super) const fn is_one(value: &u32) -> bool {
 }
 
 impl Model {
-    /// One LSTM layer and nothing else.
+    /// Makes a model of one LSTM layer and nothing else.
     pub const fn lstm(hidden: u32, classes: Option<u32>) -> Self {
         Self { hidden, classes, cell: Cell::Lstm, layers: 1, bidirectional: false, context: None, normalize: false }
     }
 
-    /// The parts it has, from the input to the output.
+    /// Returns the model's parts, from the input to the output.
     pub fn parts(&self) -> Parts {
         let layers = Part::LAYERS.into_iter().take(self.layers as usize);
         let context = self.context.is_some().then_some(Part::Context);
@@ -74,8 +74,8 @@ impl Model {
         context.into_iter().chain(layers).chain(normalize).chain([Part::Output]).collect()
     }
 
-    /// Parameters of one of its parts, for data of `inputs` coefficients and `classes` classes; 0 of a part it has not. Of a
-    /// model that nobody has checked, what cannot be counted is the most that can.
+    /// Returns the parameters of one part, for data of `inputs` coefficients and `classes` classes; 0 for an absent
+    /// part. Saturates for an unchecked model.
     pub fn part_parameters(&self, part: Part, inputs: u32, classes: u32) -> u64 {
         let (inputs, hidden, classes) = (u64::from(inputs), u64::from(self.hidden), u64::from(classes));
         let directions = if self.bidirectional { 2 } else { 1 };
@@ -101,7 +101,7 @@ impl Model {
         }
     }
 
-    /// Parameters of some of its parts together.
+    /// Returns the parameters of several parts together.
     pub fn parameters(&self, parts: Parts, inputs: u32, classes: u32) -> u64 {
         parts.iter().map(|part| self.part_parameters(part, inputs, classes)).fold(0, u64::saturating_add)
     }
@@ -132,10 +132,10 @@ impl Part {
     /// Every part, from the input to the output.
     pub const ALL: [Self; 7] =
         [Self::Context, Self::Layer1, Self::Layer2, Self::Layer3, Self::Layer4, Self::Normalize, Self::Output];
-    /// The recurrent layers, the first first.
+    /// The recurrent layers, in order.
     pub const LAYERS: [Self; 4] = [Self::Layer1, Self::Layer2, Self::Layer3, Self::Layer4];
 
-    /// Its name in a spec: `context`, `layer1` to `layer4`, `normalize`, `output`.
+    /// Returns the name in a spec: `context`, `layer1` to `layer4`, `normalize`, `output`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Context => "context",
@@ -149,35 +149,35 @@ impl Part {
     }
 }
 
-/// Some parts of a model; in JSON a list of their names, from the input to the output.
+/// A set of parts of a model; in JSON a list of their names, from the input to the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(from = "Vec<Part>", into = "Vec<Part>")]
 pub struct Parts(u8);
 
 impl Parts {
-    /// Whether a part is among them.
+    /// Returns whether a part is in the set.
     pub const fn contains(self, part: Part) -> bool {
         self.0 & (1 << part as u8) != 0
     }
 
-    /// The same with a part more, or without it.
+    /// Returns the set with the part added or removed.
     #[must_use]
     pub const fn with(self, part: Part, there: bool) -> Self {
         let bit = 1 << part as u8;
         Self(if there { self.0 | bit } else { self.0 & !bit })
     }
 
-    /// Whether there are none.
+    /// Returns whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// How many there are.
+    /// Returns the number of parts.
     pub const fn len(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// Each of them, from the input to the output.
+    /// Iterates over the parts, from the input to the output.
     pub fn iter(self) -> impl Iterator<Item = Part> {
         Part::ALL.into_iter().filter(move |part| self.contains(*part))
     }

@@ -1,4 +1,4 @@
-//! The noise of one participant, how its units' gradients are clipped, and how much noise is left in the average.
+//! The noise of one participant, the clipping of its units' gradients, and the noise of the average.
 
 use serde::{Deserialize, Serialize};
 use undertone_privacy::NoiseMultiplier;
@@ -23,10 +23,10 @@ pub enum Clipping {
 }
 
 impl Clipping {
-    /// γ₀ of automatic clipping: what keeps a vanishing gradient from being blown up to C.
+    /// γ₀ of automatic clipping, which keeps a vanishing gradient from being scaled up to C.
     pub const STABILITY: f64 = 0.01;
 
-    /// Whether it is the one that a spec need not name.
+    /// Returns whether it is the default, which a spec need not name.
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     const fn is_flat(&self) -> bool {
         matches!(self, Self::Flat)
@@ -48,28 +48,28 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// Noise z on gradients clipped as a whole to `clip`.
+    /// Makes noise of multiplier z on gradients clipped as a whole to `clip`.
     pub const fn flat(noise_multiplier: NoiseMultiplier, clip: f64) -> Self {
         Self { noise_multiplier, clip, clipping: Clipping::Flat }
     }
 }
 
 impl Party {
-    /// Standard deviation of the noise in each coordinate of one of its noisy mean gradients, z·C/(q·n), with n its public
-    /// number of units; 0 for a party that adds none. A public number.
+    /// Returns the standard deviation of the noise in each coordinate of a noisy mean gradient, z·C/(q·n), with n the
+    /// public number of units; 0 without noise. A public number.
     pub fn deviation(&self, units: u64) -> f64 {
         let of = |noise: super::Noise| noise.noise_multiplier.get() * noise.clip / self.expected_batch(units);
         self.noise.map_or(0.0, of)
     }
 
-    /// q·n: the batch it expects, by which its sums are divided.
+    /// Returns q·n: the expected batch, by which sums are divided.
     pub fn expected_batch(&self, units: u64) -> f64 {
         self.sampling_rate.get() * units as f64
     }
 }
 
 impl Spec {
-    /// What a party weighs in the average; only ratios matter.
+    /// Returns a party's weight in the average; only ratios matter.
     pub fn weight(&self, party: &Party, units: u64) -> f64 {
         match self.weights {
             Weights::Equal => 1.0,
@@ -77,8 +77,8 @@ impl Spec {
         }
     }
 
-    /// Standard deviation of the noise in each coordinate of the average of a private round of one step to which every
-    /// participant contributed: √(Σ (w σ)²) / Σ w. A public number, from what was signed; `units` answers n of a dataset.
+    /// Returns the standard deviation of the noise in each coordinate of the average of a private one-step round with
+    /// all participants: √(Σ (w σ)²) / Σ w. A public number, from the signed spec; `units` returns n of a dataset.
     pub fn noise_of_average(&self, units: impl Fn(DatasetId) -> u64) -> f64 {
         let (square, sum) = self.participants.iter().fold((0.0_f64, 0.0_f64), |(square, sum), party| {
             let units = units(party.dataset);

@@ -1,34 +1,36 @@
-//! How long the vector of an honest party can be. Clip, noise, batch and steps are in the signed spec, so whoever averages can
-//! refuse a vector that no honest party sends, before it moves the mean.
+//! The greatest norm of an honest party's vector. Clip, noise, batch and steps are in the signed spec, so the server
+//! can reject a vector that no honest party sends, before it moves the mean.
 //!
-//! One mean gradient is (Σ + N)/B: B = q·n is the expected batch, Σ the sum of at most b gradients of norm at most C, N noise of
-//! deviation σ = z·C in each of d coordinates. With chance p to be exceeded:
-//! * b ≤ μ + t/3 + √(t²/9 + 2μt), with t = ln(2/p) and μ the mean batch of the most units that the dataset's size class tells,
+//! One mean gradient is (Σ + N)/B: B = q·n is the expected batch, Σ the sum of at most b gradients of norm at most C, N
+//! noise of deviation σ = z·C in each of d coordinates. With probability p of being exceeded:
+//! * b ≤ μ + t/3 + √(t²/9 + 2μt), with t = ln(2/p) and μ the mean batch of the most units in the dataset's size class
 //!   and of the audit's canaries (Bernstein's inequality; Boucheron, Lugosi and Massart 2013, theorem 2.10);
-//! * ‖N‖ ≤ σ √(d + 2√(dt) + 2t) (Hsu, Kakade and Zhang 2012, theorem 2.1, for subgaussian coordinates; the discrete Gaussian is one:
-//!   Canonne, Kamath and Steinke 2020, fact 18).
+//! * ‖N‖ ≤ σ √(d + 2√(dt) + 2t) (Hsu, Kakade and Zhang 2012, theorem 2.1, for subgaussian coordinates; the discrete
+//!   Gaussian is one: Canonne, Kamath and Steinke 2020, fact 18).
 //!
-//! Of s local steps each has chance p/s. An update of SGD with momentum m is at most s·η/(1 − m) gradients long. A step of Adam moves
-//! no coordinate by more than η·(1 − β₁)/√((1 − β₂)(1 − β₁²/β₂)) by the inequality of Cauchy and Schwarz; one of DP-Adam is η times a
-//! mean of gradients over the root of the least second moment, which is a share of the noise's variance.
+//! Of s local steps each has probability p/s. An update of SGD with momentum m is at most s·η/(1 − m) gradients long. A
+//! step of Adam moves no coordinate by more than η·(1 − β₁)/√((1 − β₂)(1 − β₁²/β₂)) by the Cauchy–Schwarz inequality. A
+//! step of DP-Adam is η times a mean of gradients over the root of the least second moment, which is a share of the
+//! noise's variance.
 //!
-//! The bound holds how far one party moves a mean, and no more: a party that lies within it is believed, and parties that lie
-//! together add up. Vectors without noise (of public or open data) have no clip, and so no bound.
+//! The bound only limits how far one party moves a mean: a vector within it is accepted, and colluding parties add up.
+//! Vectors without noise (of public or open data) have no clip, and so no bound.
 
 use super::{Arm, Optimizer, Party, Precision, Rounds, Spec};
 use crate::dataset::Dataset;
 use crate::job::Series;
 
-/// The chance that an honest vector is refused.
+/// The probability that an honest vector is rejected.
 pub const FALSE_REFUSAL: f64 = 1e-12;
-/// Most by which a step of Adam, of learning rate 1, moves a coordinate: 0.1/√(0.001 · (1 − 0.81/0.999)), rounded up.
+/// The greatest move of a coordinate in a step of Adam with learning rate 1: 0.1/√(0.001 · (1 − 0.81/0.999)), rounded
+/// up.
 const ADAM_STEP: f64 = 7.3;
 /// The least root of DP-Adam's second moment, in deviations of the noise: √(4 · √(2 · 0.001/1.999)) is 0.3556.
 const DP_ADAM_ROOT: f64 = 0.355;
-/// What f32, and the grid on which noise is drawn, add at most.
+/// The greatest factor that f32 and the noise grid add.
 const ROUNDING: f64 = 1.001;
 
-/// See [`crate::job::Kind::most_norm`].
+/// Implements [`crate::job::Kind::most_norm`].
 pub(super) fn most_norm(spec: &Spec, dataset: &Dataset, series: &Series) -> Option<f64> {
     let rounds = spec.private.as_ref().filter(|_| series.name == Arm::Private.series())?;
     let length = series.length? as f64;
@@ -41,7 +43,7 @@ pub(super) fn most_norm(spec: &Spec, dataset: &Dataset, series: &Series) -> Opti
 /// One noisy mean gradient.
 #[derive(Debug, Clone, Copy)]
 struct Gradient {
-    /// It is no longer than this.
+    /// Upper bound of its norm.
     norm: f64,
     /// Deviation of the noise in each coordinate.
     deviation: f64,
@@ -59,20 +61,20 @@ impl Gradient {
     }
 }
 
-/// The most units that a site draws its batches from.
+/// Returns the most units from which a site draws its batches.
 fn most_units(spec: &Spec, dataset: &Dataset) -> f64 {
     let canaries = spec.audit.map_or(0, |audit| u64::from(audit.canaries) + u64::from(audit.recordings));
     dataset.count(spec.unit).most().saturating_add(canaries) as f64
 }
 
-/// The batch that is exceeded with chance e⁻ᵗ.
+/// Returns the batch size that is exceeded with probability e⁻ᵗ.
 fn batch(party: &Party, units: f64, tail: f64) -> f64 {
     let mean = party.sampling_rate.get() * units;
     let beyond = tail / 3.0 + (tail * tail / 9.0 + 2.0 * mean * tail).sqrt();
     units.min(mean + beyond)
 }
 
-/// The norm of an update of several steps.
+/// Returns the norm of an update of several steps.
 fn update(spec: &Spec, rounds: &Rounds, gradient: Gradient, length: f64) -> f64 {
     let candidates = spec.selection.iter().flat_map(|selection| &selection.candidates);
     let rate = candidates.map(|candidate| candidate.learning_rate).fold(rounds.optimizer.learning_rate(), f64::max);
@@ -84,8 +86,8 @@ fn update(spec: &Spec, rounds: &Rounds, gradient: Gradient, length: f64) -> f64 
     }
 }
 
-/// What rounding to a precision makes of a norm at most: half a unit of the last of 8 bits, or in each block of 256 numbers a step of
-/// its scale, 1/127 of the greatest, in each number.
+/// Returns the greatest factor by which rounding to a precision grows a norm: half a unit of the last of 8 bits; or, in
+/// each block of 256 numbers, a step of the scale (1/127 of the greatest) in each number.
 const fn precision(precision: Precision) -> f64 {
     match precision {
         Precision::F32 => 1.0,
@@ -106,7 +108,7 @@ mod tests {
     use crate::dataset::{Dataset, SizeClass, Visibility};
     use crate::job::{Kind as _, Series};
 
-    /// A private series of one step, with clip C, noise z and rate q.
+    /// Makes a private series of one step, with clip C, noise z and rate q.
     fn spec(clip: f64, noise: f64, rate: f64) -> Spec {
         let mut spec = before();
         for party in &mut spec.participants {
@@ -135,7 +137,7 @@ mod tests {
         Dataset { records: SizeClass(records), speakers: SizeClass(records), ..ours() }
     }
 
-    /// Standard normal numbers, by Box and Muller from splitmix64.
+    /// Returns standard normal numbers, by Box and Muller from splitmix64.
     fn normal(seed: u64, length: usize) -> Vec<f64> {
         let mut state = seed;
         let mut uniform = || {
@@ -150,7 +152,7 @@ mod tests {
     }
 
     proptest! {
-        /// All gradients of a full batch in one direction, and the noise: the longest that an honest party sends.
+        /// All gradients of a full batch in one direction, and the noise: the longest honest vector.
         #[test]
         fn honest_vectors_are_within_the_bound(
             (seed, length) in (any::<u64>(), 1_usize..400),

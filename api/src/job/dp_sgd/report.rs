@@ -1,4 +1,4 @@
-//! What a finished job tells: the table that matters.
+//! The report of a finished job: the comparison table.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,10 +1,10 @@
-//! A series of rounds: what is trained in it, by which steps, and what leaves after how many of them.
+//! A series of rounds: the trained parts, the steps, and the released vectors.
 //!
-//! With one local step a round's vector is a mean gradient: the server averages, and every party's optimizer takes the same
-//! step. With s > 1 each party takes s steps of its own with its own optimizer, each on a fresh batch and, where it adds noise,
-//! with fresh noise; what leaves is its *update*, parameters after less parameters before, and all add the average of the
-//! updates. An update is post-processing of s noisy gradients, so that a private party pays for s of them, once, before
-//! the first noise is drawn. Schedule, averaging of iterates and precision look at no private data.
+//! With one local step a round's vector is a mean gradient: the server averages, and every party's optimizer takes the
+//! same step. With s > 1 each party takes s steps with its own optimizer, each on a fresh batch and, for private
+//! parties, with fresh noise. Its *update* leaves, the parameters after less the parameters before, and all parties add
+//! the average update. An update is post-processing of s noisy gradients, so a private party pays for s of them, once,
+//! before the first noise is drawn. Schedule, averaging of iterates and precision use no private data.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,7 @@ pub enum Optimizer {
 }
 
 impl Optimizer {
-    /// Its learning rate, before the schedule.
+    /// Returns the learning rate, before the schedule.
     pub const fn learning_rate(&self) -> f64 {
         match *self {
             Self::Sgd { learning_rate, .. } | Self::Adam { learning_rate } | Self::DpAdam { learning_rate } => {
@@ -45,7 +45,7 @@ impl Optimizer {
         }
     }
 
-    /// The same with another learning rate.
+    /// Returns the optimizer with another learning rate.
     #[must_use]
     pub const fn at(self, learning_rate: f64) -> Self {
         match self {
@@ -85,7 +85,7 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// The factor of a round, numbered from 1, of so many: 0 to 1. The same bits on every machine.
+    /// Returns the factor of `round`, numbered from 1, of `rounds`: 0 to 1. The same bits on every machine.
     pub fn factor(self, round: u32, rounds: u32) -> f64 {
         let (warmup, last, down): (u32, f64, fn(f64) -> f64) = match self {
             Self::Constant => return 1.0,
@@ -105,7 +105,7 @@ impl Schedule {
         last + (1.0 - last) * down(part)
     }
 
-    /// Whether it is the one that a spec need not name.
+    /// Returns whether it is the default, which a spec need not name.
     const fn is_constant(&self) -> bool {
         matches!(self, Self::Constant)
     }
@@ -145,7 +145,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Whether it is the one that a spec need not name.
+    /// Returns whether it is the default, which a spec need not name.
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     const fn is_plain(&self) -> bool {
         matches!(self.precision, Precision::F32)
@@ -187,7 +187,8 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// So many rounds of one step, and nothing out of the ordinary: measured every 10 rounds, an hour for each, a quorum of 1.
+    /// Makes `rounds` rounds of one step with default options: measured every 10 rounds, a deadline of an hour, a
+    /// quorum of 1.
     pub const fn new(rounds: u32, optimizer: Optimizer) -> Self {
         Self {
             rounds,
@@ -203,17 +204,17 @@ impl Rounds {
         }
     }
 
-    /// The parts of `model` that it trains.
+    /// Returns the parts of `model` that it trains.
     pub fn trained(&self, model: &Model) -> Parts {
         self.train.unwrap_or_else(|| model.parts())
     }
 
-    /// Whether updates travel instead of gradients.
+    /// Returns whether the parties send updates instead of gradients.
     pub const fn sends_updates(&self) -> bool {
         self.local_steps > 1
     }
 
-    /// Steps of each party in all rounds.
+    /// Returns each party's number of steps in all rounds.
     pub const fn steps(&self) -> u64 {
         self.rounds as u64 * self.local_steps as u64
     }

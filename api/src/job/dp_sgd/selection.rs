@@ -1,11 +1,11 @@
-//! Private selection: in each private round every private party makes a secret number of whole runs of the round's local
-//! steps, scores each on public data, and lets only the best one's update leave (Papernot and Steinke 2022;
+//! Private selection: in each private round every private party makes a secret number of whole runs of the round's
+//! local steps, scores each on public data, and releases only the best run's update (Papernot and Steinke 2022;
 //! `privacy::selection`).
 //!
-//! What must stay secret is how many runs there were (K), what the losers looked like, and which candidates they had. So K is
-//! drawn anew in each round, is at most `most_runs`, and a party *always* makes `most_runs` runs, of which it looks at the first
-//! K: the time it takes, and whether it is in time for the round's deadline, say nothing about K. The bound is part of the
-//! price ([`Runs::CappedNegativeBinomial`]); the runs beyond K cost time and nothing else.
+//! The number of runs (K), the losing runs and their candidates must stay secret. So K is drawn anew in each round, is
+//! at most `most_runs`, and a party *always* makes `most_runs` runs, of which it considers the first K: neither its
+//! duration nor a missed deadline reveals K. The bound is part of the price ([`Runs::CappedNegativeBinomial`]); the
+//! runs beyond K only cost time.
 
 use std::num::NonZeroU16;
 
@@ -56,12 +56,12 @@ const fn whole() -> f64 {
 }
 
 impl Selection {
-    /// How the number of runs is drawn.
+    /// Returns the distribution of the number of runs.
     pub const fn runs(&self) -> Runs {
         Runs::CappedNegativeBinomial { shape: self.shape, stopping: self.stopping, most: self.most_runs }
     }
 
-    /// What the best of its runs releases, when one run releases `run`: the runs are not charged one by one.
+    /// Returns the release of the best run, if one run releases `run`: the runs are not charged one by one.
     pub fn event(&self, run: Event) -> Event {
         Event::Selected { of: Box::new(run), runs: self.runs() }
     }

@@ -1,4 +1,4 @@
-//! What a spec of before means still, what each option costs, and that what is charged is what leaves.
+//! Older specs keep their meaning; the cost of each option; and the charge equals the release.
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use undertone_privacy::curve::OrderGrid;
@@ -10,7 +10,7 @@ use crate::dataset::{Content, Dataset, SizeClass, Visibility, usual_units};
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use crate::job::{Kind as _, Spec as AnySpec};
 
-/// A spec as it was written, signed and digested before models had any options.
+/// A spec from before models had any options, as it was signed and digested.
 const BEFORE: &str = r#"{"kind":"dp_sgd","spec":{"unit":"speaker","model":{"hidden":200,"classes":9096},"participants":[{"dataset":"00000000-0000-0000-0000-000000000001","sampling_rate":0.125,"noise":null},{"dataset":"00000000-0000-0000-0000-000000000002","sampling_rate":0.25,"noise":{"noise_multiplier":1.5,"clip":0.5}}],"tests":[{"name":"common","dataset":"00000000-0000-0000-0000-000000000001"}],"warm_start":{"epochs":2,"batch":8,"learning_rate":0.01,"seed":1},"open":{"rounds":5,"optimizer":"adam","learning_rate":0.002,"evaluate_every":5,"deadline_seconds":60,"quorum":1},"private":{"rounds":10,"optimizer":"sgd","learning_rate":0.1,"momentum":0.9,"evaluate_every":5,"deadline_seconds":60,"quorum":1},"weights":"expected_batch","spare_releases":4,"checkpoint_every":10}}"#;
 
 pub(super) fn before() -> Spec {
@@ -55,7 +55,7 @@ pub(super) fn event(spec: &Spec) -> Event {
     charge.event
 }
 
-/// The loss at every order of the accounts, in nats.
+/// Returns the loss at every order of the accounts, nats.
 fn loss(event: &Event) -> Vec<f64> {
     let curve = mechanism::curve(event, Adjacency::ZeroOut, &OrderGrid::standard()).unwrap();
     curve.losses().map(|(_, loss)| loss.to_f64_up()).collect()
@@ -82,7 +82,7 @@ fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
     assert!(blocks.next().is_none());
 }
 
-/// The names of all fields in a JSON value.
+/// Collects the names of all fields in a JSON value.
 fn field_names(value: &serde_json::Value, names: &mut std::collections::BTreeSet<String>) {
     match value {
         serde_json::Value::Object(fields) => {
@@ -96,7 +96,7 @@ fn field_names(value: &serde_json::Value, names: &mut std::collections::BTreeSet
     }
 }
 
-/// A spec with every option, by name: a new field does not compile until it stands here.
+/// Returns a spec with every option by name, so that a new field does not compile until it is added here.
 fn full() -> Spec {
     let Spec { unit, participants, tests, warm_start, private, .. } = before();
     let noise = super::Noise { clipping: Clipping::PerLayer, ..participants[1].noise.unwrap() };
@@ -218,7 +218,7 @@ fn a_selection_costs_more_than_its_best_run_and_less_than_all_runs() {
     let all = run.clone().times(40);
     let (run, best, all) = (loss(&run), loss(&best), loss(&all));
     assert!(run.iter().zip(&best).all(|(run, best)| run < best), "{run:?} {best:?}");
-    // At the higher orders: at order 2 the price of choosing is ln E[K] and more, whatever the runs cost.
+    // Compare at the higher orders: at order 2 the price of the choice is at least ln E[K], whatever the runs cost.
     let last = run.len() - 1;
     assert!(best[last] < all[last] && runs.mean() > 1.0, "{best:?} {all:?}");
 }

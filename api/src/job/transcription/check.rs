@@ -1,4 +1,4 @@
-//! What a `transcription` spec must satisfy before anybody is asked to approve it.
+//! The requirements on a `transcription` spec, checked before approval is requested.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::dataset::{Content, Dataset, Visibility};
 use crate::job::check::within;
 use crate::problem::Violation;
 
-/// Most providers; as many as a site's configuration may have.
+/// The most providers, equal to the most in a site's configuration.
 pub const MOST_PROVIDERS: usize = 16;
 
 pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
@@ -53,7 +53,7 @@ fn check_dataset(dataset: Option<&Dataset>, say: &mut impl FnMut(&str, String)) 
     }
 }
 
-/// Whether providers and colluders are numbers that noise can be computed for.
+/// Checks providers and colluders; returns whether noise can be computed for their numbers.
 fn check_providers(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
     let count = spec.providers.len();
     let fits = (1..=MOST_PROVIDERS).contains(&count);
@@ -85,14 +85,14 @@ fn check_providers(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
     fits && colluding as usize <= count
 }
 
-/// A message that begins with its field, as the field and the rest.
+/// Splits a message that begins with its field into the field and the rest.
 fn split(message: &str) -> (String, String) {
     message
         .split_once(": ")
         .map_or_else(|| ("price".to_owned(), message.to_owned()), |(field, rest)| (field.to_owned(), rest.to_owned()))
 }
 
-/// Whether ε, δ and d are numbers that noise can be computed for.
+/// Checks ε, δ and d; returns whether noise can be computed for them.
 fn check_promise(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
     let of = spec.participant;
     let mut fits = true;
@@ -110,7 +110,7 @@ fn check_promise(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
     fits
 }
 
-/// Whether the vocabulary has a number of words that dummies can be counted for.
+/// Checks the vocabulary; returns whether dummies can be counted for its number of words.
 fn check_vocabulary(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
     if !LANGUAGES.contains(&spec.language.as_str()) {
         say("language", format!("one of {}, not {:?}", LANGUAGES.join(", "), spec.language));
@@ -163,7 +163,7 @@ fn check_sound(spec: &Spec, say: &mut impl FnMut(&str, String)) {
     }
 }
 
-/// What only public recordings may do.
+/// Rejects options that only public recordings may use.
 fn check_private(spec: &Spec, dataset: &Dataset, say: &mut impl FnMut(&str, String)) {
     let name = &dataset.name;
     let distance = spec.participant.distance.get();
@@ -198,7 +198,7 @@ fn check_private(spec: &Spec, dataset: &Dataset, say: &mut impl FnMut(&str, Stri
     }
 }
 
-/// That the noise exists, promises something, and asks for no more dummies than can be made.
+/// Checks that the noise exists, has a guarantee, and needs no more dummies than can be made.
 fn check_noise(spec: &Spec, say: &mut impl FnMut(&str, String)) {
     let words = spec.vocabulary.most();
     let priced = match spec.event() {

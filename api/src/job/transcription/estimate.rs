@@ -1,5 +1,5 @@
-//! What a job is expected to come to: dummies, seconds of speech, money. Public numbers alone: the spec, and the rough length of the
-//! recordings that their owner told.
+//! The expected size and cost of a job: dummies, seconds of speech, money. It uses public numbers alone: the spec, and
+//! the rough length of the recordings as declared by their owner.
 
 use serde::{Deserialize, Serialize};
 use undertone_privacy::histogram::HistogramError;
@@ -8,7 +8,7 @@ use super::Spec;
 use super::price::{Money, RATE};
 use super::window::{SOUND, WINDOW};
 
-/// What one provider is expected to hear, and to ask for it.
+/// The expected load and cost of one provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Heard {
     /// Its name.
@@ -17,15 +17,15 @@ pub struct Heard {
     pub pieces: f64,
     /// Dummies.
     pub dummies: f64,
-    /// Seconds of sound, both together.
+    /// Seconds of sound of both.
     pub seconds: f64,
-    /// What that costs, from above: every sound is one request. Absent where the spec names no price.
+    /// The cost, from above: every sound is one request. `None` if the spec states no price.
     pub cost: Option<Money>,
-    /// What the recordings alone would cost there, in requests of a minute, without protection.
+    /// The cost there of the recordings alone, in requests of a minute, without protection.
     pub bare: Option<Money>,
 }
 
-/// What a job is expected to come to.
+/// The expected size and cost of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// E\[η\]: dummies of one word at one provider.
@@ -36,25 +36,26 @@ pub struct Estimate {
     pub per_word: f64,
     /// Dummies in all.
     pub dummies: f64,
-    /// Seconds of speech that are recordings.
+    /// Seconds of recordings.
     pub recorded: f64,
-    /// Seconds of sound that are dummies: made, brought to the one voice, and sent beside the recordings.
+    /// Seconds of dummies: made, converted to the one voice, and sent with the recordings.
     pub extra: f64,
     /// By provider, in the spec's order.
     pub providers: Vec<Heard>,
 }
 
 impl Estimate {
-    /// For recordings of `seconds` in all, with a piece in every window. Every piece is counted as sent, so that the sum is from
-    /// above: sensitive and crowded ones stay at the site.
+    /// Computes the estimate for recordings of `seconds` in all, with a piece in every window. Every piece counts as
+    /// sent, so the sum is an upper bound: sensitive and crowded pieces stay at the site.
     ///
     /// # Errors
-    /// [`HistogramError`] where the spec has no noise.
+    /// [`HistogramError`] if the spec has no noise.
     pub fn of(spec: &Spec, seconds: u64) -> Result<Self, HistogramError> {
         Self::of_words(spec, spec.vocabulary.most(), seconds)
     }
 
-    /// The same with `words` in the vocabulary, whatever the spec lists: for a plan whose words are still to be written.
+    /// Computes the estimate for `words` in the vocabulary, regardless of the spec's list: for a plan without a list of
+    /// words.
     ///
     /// # Errors
     /// As [`Estimate::of`].
@@ -67,7 +68,7 @@ impl Estimate {
         let samples = |seconds: f64| (seconds * f64::from(RATE)).ceil() as u64;
         let heard = |provider: &super::Provider| {
             let tariff = provider.price.as_ref().and_then(|price| price.tariff().ok());
-            // As many requests as are expected, all of one length: multiplied by the tariff, not walked through.
+            // The expected number of requests, all of one length: one multiplication by the tariff.
             let cost = |requests: f64, seconds: f64| {
                 tariff.as_ref().map(|tariff| tariff.alike(requests.ceil() as u64, samples(seconds)))
             };
@@ -91,12 +92,12 @@ impl Estimate {
         })
     }
 
-    /// The sum of what all providers ask, by currency, sorted; empty where no price is named.
+    /// Returns the sum over all providers, by currency, sorted; empty without prices.
     pub fn cost(&self) -> Vec<Money> {
         sum(self.providers.iter().filter_map(|heard| heard.cost.clone()))
     }
 
-    /// What the cheapest provider would ask for the recordings alone, by currency, sorted.
+    /// Returns the cheapest provider's cost for the recordings alone, by currency, sorted.
     pub fn bare(&self) -> Vec<Money> {
         let mut all: Vec<Money> = self.providers.iter().filter_map(|heard| heard.bare.clone()).collect();
         all.sort_by(|a, b| (&a.currency, a.nanos).cmp(&(&b.currency, b.nanos)));

@@ -1,4 +1,4 @@
-//! The noise of a spec and what it promises: one calibration, which plan, ledgers and sites all compute to the same bits.
+//! The noise of a spec and its promises: one calibration, which plan, ledgers and sites all compute to the same bits.
 
 use std::num::NonZeroU32;
 
@@ -8,7 +8,7 @@ use undertone_privacy::{Epsilon, Event};
 
 use super::Spec;
 
-/// Most dummies that may be expected of a job, at all providers together: each is seconds of speech to make and to pay for.
+/// The most expected dummies of a job, at all providers together: each is seconds of speech to make and to pay for.
 pub const MOST_DUMMIES: f64 = 1_000_000.0;
 
 /// What is promised where so many providers put their parts together. Rounded up.
@@ -25,10 +25,10 @@ pub struct Promise {
 }
 
 impl Spec {
-    /// Over how many providers pieces are spread, and how many of them are assumed to put their parts together.
+    /// Returns the number of providers over which pieces are spread, and the assumed number of colluding ones.
     ///
     /// # Errors
-    /// [`HistogramError::Partition`] when more collude than there are.
+    /// [`HistogramError::Partition`] if more collude than there are.
     pub fn partition(&self) -> Result<Partition, HistogramError> {
         let colluding = self.colluding.get();
         let providers = u32::try_from(self.providers.len()).ok().and_then(NonZeroU32::new);
@@ -36,17 +36,18 @@ impl Spec {
         Partition::new(providers, self.colluding)
     }
 
-    /// The least noise that keeps the participant's (ε, δ) for counts at its distance against the colluding providers, counts added
-    /// and removed together.
+    /// Returns the least noise that keeps the participant's (ε, δ) for counts at its distance against the colluding
+    /// providers, counts added and removed together.
     ///
     /// # Errors
-    /// [`HistogramError`] when there is none.
+    /// [`HistogramError`] if there is none.
     pub fn noise(&self) -> Result<TruncatedLaplace, HistogramError> {
         let of = self.participant;
         TruncatedLaplace::calibrated(of.epsilon, of.delta, of.distance, self.partition()?, Differences::Mixed)
     }
 
-    /// What is released to the providers, and charged: the noisy counts of the vocabulary's words, against so many of them.
+    /// Returns the charged release to the providers: the noisy counts of the vocabulary's words, against the colluding
+    /// providers.
     ///
     /// # Errors
     /// As [`Spec::noise`].
@@ -57,7 +58,7 @@ impl Spec {
         Ok(Event::TruncatedLaplace { rate, shift, distance, partition })
     }
 
-    /// What the noise promises against one provider, two, and so on to all of them.
+    /// Returns the promises of the noise against one provider, two, and so on to all of them.
     ///
     /// # Errors
     /// As [`Spec::noise`].
@@ -72,8 +73,8 @@ impl Spec {
         Ok((1..=providers.get()).filter_map(NonZeroU32::new).filter_map(promise).collect())
     }
 
-    /// How many dummies to expect at all providers together with `words` in the vocabulary: E\[η\] for each word at each provider,
-    /// and as many for "no word of it", which is covered as if it were one word more.
+    /// Returns the expected number of dummies at all providers together with `words` in the vocabulary: E\[η\] for each
+    /// word at each provider, and as many for "no word of it", which is covered like one more word.
     ///
     /// # Errors
     /// As [`Spec::noise`].

@@ -1,4 +1,4 @@
-//! The one participant: whose recordings are transcribed, and what is promised of the counts of their pieces.
+//! The one participant: its recordings are transcribed, and the counts of their pieces are protected.
 
 use std::num::NonZeroU32;
 

@@ -1,16 +1,16 @@
-//! What a sound costs at a provider: exact, in the provider's currency, rounded as it rounds.
+//! The price of a sound at a provider: exact, in the provider's currency, with the provider's rounding.
 //!
-//! Prices are told by whoever plans, and by the site's configuration: they change, and nobody here knows them. A sum is an
-//! estimate of the bill, from above: retries of what was heard and not answered are not in it.
+//! Prices change, so they come from the planner and from the site's configuration. A sum estimates the bill from above,
+//! without retries of sounds that were heard but not answered.
 
 use serde::{Deserialize, Serialize};
 
-/// Samples in a second: everything that is sent is mono at 16 kHz.
+/// Samples in a second: all sent audio is mono at 16 kHz.
 pub const RATE: u32 = 16_000;
-/// Billionths of a unit of currency in one.
+/// Billionths in one unit of currency.
 const NANOS: u128 = 1_000_000_000;
 
-/// Why a price is none.
+/// The reason why a price is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PriceError {
     /// Not a currency.
@@ -54,7 +54,7 @@ const fn one() -> u32 {
     1
 }
 
-/// A price that holds.
+/// A valid price.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tariff {
     currency: String,
@@ -74,7 +74,8 @@ pub struct Money {
 }
 
 impl Money {
-    /// A sum by its currency (ISO 4217) and a decimal number with at most 9 places, below 1,000,000; nothing for what is none.
+    /// Parses a currency (ISO 4217) and a decimal number with at most 9 places, below 1,000,000; `None` if either is
+    /// invalid.
     pub fn parse(currency: &str, amount: &str) -> Option<Self> {
         let nanos = u64::try_from(nanos(amount)?).ok()?;
         is_currency(currency).then(|| Self { currency: currency.to_owned(), nanos })
@@ -90,10 +91,10 @@ impl std::fmt::Display for Money {
 }
 
 impl Price {
-    /// Checks it.
+    /// Validates the price.
     ///
     /// # Errors
-    /// [`PriceError`] that names the field and what would be right.
+    /// [`PriceError`] names the field and the valid range.
     pub fn tariff(&self) -> Result<Tariff, PriceError> {
         if !is_currency(&self.currency) {
             return Err(PriceError::Currency(self.currency.clone()));
@@ -115,17 +116,17 @@ impl Price {
 }
 
 impl Tariff {
-    /// Seconds that a request with so many samples at 16 kHz is billed for.
+    /// Returns the billed seconds of a request with so many samples at 16 kHz.
     pub fn billed(&self, samples: u64) -> u64 {
         (samples.div_ceil(u64::from(RATE) * self.step) * self.step).max(self.least)
     }
 
-    /// What requests with so many samples at 16 kHz each cost together, rounded up once at the end.
+    /// Returns the total cost of requests, given each one's samples at 16 kHz, rounded up once at the end.
     pub fn cost(&self, requests: impl IntoIterator<Item = u64>) -> Money {
         self.of(requests.into_iter().map(|samples| u128::from(self.billed(samples))).sum())
     }
 
-    /// The same of so many requests that all have so many samples.
+    /// Returns the total cost of `requests` requests with `samples` samples each.
     pub fn alike(&self, requests: u64, samples: u64) -> Money {
         self.of(u128::from(requests) * u128::from(self.billed(samples)))
     }
@@ -140,7 +141,7 @@ fn is_currency(text: &str) -> bool {
     text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_uppercase())
 }
 
-/// Billionths of a decimal number without sign.
+/// Parses a decimal number without sign into billionths.
 fn nanos(text: &str) -> Option<u128> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -165,7 +166,7 @@ mod tests {
     fn each_request_is_rounded_up_by_itself() {
         let tariff = price("0.024", 15, 0).tariff().unwrap();
         assert_eq!([1, 240_000, 240_001].map(|samples| tariff.billed(samples)), [15, 15, 30]);
-        // Four requests of a second cost as a minute does.
+        // Four requests of a second cost as much as a minute.
         assert_eq!(tariff.cost([16_000; 4]), Money { currency: "USD".to_owned(), nanos: 24_000_000 });
         let tariff = price("0.006", 1, 10).tariff().unwrap();
         assert_eq!([1, 160_001].map(|samples| tariff.billed(samples)), [10, 11]);

@@ -1,4 +1,4 @@
-//! The cloud recognizers that hear the pieces and the dummies.
+//! The cloud recognizers that receive the pieces and the dummies.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,21 +18,21 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// All of them, in the order of forms.
+    /// All protocols, in the order of forms.
     pub const ALL: [Self; 3] = [Self::Openai, Self::Google, Self::Deepgram];
 
-    /// The longest sound that the protocol takes in one request, seconds.
+    /// Returns the longest sound that the protocol takes in one request, seconds.
     pub const fn longest(self) -> u32 {
         match self {
-            // 25 MB of a file, of which the header is 44 bytes.
+            // A file of 25 MB, with a header of 44 bytes.
             Self::Openai => 780,
             Self::Google => 60,
-            // Two minutes of concurrent processing; far longer sounds are taken, pieces never are.
+            // Two minutes of concurrent processing; the service takes far longer sounds than any piece.
             Self::Deepgram => 3_600,
         }
     }
 
-    /// Its word in a spec.
+    /// Returns the word in a spec.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Openai => "openai",
@@ -41,7 +41,7 @@ impl Protocol {
         }
     }
 
-    /// Its name for people.
+    /// Returns the name for display.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Openai => "OpenAI-compatible",

@@ -1,9 +1,9 @@
-//! What a finished job tells the consortium, and what the site keeps for itself.
+//! The report of a finished job to the consortium, and the figures that the site keeps.
 //!
-//! Of recordings that are not public the report holds only what the spec already says and what the mechanism promises: the noise
-//! that was drawn is a secret of the site, and a word error rate, a histogram or a number of pieces is computed of the recordings
-//! and has no price here. All of that is in [`Outcome`], which the site writes into a file of its own; it is part of the report
-//! for public recordings alone.
+//! For recordings that are not public the report holds only the content of the spec and the promises of the mechanism.
+//! The drawn noise is a secret of the site. A word error rate, a histogram or a number of pieces is computed from the
+//! recordings and has no price here. All of these are in [`Outcome`], which the site writes into a file of its own;
+//! only for public recordings is it part of the report.
 
 use serde::{Deserialize, Serialize};
 use undertone_privacy::histogram::HistogramError;
@@ -41,7 +41,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// What may be told of any recordings: the plan, as it was approved, and its promises. Nothing here looked at a recording.
+    /// Makes the report that is allowed for any recordings: the plan, as it was approved, and its promises. It does not
+    /// depend on a recording.
     ///
     /// # Errors
     /// [`HistogramError`] for a spec without noise, of which there is no job.
@@ -65,7 +66,7 @@ impl Report {
         })
     }
 
-    /// The same with what came of it: for public recordings, whose site says so.
+    /// Adds the outcome: only for recordings that their site declares public.
     #[must_use]
     pub fn with(self, outcome: Outcome) -> Self {
         Self { words: outcome.words, outcome: Some(Box::new(outcome)), ..self }
@@ -135,7 +136,7 @@ pub struct WordErrors {
 }
 
 impl WordErrors {
-    /// The word error rate: errors over words of the reference; `None` without a word.
+    /// Returns the word error rate: errors over words of the reference; `None` without a word.
     pub fn rate(self) -> Option<f64> {
         let errors = self.substitutions + self.insertions + self.deletions;
         (self.words > 0).then(|| errors as f64 / self.words as f64)

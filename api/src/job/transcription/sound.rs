@@ -1,5 +1,5 @@
-//! What becomes of the pieces at the site before they leave. None of it changes what the counts of words tell, so none of it
-//! costs anything; it decides how well a dummy is hidden, which is measured and not promised.
+//! The processing of pieces at the site before they leave. None of it changes the counts of words, so none of it is
+//! charged. It determines how well a dummy is hidden, which is measured and not promised.
 
 use serde::{Deserialize, Serialize};
 
@@ -78,7 +78,7 @@ impl Default for Voice {
 }
 
 impl Voice {
-    /// Its word in a spec.
+    /// Returns the word in a spec.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Mcadams { .. } => "mcadams",
@@ -89,7 +89,7 @@ impl Voice {
         }
     }
 
-    /// Its name for people.
+    /// Returns the name for display.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Mcadams { .. } => "McAdams coefficient",
@@ -100,7 +100,7 @@ impl Voice {
         }
     }
 
-    /// Whether whoever hears the pieces hears the speakers' own voices.
+    /// Returns whether the recipients of pieces hear the speakers' own voices.
     pub const fn tells_speakers(self) -> bool {
         matches!(self, Self::Cloned)
     }
@@ -121,7 +121,7 @@ pub enum Recognizer {
 }
 
 impl Recognizer {
-    /// Its word in a spec.
+    /// Returns the word in a spec.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Site => "site",

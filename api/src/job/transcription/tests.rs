@@ -1,4 +1,4 @@
-//! That what is charged is what leaves, once; that the noise is that of the vectors; and that the documentation is true.
+//! The charge equals the release, once; the noise matches the vectors; and the documentation is correct.
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use std::num::NonZeroU32;
@@ -12,7 +12,7 @@ use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use crate::job::{Disclosed, Kind as _, Observer, Report as AnyReport, Spec as AnySpec, disclosures};
 use crate::vectors;
 
-/// The example of the documentation and the event that it says is charged.
+/// Returns the documentation's example and the event that it states.
 pub(crate) fn example() -> (Spec, Event) {
     let mut blocks = include_str!("spec.md").split("```json").skip(1).map(|rest| rest.split("```").next().unwrap());
     let spec = serde_json::from_str(blocks.next().unwrap()).unwrap();
@@ -21,7 +21,7 @@ pub(crate) fn example() -> (Spec, Event) {
     (spec, event)
 }
 
-/// The recordings of the example.
+/// Returns the recordings of the example.
 pub(crate) fn ward() -> Dataset {
     Dataset {
         id: DatasetId(Uuid::from_u128(2)),
@@ -98,7 +98,7 @@ fn a_spec_without_noise_has_a_price_that_nobody_can_pay() {
     assert!(curve.losses().all(|(_, loss)| loss.to_f64_up().is_infinite()));
 }
 
-/// A spec with the numbers of a case of the vectors.
+/// Makes a spec with the numbers of a case of the vectors.
 fn of_case(case: &serde_json::Value, colluding: u32) -> Spec {
     let number = |field: &str| case[field].as_f64().unwrap();
     let count = |field: &str| u32::try_from(case[field].as_u64().unwrap()).unwrap();
@@ -115,13 +115,13 @@ fn of_case(case: &serde_json::Value, colluding: u32) -> Spec {
 
 #[test]
 fn noise_promises_and_dummies_are_those_of_the_vectors() {
-    // The rest of the file is about bounds that jobs do not use, and is tested where they are computed.
+    // The file's other cases are about bounds that jobs do not use, and are tested where they are computed.
     let cases = vectors::of_kind("preech", "calibrate", &["unpartitioned", "thm42", "thm44_cmin"]);
     assert!(cases.len() > 10, "{} cases", cases.len());
     for case in &cases {
         let spec = of_case(case, 1);
         let noise = spec.noise().unwrap();
-        // The rate is rounded down to what can be drawn, so that the shift may be one more where it was just enough.
+        // The rate is rounded down to one that can be drawn, so the shift may be one more at an exact boundary.
         let wanted = case["eta0_corrected_mixed"].as_u64().unwrap();
         let found = u64::from(noise.shift());
         let least = if spec.providers.len() == 1 { case["eta0_corrected"].as_u64().unwrap() } else { wanted };

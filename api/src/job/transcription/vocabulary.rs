@@ -1,13 +1,13 @@
-//! The words by which pieces are counted, and where they come from.
+//! The words by which pieces are counted, and their origin.
 
 use serde::{Deserialize, Serialize};
 
-/// Most words of a vocabulary. Each costs dummies at every provider.
+/// The most words of a vocabulary. Each costs dummies at every provider.
 pub const MOST_WORDS: usize = 20_000;
-/// Longest word, characters.
+/// The longest word, characters.
 pub const LONGEST_WORD: usize = 64;
-/// The languages whose words can be compared by their stems: codes of ISO 639-1, sorted. A site knows what is sensitive in German
-/// and English; for another language its configuration names a list.
+/// The languages with a stemmer for comparing words: codes of ISO 639-1, sorted. A site has lists of sensitive words in
+/// German and English; for another language its configuration names a list.
 pub const LANGUAGES: [&str; 18] =
     ["ar", "ca", "da", "de", "el", "en", "es", "fi", "fr", "hu", "it", "nl", "no", "pt", "ro", "ru", "sv", "tr"];
 
@@ -38,14 +38,14 @@ pub enum Vocabulary {
 }
 
 impl Vocabulary {
-    /// The public list, or the public part of it.
+    /// Returns the public list, or the public part of it.
     pub fn listed(&self) -> &[String] {
         match self {
             Self::Public { words } | Self::Data { words, .. } => words,
         }
     }
 
-    /// Most words that it can come to: what a plan counts with. Forms of one stem become one word, so it may be fewer.
+    /// Returns the most words that it can have, which plans use. Forms of one stem become one word, so it may be fewer.
     pub fn most(&self) -> u32 {
         let listed = u32::try_from(self.listed().len()).unwrap_or(u32::MAX);
         match self {
@@ -54,7 +54,7 @@ impl Vocabulary {
         }
     }
 
-    /// Whether the recordings decide what is in it.
+    /// Returns whether its content depends on the recordings.
     pub const fn depends_on_data(&self) -> bool {
         matches!(self, Self::Data { .. })
     }

@@ -1,5 +1,6 @@
-//! The most that a job may come to in money, for whoever pays: where [`Estimate`](super::Estimate) says what is to be expected, this
-//! is not exceeded by what is sent once. What a provider heard and did not answer, and what is sent again for that, comes on top. Public numbers alone: the spec, prices, and the rough size of the recordings that their owner told.
+//! The worst-case cost of a job. [`Estimate`](super::Estimate) holds expected figures; a single transmission does not
+//! exceed the figure here. Retransmissions, after a provider heard a sound and did not answer, come on top. It uses
+//! public numbers alone: the spec, prices, and the rough size of the recordings as declared by their owner.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +10,16 @@ use super::Spec;
 use super::price::{Money, RATE, Tariff};
 use super::window::{SOUND, most_windows};
 
-/// The chance that a provider hears more dummies than are counted here.
+/// The probability that a provider hears more dummies than are counted here.
 const UNLIKELY: f64 = 1e-9;
 
-/// Returns the most that a job costs by `tariffs`, which are those of the spec's providers, by currency, sorted. At most `recordings`
-/// that last `seconds` in all have a piece in every window, and all of them go to the dearest provider of each currency. Every
-/// sound, true piece or dummy, lasts [`SOUND`] seconds and is one request. A provider hears more dummies than are counted with a
-/// chance below 10⁻⁹. Sounds that are sent again are not counted.
+/// Returns the most that a job costs by `tariffs`, which are those of the spec's providers, by currency, sorted. At
+/// most `recordings` that last `seconds` in all have a piece in every window, and all pieces go to the dearest provider
+/// of each currency. Every sound, true piece or dummy, lasts [`SOUND`] seconds and is one request. A provider hears
+/// more dummies than are counted with a probability below 10⁻⁹. Retransmissions are not counted.
 ///
 /// # Errors
-/// [`HistogramError`] where the spec has no noise.
+/// [`HistogramError`] if the spec has no noise.
 pub fn worst(spec: &Spec, tariffs: &[Tariff], recordings: u64, seconds: u64) -> Result<Vec<Money>, HistogramError> {
     let dummies = most_dummies(spec.noise()?, f64::from(spec.vocabulary.most()) + 1.0).ceil() as u64;
     let pieces = most_windows(recordings, seconds);
@@ -36,9 +37,9 @@ pub fn worst(spec: &Spec, tariffs: &[Tariff], recordings: u64, seconds: u64) -> 
     Ok(sums.into_iter().map(sum).collect())
 }
 
-/// How many dummies `draws` of the noise come to, but for a chance of [`UNLIKELY`]: Chernoff's bound. With α = e^{−s} and X as in
-/// [`undertone_privacy::histogram`], E\[e^{λ(X−η₀)}\] = (1−α)²/((1−αe^λ)(1−αe^{−λ})) for 0 < λ < s, and truncation at 0 adds at
-/// most Pr\[X ≤ 0\] e^{−λη₀} to it.
+/// Returns a number of dummies that `draws` of the noise exceed with probability at most [`UNLIKELY`]: Chernoff's
+/// bound. With α = e^{−s} and X as in [`undertone_privacy::histogram`], E\[e^{λ(X−η₀)}\] = (1−α)²/((1−αe^λ)(1−αe^{−λ}))
+/// for 0 < λ < s, and truncation at 0 adds at most Pr\[X ≤ 0\] e^{−λη₀} to it.
 fn most_dummies(noise: TruncatedLaplace, draws: f64) -> f64 {
     let (rate, shift) = (noise.rate(), f64::from(noise.shift()));
     let alpha = libm::exp(-rate);
@@ -66,7 +67,7 @@ mod tests {
         spec.providers.iter().map(|provider| provider.price.as_ref().unwrap().tariff().unwrap()).collect()
     }
 
-    /// Pr of more than `most` dummies in `draws` draws, by convolution.
+    /// Returns the probability of more than `most` dummies in `draws` draws, by convolution.
     fn beyond(noise: TruncatedLaplace, draws: usize, most: f64) -> f64 {
         let length = 600;
         let one: Vec<f64> = (0..length).map(|count| noise.probability(count)).collect();
@@ -103,7 +104,8 @@ mod tests {
         let (spec, _) = example();
         let tariffs = tariffs(&spec);
         let dummies = most_dummies(spec.noise().unwrap(), 6.0).ceil() as u64;
-        // 0.0077 and 0.016 a minute, both by the second, so 5 s of each sound: 38 windows at the latter, dummies at both.
+        // 0.0077 and 0.016 a minute, both by the second, so 5 s for each sound: 38 windows at the latter, dummies at
+        // both.
         let made: u64 = [7_700_000_u64, 16_000_000].iter().map(|each| (each * 5 * dummies).div_ceil(60)).sum();
         let all = worst(&spec, &tariffs, 5, 100).unwrap();
         let [money] = all.as_slice() else { panic!("{all:?}") };

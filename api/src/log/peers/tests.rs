@@ -48,7 +48,7 @@ impl History {
     }
 }
 
-/// The peer's observation of `head`, signed with `key` and relayed with `consistency`.
+/// Returns the peer's observation of `head`, signed with `key` and relayed with `consistency`.
 fn relayed(head: &Head, key: &SigningKey, consistency: Vec<crate::log::Hash>) -> PeerHead {
     let head = Signed::new(head, &signing_key(1)).expect("it has a JSON form");
     let observation = HeadObservation { worker: PEER, head, observed_at: OffsetDateTime::UNIX_EPOCH };
@@ -98,7 +98,7 @@ fn observation_of_another_key_is_refused() {
     let history = History(vec!["a", "b"]);
     let server = signing_key(1).verifying_key();
     let known = signing_key(2).verifying_key();
-    // The server makes an observation up with a key of its own.
+    // The server forges an observation with a key of its own.
     let forged = relayed(&history.head(2), &signing_key(3), Vec::new());
     assert_eq!(forged.verify(&server, &history.head(2), Some(&known)), Err(PeerError::Key(PEER)));
     // It claims the known key, and cannot sign with it.

@@ -56,7 +56,7 @@ impl Server {
         Self { key, frontier: Frontier::default(), kept: BTreeMap::new(), leaves: Vec::new(), heads: Vec::new() }
     }
 
-    /// The leaf that charges receipt `sequence`.
+    /// Returns the leaf that charges receipt `sequence`.
     fn leaf(sequence: u64) -> String {
         let receipt = receipt(sequence);
         let entry = Entry {
@@ -92,7 +92,7 @@ impl Server {
         });
     }
 
-    /// As many commits as receipts asked for, receipt n at position n − 1.
+    /// Makes a server with `receipts` commits, receipt n at position n − 1.
     fn of(receipts: u64) -> Self {
         let mut server = Self::new();
         for sequence in 1..=receipts {
@@ -170,7 +170,7 @@ fn an_entry_changed_before_the_head_that_a_site_kept_is_a_fork() {
     }
     let expected = WitnessError::Forked { known: 5, now: 12 };
     assert_eq!(other.check(&other.answer(5, &[]), kept.heads.last(), &[]), Err(expected.clone()));
-    // Nor does the proof of the true log help.
+    // The proof of the true log does not help either.
     let mut patched = other.answer(5, &[]);
     patched.consistency = Server::of(12).answer(5, &[]).consistency;
     assert_eq!(other.check(&patched, kept.heads.last(), &[]), Err(expected));

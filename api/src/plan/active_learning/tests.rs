@@ -1,4 +1,4 @@
-//! What is offered is admitted, what is counted fits, by the ledger's own rules.
+//! The ledger's own rules admit every offer, and the counted pools fit.
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use std::num::NonZeroU32;
@@ -14,7 +14,7 @@ use crate::job::active_learning::Spec;
 use crate::job::active_learning::tests::{datasets, example};
 use crate::plan::{Books, Buys, Key, Knob, Offered, Priced};
 
-/// The example of the documentation with another gate, and the account that pays for it.
+/// Returns the documentation's example with another gate, and the account that pays for it.
 fn scene(beta: f64, k: u32, epsilon: f64, shown: Shown, budget: (f64, f64)) -> (Spec, Vec<Dataset>, Books) {
     let (mut spec, _) = example();
     let gate = spec.participants[1].gate.as_mut().unwrap();
@@ -33,7 +33,7 @@ fn scene(beta: f64, k: u32, epsilon: f64, shown: Shown, budget: (f64, f64)) -> (
     (spec, datasets, books)
 }
 
-/// Whether the account reserves the plan's pool `times` times.
+/// Returns whether the account reserves the plan's pool `times` times.
 fn reserves(spec: &Spec, datasets: &[Dataset], books: &Books, times: u64) -> bool {
     let charge = spec.cost(&datasets[1]).unwrap();
     let mut balance = books.balance(Key::of(&datasets[1], &charge)).unwrap().clone();

@@ -1,4 +1,4 @@
-//! The table is that of the specification, entry by entry.
+//! The table equals that of the specification, entry by entry.
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use super::{Asked, DELTAS, EPSILONS, ThresholdsError, csv};

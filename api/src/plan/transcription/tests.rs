@@ -1,4 +1,4 @@
-//! What is offered is admitted, and the next step toward what was asked is not.
+//! Every offer is admitted, and the next step toward the request is not.
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use undertone_privacy::ledger::{Balance, Budget, GridKind, ReservationId};
@@ -11,7 +11,7 @@ use crate::job::transcription::Spec;
 use crate::job::transcription::tests::{example, ward};
 use crate::plan::{Books, Buys, Key, Knob, Priced};
 
-/// The example of the documentation with another promise, and the account that pays for it.
+/// Returns the documentation's example with other ε and δ, and the account that pays for it.
 fn scene(epsilon: f64, delta: f64, budget: (f64, f64)) -> (Spec, Vec<Dataset>, Books) {
     let (mut spec, _) = example();
     spec.participant.epsilon = Epsilon::new(epsilon).unwrap();
@@ -27,7 +27,7 @@ fn scene(epsilon: f64, delta: f64, budget: (f64, f64)) -> (Spec, Vec<Dataset>, B
     (spec, datasets, books)
 }
 
-/// Whether the account reserves the job `times` times.
+/// Returns whether the account reserves the job `times` times.
 fn reserves(spec: &Spec, datasets: &[Dataset], books: &Books, times: u64) -> bool {
     let charge = spec.cost(&datasets[0]).unwrap();
     let mut balance = books.balance(Key::of(&datasets[0], &charge)).unwrap().clone();

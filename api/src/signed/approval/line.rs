@@ -1,17 +1,17 @@
-//! Public keys as text: one line, to be pasted at a site's terminal; and what a browser gives of a new passkey.
+//! Public keys as text: one line, to be pasted at a site's terminal; and the parsing of a browser's new passkey.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::{ApprovalError, ApprovalKey, PasskeyAlgorithm};
 
-/// What every such line begins with.
+/// The prefix of every such line.
 const PREFIX: &str = "uak1.";
 /// DER of a SubjectPublicKeyInfo up to the 65 bytes of an uncompressed point of P-256 (RFC 5480), hex.
 const P256_PREFIX: &str = "3059301306072a8648ce3d020106082a8648ce3d030107034200";
 /// DER of a SubjectPublicKeyInfo up to the 32 bytes of an Ed25519 key (RFC 8410), hex.
 const ED25519_PREFIX: &str = "302a300506032b6570032100";
-/// Longest line that is read, in characters.
+/// The longest accepted line, characters.
 const LONGEST: usize = 4096;
 
 impl ApprovalKey {
@@ -20,10 +20,10 @@ impl ApprovalKey {
         format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default()))
     }
 
-    /// Reads a key from a line of text, and checks that it can verify signatures.
+    /// Parses a key from a line of text, and checks that it can verify signatures.
     ///
     /// # Errors
-    /// [`ApprovalError::Malformed`] when the line is not such a key.
+    /// [`ApprovalError::Malformed`] if the line is not such a key.
     pub fn parse_line(line: &str) -> Result<Self, ApprovalError> {
         let malformed = || ApprovalError::Malformed("the key");
         let line = line.trim();
@@ -34,11 +34,11 @@ impl ApprovalKey {
         Ok(key)
     }
 
-    /// Reads the public key that a browser gives of a new passkey (`getPublicKey()`, a SubjectPublicKeyInfo) with its COSE
-    /// algorithm; `origin` is where it was made.
+    /// Parses a browser's public key of a new passkey (`getPublicKey()`, a SubjectPublicKeyInfo) with its COSE
+    /// algorithm; `origin` is the origin of its creation.
     ///
     /// # Errors
-    /// [`ApprovalError::Malformed`] when it is of another algorithm, or a part is not well formed.
+    /// [`ApprovalError::Malformed`] for another algorithm, or a malformed part.
     pub fn from_browser(
         algorithm: i64,
         public_key_info: &str,

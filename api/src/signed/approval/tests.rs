@@ -18,7 +18,7 @@ const MANIFEST: &str = "aa";
 const JOB: JobId = JobId(Uuid::from_u128(1));
 const DATASET: DatasetId = DatasetId(Uuid::from_u128(2));
 
-/// A passkey of P-256 in software, which signs whatever it is given.
+/// A P-256 passkey in software, which signs any challenge.
 struct SoftwarePasskey {
     key: p256::ecdsa::SigningKey,
     ceremony: &'static str,
@@ -135,7 +135,7 @@ fn a_passkey_approves_what_it_signed() {
     assert_eq!(judge(&read, &public), Ok(()));
 }
 
-/// Changes one thing of a passkey before it signs.
+/// Changes one property of a passkey before it signs.
 type Flaw = fn(&mut SoftwarePasskey);
 
 #[test]

@@ -1,4 +1,4 @@
-//! Verifies approvals: Ed25519 signatures, and passkey assertions as WebAuthn (Level 2, section 7.2) has them.
+//! Verifies approvals: Ed25519 signatures, and passkey assertions under WebAuthn (Level 2, section 7.2).
 //!
 //! The signature counter is not compared: passkeys that are synchronized between devices leave it at 0.
 
@@ -37,10 +37,10 @@ impl ApprovalKey {
 }
 
 impl SignedApproval {
-    /// Returns the statement when `key` signed it.
+    /// Returns the statement if `key` signed it.
     ///
     /// # Errors
-    /// [`ApprovalError`] when the signature does not hold, or the payload is another document.
+    /// [`ApprovalError`] if the signature is invalid, or the payload is another document.
     pub fn open<D: Document>(&self, key: &ApprovalKey) -> Result<D, ApprovalError> {
         let payload = &self.payload;
         match (key, &self.proof) {
@@ -48,7 +48,7 @@ impl SignedApproval {
                 let signed = Signed { payload: payload.clone(), signature: signature.clone() };
                 return signed.open(&webauthn::ed25519(key)?).map_err(|error| match error {
                     SignedError::Malformed => ApprovalError::Malformed("the signature"),
-                    // A steward's key vouches for no other.
+                    // A steward's key certifies no other key.
                     SignedError::Forged | SignedError::Chain(_) | SignedError::Unavailable(_) => ApprovalError::Forged,
                     SignedError::Payload(what) => ApprovalError::Payload(what),
                 });
@@ -69,7 +69,7 @@ impl SignedApproval {
     /// Checks that one of `keys` signed this document; returns it with the key's fingerprint.
     ///
     /// # Errors
-    /// [`ApprovalError`]: what is wrong with it under the key that it names, [`ApprovalError::UnknownKey`] where none fits.
+    /// [`ApprovalError`]: the defect under the key that it names, or [`ApprovalError::UnknownKey`] if none fits.
     pub fn open_by_any<D: Document>(&self, keys: &[ApprovalKey]) -> Result<(D, KeyFingerprint), ApprovalError> {
         if self.payload.len() > MOST_APPROVAL_BYTES {
             return Err(ApprovalError::Malformed("the statement"));
@@ -78,7 +78,7 @@ impl SignedApproval {
         for key in keys {
             match self.open(key) {
                 Ok(document) => return Ok((document, key.fingerprint())),
-                // An Ed25519 signature does not name its key: one that does not hold is a signature by another key.
+                // An Ed25519 signature does not name its key: an invalid one may be a signature by another key.
                 Err(ApprovalError::Forged) if matches!(key, ApprovalKey::Ed25519 { .. }) => {}
                 Err(ApprovalError::UnknownKey) => {}
                 Err(other) => problem = other,
@@ -90,7 +90,7 @@ impl SignedApproval {
     /// Checks that one of `keys` approved exactly this manifest for this dataset; returns the key's fingerprint.
     ///
     /// # Errors
-    /// [`ApprovalError`]: the first thing that is wrong.
+    /// [`ApprovalError`]: the first defect.
     pub fn approves(
         &self,
         manifest: &str,

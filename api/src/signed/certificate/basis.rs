@@ -1,4 +1,4 @@
-//! On what a certificate's figures rest: which data are compared, and what is taken to be public.
+//! The basis of a certificate's figures: the compared data, and the assumed public facts.
 
 use serde::{Deserialize, Serialize};
 use undertone_privacy::{Adjacency, PrivacyUnit};
@@ -8,8 +8,8 @@ use crate::id::DatasetId;
 use crate::job::transcription::window::{ONE_WORD, SPAN};
 use crate::job::{Charge, Spec};
 
-/// Returns the neighbouring relation in plain words. Certificates carry the sentence and are checked against it, so another
-/// wording is another [`super::Certificate::VERSION`].
+/// Returns the neighbouring relation in plain words. Certificates contain the sentence and are checked against it, so
+/// another wording requires another [`super::Certificate::VERSION`].
 pub fn relation(adjacency: Adjacency, unit: PrivacyUnit) -> String {
     let one = match unit {
         PrivacyUnit::Record => "record",
@@ -70,14 +70,14 @@ pub enum PublicFact {
 }
 
 impl PublicFact {
-    /// Returns what is public of a charged dataset of `units` units under a job's spec.
+    /// Returns the public facts of a charged dataset of `units` units under a job's spec.
     pub fn of(spec: &Spec, dataset: DatasetId, charge: &Charge, units: u64) -> Vec<Self> {
         let classes = match spec {
             Spec::DpSgd(spec) => spec.model.classes.map(u64::from),
             Spec::ActiveLearning(spec) => Some(spec.labels.len() as u64),
             Spec::Transcription(_) => None,
         };
-        // Only a training has a batch; a log's or a recording's sample is drawn by the row.
+        // Only training has a batch; samples of logs and of recordings are drawn by the row.
         let batch = match Sampling::of(&charge.event) {
             Sampling::Poisson { rate } if spec.clip(dataset).is_some() => Some(rate * units as f64),
             Sampling::Poisson { .. } | Sampling::Everything => None,
@@ -96,7 +96,7 @@ mod tests {
 
     use super::relation;
 
-    /// Stored certificates carry these very sentences.
+    /// Stored certificates contain exactly these sentences.
     #[test]
     fn relations_are_said_in_these_words() {
         let speaker = |adjacency| relation(adjacency, PrivacyUnit::Speaker);

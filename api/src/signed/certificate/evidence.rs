@@ -1,4 +1,4 @@
-//! A certificate with what bears it out: everything needed to check it on another machine, without the server.
+//! A certificate with its evidence: everything needed to check it on another machine, without the server.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -19,7 +19,7 @@ pub struct CertificateFile {
 }
 
 impl CertificateFile {
-    /// The certificate with its signature.
+    /// Returns the certificate with its signature.
     pub fn signed(&self) -> Signed {
         Signed { payload: self.payload.clone(), signature: self.signature.clone() }
     }
@@ -71,7 +71,7 @@ pub struct AuditAsked {
     pub statement: Option<Signed>,
 }
 
-/// The digest of a list of digests, as [`super::ChainPiece::list`] defines it.
+/// Computes the digest of a list of digests, as [`super::ChainPiece::list`] defines it.
 pub(super) fn list<'a>(digests: impl IntoIterator<Item = &'a str>) -> String {
     let mut hash = Sha256::new();
     for digest in digests {
@@ -82,7 +82,7 @@ pub(super) fn list<'a>(digests: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 impl super::ChainPiece {
-    /// The piece of these receipts, each by number and digest, oldest first.
+    /// Makes the piece of these receipts, each by number and digest, oldest first.
     pub fn of(receipts: &[(u64, String)]) -> Self {
         Self {
             count: receipts.len() as u64,

@@ -1,4 +1,4 @@
-//! The numbers of a certificate, each with what it is and what it may be used for.
+//! The numbers of a certificate, each with its meaning and its permitted use.
 
 use serde::{Deserialize, Serialize};
 use undertone_privacy::{Adjacency, PrivacyUnit};
@@ -46,12 +46,12 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// The number by the ledger's kind of curve, at the best order for this job.
+    /// Makes the number by the ledger's kind of curve, at the best order for this job.
     pub const fn renyi(epsilon: Option<f64>, delta: f64) -> Self {
         Self { method: Method::Renyi, valid_for: ValidFor::Budgets, epsilon, delta }
     }
 
-    /// The tight number.
+    /// Makes the tight number.
     pub const fn tight(epsilon: Option<f64>, delta: f64) -> Self {
         Self { method: Method::PrivacyLossDistribution, valid_for: ValidFor::ThisJobAlone, epsilon, delta }
     }

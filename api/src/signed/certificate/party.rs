@@ -1,4 +1,4 @@
-//! One dataset's part in a certificate: what was done with it, what it paid, and where its account then stood.
+//! One dataset's part in a certificate: its releases, its charges, and the following state of its account.
 
 use serde::{Deserialize, Serialize};
 use undertone_privacy::ledger::Balance;
@@ -115,7 +115,7 @@ pub struct ClockSummary {
 }
 
 impl ClockSummary {
-    /// Returns the summary of some receipts' ticks; none where none of them names one.
+    /// Returns the summary of some receipts' ticks; `None` if no receipt has one.
     pub fn from_ticks(ticks: impl IntoIterator<Item = Option<ReleaseTick>>) -> Option<Self> {
         let add = |sum: Option<Self>, tick: ReleaseTick| {
             let sum = sum.unwrap_or(Self { period_millis: 0, releases: 0, late: 0 });
@@ -162,7 +162,7 @@ pub enum Sampling {
 }
 
 impl Sampling {
-    /// The sampling that is part of an event: of each of its steps, where it has several.
+    /// Returns the sampling that is part of an event, or of each of its steps.
     pub fn of(event: &Event) -> Self {
         match event.innermost() {
             Event::PoissonSampledGaussian { sampling_rate, .. } => Self::Poisson { rate: sampling_rate.get() },

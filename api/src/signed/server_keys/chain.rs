@@ -8,7 +8,7 @@ use crate::signed::{Signed, SignedError, public_key};
 
 /// Hex digits of a signature.
 const DIGITS: usize = 128;
-/// Most bytes of a chain.
+/// The most bytes of a chain.
 pub const MOST_CHAIN_BYTES: usize = 4096;
 
 /// The certificate of a key, and the introduction of the root that signed it.
@@ -17,20 +17,20 @@ pub const MOST_CHAIN_BYTES: usize = 4096;
 pub struct SignatureChain {
     /// A [`KeyCertificate`], signed by the root.
     pub certificate: Signed,
-    /// The root, as the server's first key introduced it.
+    /// The root, introduced by the server's first key.
     pub introduction: SignedIntroduction,
 }
 
 /// Returns a signature that carries its chain.
 ///
 /// # Errors
-/// [`SignedError::Payload`] when the chain has no JSON form.
+/// [`SignedError::Payload`] if the chain has no JSON form.
 pub fn certified_signature(signature: &Signature, chain: &SignatureChain) -> Result<String, SignedError> {
     let chain = serde_json::to_string(chain).map_err(|error| SignedError::Payload(error.to_string()))?;
     Ok(hex::encode(signature.to_bytes()) + &chain)
 }
 
-/// Returns the parts of a signature: of one without a chain, the signature alone.
+/// Returns the signature, and its chain if it has one.
 pub(super) fn split(text: &str) -> Result<(Signature, Option<SignatureChain>), SignedError> {
     let (digits, chain) = text.split_at_checked(DIGITS).ok_or(SignedError::Malformed)?;
     let bytes = hex::decode(digits).map_err(|_| SignedError::Malformed)?;
@@ -55,7 +55,7 @@ impl SignatureChain {
     /// Returns the root that the key `first` introduced.
     ///
     /// # Errors
-    /// [`SignedError::Chain`] when another key did.
+    /// [`SignedError::Chain`] if another key did.
     pub(super) fn introduced_root(&self, first: &VerifyingKey) -> Result<VerifyingKey, SignedError> {
         let introduction = self.introduction.open()?;
         if public_key(&introduction.first)? != *first {
@@ -67,9 +67,9 @@ impl SignatureChain {
     /// Opens the certificate.
     ///
     /// # Errors
-    /// [`SignedError`] when the root did not sign it.
+    /// [`SignedError`] if the root did not sign it.
     pub(super) fn open(&self, root: &VerifyingKey) -> Result<VerifiedCertificate, SignedError> {
-        // A certificate has no purpose, so that no chain can vouch for it: its signature is the root's own.
+        // A certificate has no purpose, so no chain can certify its signer: its signature is the root's own.
         let certificate: KeyCertificate = self.certificate.open(root)?;
         let key = public_key(&certificate.key)?;
         Ok(VerifiedCertificate { certificate, key })

@@ -55,7 +55,7 @@ fn head(at: OffsetDateTime) -> Head {
     Head { size: 1, root: String::new(), at, server: String::new() }
 }
 
-/// Verifies as a site does that follows the server, and stores the new state.
+/// Verifies like a site that follows the server, and stores the new state.
 fn follow(server: &mut TrustedServer, signed: &Signed, at: OffsetDateTime) -> Result<(), SignedError> {
     let message = [Head::DOMAIN.as_bytes(), &[0], signed.payload.as_bytes()].concat();
     let scope = SignatureScope { purpose: Some(KeyPurpose::Log), at: Some(at) };
@@ -125,7 +125,7 @@ fn verifier_follows_from_first_key_to_root() {
     follow(&mut server, &signed(NOW, &key(1)), NOW).expect("it was signed before the root was there");
     let late = follow(&mut server, &signed(hour, &key(1)), hour);
     assert!(matches!(late, Err(SignedError::Chain(_))), "{late:?}");
-    // A thief of the first key makes a root of their own.
+    // A thief of the first key makes another root.
     let mut thief = certified(3, KeyPurpose::Log, 9, 0, hour);
     let certificate: KeyCertificate = serde_json::from_str(&thief.chain.certificate.payload).expect("read");
     thief.chain.certificate = Signed::new(&certificate, &key(8)).expect("it has a JSON form");

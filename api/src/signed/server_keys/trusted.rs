@@ -1,4 +1,4 @@
-//! The state of a verifier that follows a server's keys: the root that it pinned, and how far certificates have come.
+//! The state of a verifier that follows a server's keys: the pinned root, and the newest certificates.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +10,26 @@ use super::chain::split;
 use super::{KeyCertificate, KeyPurpose, SignatureChain, SignatureScope};
 use crate::signed::{Signed, SignedError, SignedIntroduction, public_key};
 
-/// The newest certificate of a purpose that was seen.
+/// The newest seen certificate of a purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenCertificate {
     /// Its serial.
     pub serial: u64,
-    /// When it began.
+    /// The start of its validity.
     #[serde(with = "time::serde::rfc3339")]
     pub from: OffsetDateTime,
 }
 
-/// A server as a verifier knows it.
+/// A verifier's knowledge of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrustedServer {
     /// The first Ed25519 public key, hex.
     first: String,
-    /// The pinned root, hex; absent until it was introduced.
+    /// The pinned root, hex; `None` until it was introduced.
     root: Option<String>,
     /// Certificates with a lower serial are revoked.
     least_serial: u64,
-    /// The earliest time at which a certificate began: later, the first key signs nothing.
+    /// The earliest start of a certificate: later, the first key signs nothing.
     #[serde(with = "time::serde::rfc3339::option")]
     first_until: Option<OffsetDateTime>,
     /// The newest certificate of each purpose.
@@ -48,15 +48,16 @@ impl TrustedServer {
         }
     }
 
-    /// Returns a server whose root is known too, as an enrolment token of it names both: the first key signs nothing any more.
+    /// Returns a server with a known root, from an enrolment token that names both keys: the first key may no longer
+    /// sign.
     pub fn with_root(first: &VerifyingKey, root: &VerifyingKey) -> Self {
         Self { root: Some(hex::encode(root.to_bytes())), ..Self::new(first) }
     }
 
-    /// Returns a server as its own files have it, for the server itself: with these certificates, which its root signed.
+    /// Returns a server from its own files, for the server itself: with these certificates, which its root signed.
     ///
     /// # Errors
-    /// [`SignedError`] when the introduction or a certificate does not hold.
+    /// [`SignedError`] if the introduction or a certificate is invalid.
     pub fn from_certificates(introduction: &SignedIntroduction, certificates: &[Signed]) -> Result<Self, SignedError> {
         let opened = introduction.open()?;
         let root = public_key(&opened.root)?;
@@ -70,7 +71,7 @@ impl TrustedServer {
     /// Returns the first key.
     ///
     /// # Errors
-    /// [`SignedError::Malformed`] when the stored text is no key.
+    /// [`SignedError::Malformed`] if the stored text is not a key.
     pub fn first(&self) -> Result<VerifyingKey, SignedError> {
         public_key(&self.first)
     }
@@ -80,7 +81,7 @@ impl TrustedServer {
         self.root.as_deref()
     }
 
-    /// Returns the newest certificate of a purpose that was seen.
+    /// Returns the newest seen certificate of a purpose.
     pub fn newest(&self, purpose: KeyPurpose) -> Option<SeenCertificate> {
         self.newest.get(&purpose).copied()
     }
@@ -90,7 +91,7 @@ impl TrustedServer {
         self.least_serial
     }
 
-    /// Returns what this state and another of the same server know together.
+    /// Returns the combined knowledge of this state and another of the same server.
     #[must_use]
     pub fn merged(&self, other: &Self) -> Self {
         let mut merged = self.clone();
@@ -106,10 +107,10 @@ impl TrustedServer {
         merged
     }
 
-    /// Verifies a signature, and returns the state after it where that changed. The caller stores it before it uses the document.
+    /// Verifies a signature, and returns the new state if it changed. The caller stores it before it uses the document.
     ///
     /// # Errors
-    /// [`SignedError`] when the signature does not hold, or its key is replaced or revoked.
+    /// [`SignedError`] if the signature is invalid, or its key is replaced or revoked.
     pub fn examine(&self, message: &[u8], signature: &str, scope: SignatureScope) -> Result<Option<Self>, SignedError> {
         let (bytes, chain) = split(signature)?;
         let Some(chain) = chain else {
@@ -127,7 +128,7 @@ impl TrustedServer {
         Ok((next != *self).then_some(next))
     }
 
-    /// Refuses a direct signature of the first key once certified keys sign.
+    /// Rejects a direct signature of the first key once certified keys sign.
     fn check_first(&self, scope: SignatureScope) -> Result<(), SignedError> {
         if self.root.is_none() {
             return Ok(());
@@ -139,7 +140,7 @@ impl TrustedServer {
         Err(SignedError::Chain("certified keys sign for this server: its first key does not any more"))
     }
 
-    /// Returns the root that a certificate must be signed by.
+    /// Returns the root that must have signed a certificate.
     fn root_of(&self, chain: &SignatureChain) -> Result<VerifyingKey, SignedError> {
         match &self.root {
             Some(root) => public_key(root),

@@ -1,7 +1,7 @@
 //! Reads registrations (WebAuthn Level 2, section 7.1): the client data and the authenticator data of a new passkey.
 //!
-//! The credential's public key is a COSE key in the canonical CBOR of CTAP2, so each algorithm has one encoding up to the
-//! coordinates, and no CBOR needs to be parsed.
+//! The credential's public key is a COSE key in the canonical CBOR of CTAP2, so each algorithm has one encoding up to
+//! the coordinates, and a CBOR parser is not needed.
 
 use super::verify::{
     AUTHENTICATOR_DATA, EXTENSIONS, LONGEST_CREDENTIAL, PasskeyPublicKey, bytes, check_client_data, check_head, counter,
@@ -14,12 +14,12 @@ const ATTESTED: u8 = 0x40;
 const MODEL: usize = 16;
 /// A COSE key of ES256 up to the first coordinate (RFC 9053): map of 5, kty EC2, alg −7, crv P-256, x of 32 bytes.
 const ES256_HEAD: [u8; 10] = [0xa5, 0x01, 0x02, 0x03, 0x26, 0x20, 0x01, 0x21, 0x58, 0x20];
-/// What stands between the coordinates: y of 32 bytes.
+/// The bytes between the coordinates: y of 32 bytes.
 const ES256_MIDDLE: [u8; 3] = [0x22, 0x58, 0x20];
 /// A COSE key of EdDSA up to its 32 bytes: map of 4, kty OKP, alg −8, crv Ed25519, x of 32 bytes.
 const EDDSA_HEAD: [u8; 10] = [0xa4, 0x01, 0x01, 0x03, 0x27, 0x20, 0x06, 0x21, 0x58, 0x20];
 
-/// A passkey that a browser has made.
+/// A new passkey from a browser.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegisteredPasskey {
     /// Its algorithm.
@@ -35,7 +35,7 @@ pub struct RegisteredPasskey {
 /// Reads the registration of a passkey that was made for `challenge` at `origin`. `authenticator_data` is hex.
 ///
 /// # Errors
-/// [`WebauthnError`]: the first thing that is wrong.
+/// [`WebauthnError`]: the first defect.
 pub fn read_registration(
     client_data: &str,
     authenticator_data: &str,
@@ -72,7 +72,7 @@ pub fn read_registration(
     Ok(passkey)
 }
 
-/// Reads a COSE key; returns its algorithm, the key, and the bytes behind it.
+/// Reads a COSE key; returns its algorithm, the key, and the remaining bytes.
 fn read_key(data: &[u8]) -> Result<(PasskeyAlgorithm, Vec<u8>, &[u8]), WebauthnError> {
     let unknown = WebauthnError::Malformed("the passkey's algorithm");
     if let Some(rest) = data.strip_prefix(&EDDSA_HEAD) {

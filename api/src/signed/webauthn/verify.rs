@@ -11,16 +11,16 @@ use crate::signed::public_key;
 
 /// Bytes of `authenticatorData` without extensions: hash of the relying party, flags, counter.
 pub(super) const AUTHENTICATOR_DATA: usize = 37;
-/// The flag that somebody was present.
+/// The flag of the user's presence.
 const USER_PRESENT: u8 = 0x01;
-/// The flag that the authenticator recognized its user: by PIN, fingerprint or face.
+/// The flag of user verification: by PIN, fingerprint or face recognition.
 const USER_VERIFIED: u8 = 0x04;
 /// The flag that extensions follow.
 pub(super) const EXTENSIONS: u8 = 0x80;
-/// Longest id of a credential, in bytes (WebAuthn, section 4).
+/// The longest id of a credential, bytes (WebAuthn, section 4).
 pub(super) const LONGEST_CREDENTIAL: usize = 1023;
 
-/// The public half of a passkey, with the place where it may be used.
+/// The public half of a passkey, with the origin of its use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PasskeyPublicKey<'a> {
     /// Its algorithm.
@@ -65,10 +65,10 @@ impl PasskeyPublicKey<'_> {
     }
 }
 
-/// Verifies an assertion over `challenge`; returns the signature counter that the authenticator gives.
+/// Verifies an assertion over `challenge`; returns the authenticator's signature counter.
 ///
 /// # Errors
-/// [`WebauthnError`]: the first thing that is wrong.
+/// [`WebauthnError`]: the first defect.
 pub fn verify_assertion(
     key: &PasskeyPublicKey<'_>,
     challenge: &[u8; 32],
@@ -97,7 +97,8 @@ pub fn verify_assertion(
     Ok(counter(&authenticator_data))
 }
 
-/// Whether `origin` is an origin of exactly the host `relying_party`. A browser has passkeys over TLS only, or on this machine.
+/// Returns whether `origin` is an origin of exactly the host `relying_party`. Browsers allow passkeys over TLS only, or
+/// on localhost.
 fn is_host_of(relying_party: &str, origin: &str) -> bool {
     let (scheme, rest) = origin.split_once("://").unwrap_or_default();
     let host = rest.split_once(':').map_or(rest, |(host, _)| host);
@@ -144,7 +145,7 @@ pub(in crate::signed) fn check_authenticator_data(data: &[u8], relying_party: &s
     check_head(data, relying_party)
 }
 
-/// Checks the parts that an assertion and a registration have in common: length, relying party, presence and recognition.
+/// Checks the common parts of an assertion and a registration: length, relying party, presence and user verification.
 pub(super) fn check_head(data: &[u8], relying_party: &str) -> Result<(), WebauthnError> {
     let Some((head, flags)) = data.split_at_checked(32).and_then(|(head, rest)| Some((head, *rest.first()?))) else {
         return Err(WebauthnError::Refused("its authenticator data is too short"));
@@ -173,7 +174,7 @@ pub(super) fn bytes(text: &str, part: &'static str) -> Result<Vec<u8>, WebauthnE
 
 pub(in crate::signed) fn ed25519(key: &str) -> Result<ed25519_dalek::VerifyingKey, WebauthnError> {
     let key = public_key(key).map_err(|_| WebauthnError::Malformed("the public key"))?;
-    // A key of small order verifies signatures that nobody made.
+    // A key of small order verifies signatures without a private key.
     if key.is_weak() { Err(WebauthnError::Malformed("the public key")) } else { Ok(key) }
 }
 

@@ -1,4 +1,4 @@
-//! What forms of a job's life mean: texts of people become what the backend takes.
+//! Parsing of the forms about a job's state into the backend's types.
 
 use time::{Duration, OffsetDateTime};
 use undertone_api::job::{Job, NewApprovalLimit, NewDraft, State};
@@ -7,7 +7,7 @@ use undertone_privacy::Epsilon;
 
 use crate::backend::Answer;
 
-/// What is said when a hold has ended.
+/// Returns the notice after a hold has ended.
 pub(crate) fn goes_on(job: &Job) -> String {
     if job.summary.state == State::Paused {
         "Your hold has ended. The job stays paused: others hold it.".to_owned()
@@ -16,7 +16,7 @@ pub(crate) fn goes_on(job: &Job) -> String {
     }
 }
 
-/// A draft from a form.
+/// Parses a draft from a form.
 pub(crate) fn drafted(title: String, kind: String, spec: &str) -> Answer<NewDraft> {
     match serde_json::from_str(spec) {
         Ok(spec) => Ok(NewDraft { title, kind, spec }),
@@ -24,7 +24,7 @@ pub(crate) fn drafted(title: String, kind: String, spec: &str) -> Answer<NewDraf
     }
 }
 
-/// An approval limit from a form, which always has a total: `days` from `now`.
+/// Parses an approval limit from a form, which always has a total: `days` from `now`.
 pub(crate) fn approval_limit(
     now: OffsetDateTime,
     epsilon: f64,

@@ -1,4 +1,4 @@
-//! A figure's numbers, and the drawing of them.
+//! A figure's numbers and its drawing.
 
 use leptos::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ const BOTTOM: f64 = 208.0;
 const MIDDLE: f64 = 215.0;
 const CENTRE: f64 = 110.0;
 
-/// How a line is drawn, so that lines differ without colour.
+/// The stroke of a line, so that lines differ without colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stroke {
     /// Solid, in the accent.
@@ -41,34 +41,34 @@ impl Stroke {
 /// One line of a figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// What it is, written at its end.
+    /// Its name, written at its end.
     pub label: String,
-    /// How it is drawn.
+    /// Its stroke.
     pub stroke: Stroke,
     /// The numbers, by x.
     pub points: Vec<(f64, f64)>,
-    /// One number that holds at every x: drawn across.
+    /// A constant value, drawn across the plot.
     pub level: Option<f64>,
 }
 
-/// What a chart shows; by default nothing.
+/// The content of a chart; empty by default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// Its title.
     pub title: String,
-    /// Name of the file its numbers are saved under, without ending.
+    /// Name of the file for its numbers, without extension.
     pub file: String,
-    /// What x counts: `round`.
+    /// The unit of x: `round`.
     pub x: String,
-    /// What y is, with its unit.
+    /// The quantity y, with its unit.
     pub y: String,
-    /// Whether y is a part of a whole, shown in percent.
+    /// Whether y is a part of a whole, displayed in percent.
     pub percent: bool,
-    /// Whether y is an ε that is lost: said rounded up.
+    /// Whether y is a spent ε: displayed rounded up.
     pub up: bool,
-    /// How far x goes, also before there are numbers.
+    /// The end of the x axis, also before there are numbers.
     pub x_most: f64,
-    /// An x that stands out, with what it is.
+    /// A marked x, with its label.
     pub mark: Option<(f64, String)>,
     /// The lines.
     pub lines: Vec<Line>,
@@ -94,7 +94,7 @@ impl Figure {
         line.level.or_else(|| line.points.iter().find(|point| (point.0 - x).abs() < 1e-9).map(|point| point.1))
     }
 
-    /// Every line's number at `x`, in words.
+    /// Returns every line's value at `x`, in words.
     pub(super) fn reading(&self, x: f64) -> String {
         let parts: Vec<String> = self
             .lines
@@ -104,7 +104,7 @@ impl Figure {
         format!("{} {}: {}", self.x, words::number(x), parts.join(", "))
     }
 
-    /// The figure in one sentence: each line's last number.
+    /// Returns the figure in one sentence: each line's last value.
     pub(super) fn sentence(&self) -> String {
         let latest = self.latest();
         if self.lines.iter().all(|line| line.level.is_none() && line.points.is_empty()) {
@@ -113,7 +113,7 @@ impl Figure {
         latest + " Arrow keys read it."
     }
 
-    /// The same, of a drawing that nobody moves.
+    /// Returns the same sentence for a static drawing.
     pub(super) fn latest(&self) -> String {
         let parts: Vec<String> = self
             .lines
@@ -132,7 +132,7 @@ impl Figure {
         }
     }
 
-    /// The numbers as CSV (RFC 4180).
+    /// Returns the numbers as CSV (RFC 4180).
     pub(super) fn csv(&self) -> String {
         let quote = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let mut rows = vec![
@@ -148,7 +148,7 @@ impl Figure {
         rows.into_iter().map(|row| row.join(",") + "\r\n").collect()
     }
 
-    /// The numbers as a table, with the link to the file.
+    /// Renders the numbers as a table, with the link to the file.
     pub(super) fn table(&self) -> AnyView {
         let href = format!("data:text/csv;charset=utf-8,{}", percent_encoded(&self.csv()));
         let rows = self.xs().into_iter().map(|x| {
@@ -175,7 +175,7 @@ impl Figure {
     }
 }
 
-/// Everything but unreserved characters, percent-encoded, so that any label may stand in an address.
+/// Percent-encodes all characters except unreserved ones, so that any label may be in an address.
 pub(crate) fn percent_encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 2);
     for byte in text.bytes() {
@@ -224,13 +224,13 @@ impl Plot {
         }
     }
 
-    /// The x with a number that is nearest to a place.
+    /// Returns the data x that is nearest to a position.
     pub(super) fn nearest(&self, place: f64) -> Option<f64> {
         let x = self.x.value(place);
         self.xs.iter().copied().min_by(|a, b| (a - x).abs().total_cmp(&(b - x).abs()))
     }
 
-    /// The x with a number beside the present one; the last when there is none.
+    /// Returns the next data x in one direction; the last data x if there is no present one.
     pub(super) fn beside(&self, now: Option<f64>, forward: bool) -> Option<f64> {
         let Some(now) = now else { return self.xs.last().copied() };
         let next = if forward {
@@ -306,11 +306,11 @@ impl Plot {
             .into_any()
     }
 
-    /// The x that stands out.
+    /// Renders the marked x.
     pub(super) fn mark(&self, figure: &Figure) -> AnyView {
         let Some((x, what)) = &figure.mark else { return ().into_any() };
         let place = self.x.at(*x);
-        // On the side where there is more room.
+        // The label is on the side with more room.
         let (anchor, shift) = if place > MIDDLE { ("end", -5.0) } else { ("start", 5.0) };
         view! {
             <line class="mark" x1=place x2=place y1=TOP y2=BOTTOM></line>
@@ -325,7 +325,7 @@ impl Plot {
     }
 }
 
-/// An SVG path through places.
+/// Returns an SVG path through positions.
 fn path(places: impl Iterator<Item = (f64, f64)>) -> String {
     let mut out = String::new();
     for (index, (x, y)) in places.enumerate() {

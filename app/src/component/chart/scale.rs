@@ -1,18 +1,19 @@
-//! Scales: where a number lies, and which numbers deserve a line.
+//! Scales: the position of a number, and the numbers with ticks.
 
-/// A linear scale from numbers to places.
+/// A linear scale from numbers to positions.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Scale {
     low: f64,
     high: f64,
     from: f64,
     to: f64,
-    /// The numbers that get a tick, in order.
+    /// The numbers with a tick, in order.
     pub(crate) ticks: Vec<f64>,
 }
 
 impl Scale {
-    /// A scale that covers `low..high`, widened to round numbers, with about `wanted` ticks; it maps onto `from..to`.
+    /// Makes a scale that covers `low..high`, widened to round numbers, with about `wanted` ticks; it maps onto
+    /// `from..to`.
     pub(crate) fn new(low: f64, high: f64, wanted: usize, from: f64, to: f64) -> Self {
         let high = if high > low { high } else { low + 1.0 };
         let step = step((high - low) / wanted.max(1) as f64);
@@ -21,26 +22,26 @@ impl Scale {
         Self { low: first as f64 * step, high: last as f64 * step, from, to, ticks }
     }
 
-    /// A scale from 0 to exactly `high`, with about `wanted` ticks at round numbers.
+    /// Makes a scale from 0 to exactly `high`, with about `wanted` ticks at round numbers.
     pub(crate) fn up_to(high: f64, wanted: usize, from: f64, to: f64) -> Self {
         let step = step(high / wanted.max(1) as f64);
         let last = (high / step + 1e-9).floor() as i64;
         Self { low: 0.0, high, from, to, ticks: (0..=last).map(|index| index as f64 * step).collect() }
     }
 
-    /// Where `value` lies.
+    /// Returns the position of `value`.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let part = (value - self.low) / (self.high - self.low);
         ((self.from + part * (self.to - self.from)) * 100.0).round() / 100.0
     }
 
-    /// Which value lies at `place`.
+    /// Returns the value at position `place`.
     pub(super) fn value(&self, place: f64) -> f64 {
         self.low + (place - self.from) / (self.to - self.from) * (self.high - self.low)
     }
 }
 
-/// The least of 1, 2, 5 times a power of ten that is not below `rough`.
+/// Returns the least of 1, 2, 5 times a power of ten that is not below `rough`.
 fn step(rough: f64) -> f64 {
     let power = 10_f64.powf(rough.log10().floor());
     [1.0, 2.0, 5.0]
@@ -50,8 +51,8 @@ fn step(rough: f64) -> f64 {
         .unwrap_or(10.0 * power)
 }
 
-/// Moves places apart until neighbours are at least `gap` from each other, inside `low..high` where there is room; the
-/// order stays as it is.
+/// Moves positions apart until neighbours are at least `gap` from each other, inside `low..high` if there is room; the
+/// order is kept.
 pub(crate) fn apart(places: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..places.len()).collect();
     order.sort_by(|a, b| places[*a].total_cmp(&places[*b]));

@@ -1,11 +1,11 @@
-//! A chart that nobody moves: drawn once, for pages that are read and printed. The same axes, lines, table and file as the
-//! living one.
+//! A static chart, rendered once, for pages that are read and printed. It has the same axes, lines, table and file as
+//! the interactive one.
 
 use leptos::prelude::*;
 
 use super::plot::{Figure, HEIGHT, Plot, WIDTH};
 
-/// The drawing of a figure with its numbers beneath.
+/// Renders a figure with its numbers beneath.
 pub(crate) fn still(figure: &Figure) -> AnyView {
     let plot = Plot::of(figure);
     view! {

@@ -1,4 +1,4 @@
-//! Axes: where a number lies, linear or logarithmic, and the lines and words along them.
+//! Axes: the position of a number, linear or logarithmic, and the grid and labels.
 
 use leptos::prelude::*;
 
@@ -10,7 +10,7 @@ use crate::words;
 pub(super) const WIDTH: f64 = 480.0;
 /// Height of a drawing with axes.
 pub(super) const HEIGHT: f64 = 250.0;
-/// Where the plot begins and ends, from the left.
+/// The left end of the plot.
 pub(super) const LEFT: f64 = 62.0;
 /// The right end of a plot without labels beside it.
 pub(super) const RIGHT: f64 = 468.0;
@@ -19,7 +19,7 @@ pub(super) const TOP: f64 = 12.0;
 /// Its lower edge.
 pub(super) const BOTTOM: f64 = 208.0;
 
-/// A scale with the words at its ticks.
+/// A scale with the labels of its ticks.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Axis {
     /// Equal steps for equal differences.
@@ -28,14 +28,14 @@ pub(super) enum Axis {
     Log(Log),
 }
 
-/// How the numbers of an axis are said.
+/// The format of an axis's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Said {
-    /// As they are.
+    /// Plain numbers.
     Plain,
     /// In percent.
     Percent,
-    /// As counts: only whole ones.
+    /// Counts: only whole numbers.
     Count,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// From `low` to `high`, both above 0, onto `from..to`.
+    /// Makes a scale from `low` to `high`, both above 0, onto `from..to`.
     pub(super) fn new(low: f64, high: f64, from: f64, to: f64) -> Self {
         let low = low.max(f64::MIN_POSITIVE).log10();
         Self { low, high: high.log10().max(low + 1.0), from, to }
@@ -60,7 +60,7 @@ impl Log {
         place(self.from + part.clamp(0.0, 1.0) * (self.to - self.from))
     }
 
-    /// Every power of ten, or every second or third where there are many.
+    /// Returns every power of ten, or every second or third if there are many.
     fn ticks(&self) -> Vec<f64> {
         let (first, last) = ((self.low - 1e-9).ceil() as i32, (self.high + 1e-9).floor() as i32);
         let step = ((last - first) / 6 + 1).max(1) as usize;
@@ -69,7 +69,7 @@ impl Log {
 }
 
 impl Axis {
-    /// Where `value` lies.
+    /// Returns the position of `value`.
     pub(super) fn at(&self, value: f64) -> f64 {
         match self {
             Self::Linear(scale, _) => scale.at(value),
@@ -77,7 +77,7 @@ impl Axis {
         }
     }
 
-    /// The places of the ticks, with their words.
+    /// Returns the positions of the ticks, with their labels.
     fn ticks(&self) -> Vec<(f64, String)> {
         match self {
             Self::Linear(scale, said) => {
@@ -94,12 +94,12 @@ impl Axis {
     }
 }
 
-/// A power of ten: in digits while they are few.
+/// Formats a power of ten: in digits up to 10,000.
 fn power(tick: f64) -> String {
     if (1.0..=10_000.0).contains(&tick) { words::count(tick as u64) } else { words::delta(tick) }
 }
 
-/// The grid and the words of both axes, with what each is.
+/// Renders the grid and the labels of both axes, with their names.
 pub(super) fn grid(x: &Axis, y: &Axis, (x_name, y_name): (&str, &str), right: f64) -> AnyView {
     let columns = x.ticks().into_iter().map(|(at, said)| {
         view! {
@@ -115,7 +115,7 @@ pub(super) fn grid(x: &Axis, y: &Axis, (x_name, y_name): (&str, &str), right: f6
     .into_any()
 }
 
-/// The grid and the words of the y axis alone, with what it is.
+/// Renders the grid and the labels of the y axis alone, with its name.
 pub(super) fn rows(y: &Axis, name: &str, right: f64) -> AnyView {
     let rows = y.ticks().into_iter().map(|(at, said)| {
         view! {
@@ -131,7 +131,7 @@ pub(super) fn rows(y: &Axis, name: &str, right: f64) -> AnyView {
     .into_any()
 }
 
-/// A number on the x axis that stands out, with what it is; on the side where there is more room.
+/// Renders a marked number on the x axis, with its label on the side with more room.
 pub(super) fn mark(x: &Axis, value: f64, what: &str, line: usize) -> AnyView {
     let at = x.at(value);
     let (anchor, shift) = if at > f64::midpoint(LEFT, RIGHT) { ("end", -5.0) } else { ("start", 5.0) };

@@ -1,4 +1,4 @@
-//! Bars: how many there are of each, on linear or logarithmic axes, with one distribution behind as an outline.
+//! Bars of counts, on linear or logarithmic axes, with one distribution behind as an outline.
 
 use leptos::prelude::*;
 
@@ -11,47 +11,47 @@ use crate::words;
 pub(crate) struct Bars {
     /// Its title.
     pub(crate) title: String,
-    /// Name of its files, without ending.
+    /// Name of its files, without extension.
     pub(crate) file: String,
     /// A line under the title.
     pub(crate) note: String,
-    /// What x is.
+    /// The quantity x.
     pub(crate) x: String,
-    /// What is counted.
+    /// The counted quantity.
     pub(crate) y: String,
-    /// What the bars are.
+    /// The name of the bars.
     pub(crate) name: String,
-    /// From where to where, and how many, in order.
+    /// Lower end, upper end and count of each bar, in order.
     pub(crate) counts: Vec<(f64, f64, u64)>,
     /// Another distribution over the same bars.
     pub(crate) outline: Option<Outline>,
     /// Whether both axes are logarithmic.
     pub(crate) log: bool,
-    /// Numbers on x that stand out, with what they are.
+    /// Marked numbers on x, with their labels.
     pub(crate) marks: Vec<(f64, String)>,
 }
 
 /// A distribution drawn as an outline over the bars.
 pub(crate) struct Outline {
-    /// What it is.
+    /// Its name.
     pub(crate) name: String,
     /// As many counts as there are bars.
     pub(crate) counts: Vec<u64>,
 }
 
-/// What lies below a bar of one, on a logarithmic axis.
+/// The lower end of a logarithmic axis, below a bar of one.
 const FLOOR: f64 = 0.5;
-/// How far a logarithmic axis with marks reaches beyond the highest bar.
+/// The factor by which a logarithmic axis with marks extends beyond the highest bar.
 const ABOVE: f64 = 6.0;
 
 impl Bars {
-    /// The drawing.
+    /// Draws the bars.
     pub(crate) fn draw(self) -> Drawing {
         let others = self.outline.iter().flat_map(|outline| outline.counts.iter().copied());
         let most = self.counts.iter().map(|bar| bar.2).chain(others).max().unwrap_or(0).max(1) as f64;
         let ends = (self.counts.first().map_or(0.0, |bar| bar.0), self.counts.last().map_or(1.0, |bar| bar.1));
         let (x, y) = if self.log {
-            // Room above the bars for the words of the marks.
+            // Room above the bars for the labels of the marks.
             let most = if self.marks.is_empty() { most } else { most * ABOVE };
             (Axis::Log(Log::new(ends.0.max(FLOOR), ends.1, LEFT, RIGHT)), Axis::Log(Log::new(FLOOR, most, BOTTOM, TOP)))
         } else {

@@ -1,5 +1,5 @@
-//! A budget over time: what is left of it after each thing that happened, as a step line over a solid ground; between it and
-//! what would be left if every reservation came back, the reserved part is hatched; the limit is a line of its own.
+//! A budget over time. A step line over a solid area is the remainder after each event. The hatched area above it is
+//! the reserved part, up to the remainder if every reservation were returned. The limit is a line of its own.
 
 use leptos::prelude::*;
 use std::fmt::Write as _;
@@ -14,27 +14,27 @@ use super::{Cell, Drawing, Table, markup, place};
 use crate::component::chart::{Scale, apart};
 use crate::words;
 
-/// Room for the words at the right end.
+/// Room for the labels at the right end.
 const NAMES: f64 = 104.0;
-/// Distance of the lines of the hatching.
+/// Distance of the hatching's lines.
 const HATCH: f64 = 4.0;
 
 /// A drawing of a budget over time.
 pub(crate) struct BurnDown {
     /// Its title.
     pub(crate) title: String,
-    /// Name of its files, without ending.
+    /// Name of its files, without extension.
     pub(crate) file: String,
     /// A line under the title.
     pub(crate) note: String,
-    /// What happened, oldest first; at least one point.
+    /// The events, oldest first; at least one point.
     pub(crate) points: Vec<HistoryPoint>,
-    /// Until when it is drawn.
+    /// The end of the drawing.
     pub(crate) now: OffsetDateTime,
 }
 
 impl BurnDown {
-    /// The drawing; `title` names jobs. `None` without a point.
+    /// Draws the budget; `title` names jobs. `None` without a point.
     pub(crate) fn draw(self, title: &impl Fn(JobId) -> String) -> Option<Drawing> {
         let (first, last) = (*self.points.first()?, *self.points.last()?);
         let right = RIGHT - NAMES;
@@ -93,7 +93,7 @@ impl BurnDown {
         })
     }
 
-    /// A step line: each value holds until the next.
+    /// Returns a step line: each value holds until the next.
     fn path(&self, x: &Times, y: impl Fn(&HistoryPoint) -> f64) -> String {
         let mut path = String::new();
         for point in &self.points {
@@ -103,7 +103,7 @@ impl BurnDown {
         format!("{path}H{}", x.at(self.now))
     }
 
-    /// Upright lines where something is reserved: a pattern that needs nothing but itself.
+    /// Returns vertical lines over the reserved part: a hatching without a pattern definition.
     fn hatching(&self, x: &Times, y: &Axis, back: impl Fn(&HistoryPoint) -> f64) -> String {
         let ends = self.points.iter().skip(1).map(|point| point.at).chain([self.now]);
         let mut path = String::new();
@@ -122,7 +122,7 @@ impl BurnDown {
         path
     }
 
-    /// Where the limit became another.
+    /// Returns the points with a changed limit.
     fn changes(&self) -> Vec<HistoryPoint> {
         let other = |pair: &[HistoryPoint]| (pair[0].limit - pair[1].limit).abs() > f64::EPSILON;
         self.points.windows(2).filter(|pair| other(pair)).map(|pair| pair[1]).collect()

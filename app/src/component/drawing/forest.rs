@@ -1,4 +1,4 @@
-//! One figure of several things with its interval: a line for each, a point where it was measured, whiskers where it may be.
+//! A forest plot: for each of several things a line with the measured point and whiskers for its interval.
 
 use leptos::prelude::*;
 
@@ -7,9 +7,9 @@ use super::{Cell, Drawing, Table, markup, place, shortened};
 use crate::component::chart::Scale;
 use crate::words;
 
-/// Where the plot begins: the names stand before it.
+/// The left end of the plot; the names are before it.
 const FROM: f64 = 172.0;
-/// Characters of a name that have room there.
+/// The most characters of a name there.
 const NAME: usize = 21;
 /// Distance of the lines.
 const ROW: f64 = 34.0;
@@ -18,11 +18,11 @@ const ROW: f64 = 34.0;
 pub(crate) struct Forest {
     /// Its title.
     pub(crate) title: String,
-    /// Name of its files, without ending.
+    /// Name of its files, without extension.
     pub(crate) file: String,
     /// A line under the title.
     pub(crate) note: String,
-    /// What x is, in percent.
+    /// The quantity x, in percent.
     pub(crate) x: String,
     /// The lines.
     pub(crate) rows: Vec<Estimate>,
@@ -31,19 +31,19 @@ pub(crate) struct Forest {
 /// A figure with its interval.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Estimate {
-    /// Of what.
+    /// Its name.
     pub(crate) name: String,
     /// The figure, 0 to 1.
     pub(crate) value: f64,
-    /// From where to where it may be.
+    /// The interval.
     pub(crate) interval: (f64, f64),
-    /// Of how many.
+    /// The sample size.
     pub(crate) count: u64,
 }
 
 impl Estimate {
-    /// A part of `count` that was counted, with Wilson's score interval at 95 % (Wilson 1927): it is for counts that are
-    /// independent of each other.
+    /// Makes an estimate of a proportion of `count`, with Wilson's score interval at 95 % (Wilson 1927), which is valid
+    /// for independent counts.
     pub(crate) fn of(name: String, value: f64, count: u64) -> Self {
         const Z: f64 = 1.959_963_984_540_054;
         let n = count.max(1) as f64;
@@ -55,7 +55,7 @@ impl Estimate {
 }
 
 impl Forest {
-    /// The drawing; `None` without a line.
+    /// Draws the plot; `None` without a line.
     pub(crate) fn draw(self) -> Option<Drawing> {
         let ends = |span: (f64, f64), row: &Estimate| (span.0.min(row.interval.0), span.1.max(row.interval.1));
         let (low, high) = self.rows.iter().fold((f64::INFINITY, f64::NEG_INFINITY), ends);
@@ -124,7 +124,7 @@ impl Forest {
 mod tests {
     use super::{Estimate, Forest};
 
-    /// Wilson's interval for 8 of 10, as the textbooks have it: 0.4902 to 0.9433.
+    /// Wilson's interval for 8 of 10, as in textbooks: 0.4902 to 0.9433.
     #[test]
     fn the_interval_is_wilson_s() {
         let Estimate { interval: (low, high), .. } = Estimate::of(String::new(), 0.8, 10);

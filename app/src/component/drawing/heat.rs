@@ -1,5 +1,5 @@
-//! A heat map: a number for each pair of two settings, written into its square; the shade only repeats it. A point that was
-//! chosen has a frame and the word. Beside the map is the one number it is to be compared with.
+//! A heat map: a number for each pair of two settings, written into its square; the shade only repeats it. The chosen
+//! point has a frame and the word. Beside the map is the one number for comparison.
 
 use leptos::prelude::*;
 
@@ -10,17 +10,17 @@ use super::{Drawing, Table, markup, place};
 pub(crate) struct Heat {
     /// Its title.
     pub(crate) title: String,
-    /// Name of its files, without ending.
+    /// Name of its files, without extension.
     pub(crate) file: String,
     /// A line under the title.
     pub(crate) note: String,
-    /// What the columns are, and each of them.
+    /// The name of the columns, and each column.
     pub(crate) columns: (String, Vec<String>),
-    /// What the rows are, and each of them, from above.
+    /// The name of the rows, and each row from the top.
     pub(crate) rows: (String, Vec<String>),
-    /// The squares, where there are any.
+    /// The existing squares.
     pub(crate) squares: Vec<Square>,
-    /// What stands beside the map, with what it is.
+    /// The square beside the map, with its name.
     pub(crate) beside: Option<(String, Square)>,
     /// The numbers.
     pub(crate) table: Table,
@@ -33,9 +33,9 @@ pub(crate) struct Square {
     pub(crate) at: (usize, usize),
     /// The number that the shade repeats.
     pub(crate) value: f64,
-    /// The number in words.
+    /// The number as text.
     pub(crate) said: String,
-    /// What stands below it; may be empty.
+    /// The text below it; may be empty.
     pub(crate) more: String,
     /// Whether it was chosen.
     pub(crate) chosen: bool,
@@ -44,22 +44,22 @@ pub(crate) struct Square {
 /// Height of a row.
 const ROW: f64 = 54.0;
 const TOP: f64 = 8.0;
-/// Least width of a column: a number of four digits and its sign have room.
+/// The least width of a column: it has room for four digits and a sign.
 const COLUMN: f64 = 66.0;
 /// Room at the right end.
 const END: f64 = 12.0;
-/// Width of what stands beside, with the gap before it.
+/// Width of the square beside the map, with the gap before it.
 const BESIDE: f64 = 96.0;
 /// The strongest shade: text keeps a contrast of 4.5 to 1 on it, light and dark.
 const STRONGEST: f64 = 0.42;
 const FAINTEST: f64 = 0.04;
 
 impl Heat {
-    /// The drawing.
+    /// Draws the map.
     pub(crate) fn draw(self) -> Drawing {
         let columns = self.columns.1.len().max(1) as f64;
         let aside = END + if self.beside.is_some() { BESIDE } else { 0.0 };
-        // Many columns make the drawing wider, not the numbers smaller.
+        // Many columns make the drawing wider instead of the numbers smaller.
         let whole = WIDTH.max(LEFT + COLUMN * columns + aside);
         let right = whole - aside;
         let width = (right - LEFT) / columns;
@@ -112,7 +112,7 @@ impl Heat {
         }
     }
 
-    /// The best, the worst, the chosen and what is beside.
+    /// Describes the best, the worst and the chosen square, and the one beside the map.
     fn sentence(&self) -> String {
         let name = |square: &Square| {
             let of = |names: &(String, Vec<String>), index: usize| {

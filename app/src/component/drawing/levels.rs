@@ -1,5 +1,5 @@
-//! One number for each of several things: a bar from 0 for each, its number beside it; where the number was estimated also the
-//! interval in which it may be, and where it is to be compared with another the place of that one.
+//! One number for each of several things: a bar from 0 with its number beside it. Estimates have their interval, and
+//! compared numbers a mark at the other number.
 
 use leptos::prelude::*;
 
@@ -8,9 +8,9 @@ use super::{Cell, Drawing, Table, markup, place, shortened};
 use crate::component::chart::Scale;
 use crate::words;
 
-/// Where the bars begin: the names stand before it.
+/// The left end of the bars; the names are before it.
 const FROM: f64 = 172.0;
-/// Characters of a name that have room there, also in a phone's larger type.
+/// The most characters of a name there, also in a phone's larger type.
 const NAME: usize = 21;
 /// Distance of the bars.
 const ROW: f64 = 34.0;
@@ -23,41 +23,41 @@ const SAID: f64 = 76.0;
 pub(crate) struct Levels {
     /// Its title.
     pub(crate) title: String,
-    /// Name of its files, without ending.
+    /// Name of its files, without extension.
     pub(crate) file: String,
     /// A line under the title.
     pub(crate) note: String,
-    /// What each bar is of: the head of the table's first column.
+    /// The subject of the bars: the head of the table's first column.
     pub(crate) of: String,
-    /// What x is, with its unit.
+    /// The quantity x, with its unit.
     pub(crate) x: String,
-    /// What x is multiplied by before its axis is written: 100 for parts in percent.
+    /// The factor of x before its axis is written: 100 for proportions in percent.
     pub(crate) scale: f64,
-    /// The bars, from above.
+    /// The bars, from the top.
     pub(crate) rows: Vec<Level>,
-    /// What the marks are, where there are any: `by guessing`.
+    /// The name of the marks, if there are any: `by guessing`.
     pub(crate) mark: String,
 }
 
 /// One bar.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Level {
-    /// What it is.
+    /// Its name.
     pub(crate) name: String,
-    /// How much, 0 or more.
+    /// The amount, 0 or more.
     pub(crate) value: f64,
-    /// The same in words, with its unit.
+    /// The amount as text, with its unit.
     pub(crate) said: String,
-    /// From where to where it may be.
+    /// The interval.
     pub(crate) interval: Option<(f64, f64)>,
-    /// What it is to be compared with.
+    /// The amount for comparison.
     pub(crate) mark: Option<f64>,
-    /// Whether it is the one that counts: its bar is filled, the others are outlines.
+    /// Whether it is the relevant bar: it is filled, the others are outlines.
     pub(crate) chosen: bool,
 }
 
 impl Levels {
-    /// The drawing; `None` without a bar.
+    /// Draws the bars; `None` without a bar.
     pub(crate) fn draw(self) -> Option<Drawing> {
         if self.rows.is_empty() {
             return None;
@@ -127,7 +127,7 @@ impl Levels {
     }
 }
 
-/// A number without the noise of arithmetic.
+/// Rounds a number to six decimals.
 fn round(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }

@@ -1,5 +1,5 @@
-//! Lines with their deviation: each point has a whisker of one standard deviation to both sides. Lines differ by stroke and by
-//! the shape of their points, and are named at their ends.
+//! Lines with their deviation: each point has a whisker of one standard deviation to both sides. Lines differ by stroke
+//! and by the shape of their points, and have labels at their ends.
 
 use leptos::prelude::*;
 
@@ -10,44 +10,44 @@ use crate::words;
 
 /// Room for the names at the ends of the lines.
 const NAMES: f64 = 144.0;
-/// Characters of a name that have that room, with a number behind them, also in a phone's larger type.
+/// The most characters of a name with a number there, also in a phone's larger type.
 const NAME: usize = 14;
-/// How lines differ, in turn.
+/// The strokes of the lines, in turn.
 const STROKES: [&str; 3] = ["solid", "dashed", "dashdot"];
 
 /// A drawing of accuracies.
 pub(crate) struct Lines {
     /// Its title.
     pub(crate) title: String,
-    /// Name of its files, without ending.
+    /// Name of its files, without extension.
     pub(crate) file: String,
     /// A line under the title.
     pub(crate) note: String,
-    /// What x counts.
+    /// The unit of x.
     pub(crate) x: String,
-    /// What y is a part of, in percent.
+    /// The whole of the proportion y, in percent.
     pub(crate) y: String,
     /// The lines.
     pub(crate) curves: Vec<Curve>,
-    /// Lowest and highest y that must have room: drawings beside each other share it.
+    /// The lowest and highest y of the axis: drawings beside each other share it.
     pub(crate) span: (f64, f64),
-    /// An x that stands out, with what it is.
+    /// A marked x, with its label.
     pub(crate) mark: Option<(f64, String)>,
 }
 
 /// One line.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Curve {
-    /// What it is.
+    /// Its name.
     pub(crate) name: String,
-    /// Whether it is what the others are compared with.
+    /// Whether the others are compared with it.
     pub(crate) baseline: bool,
-    /// x, y in 0 to 1, and the standard deviation of y: 0 where there is none.
+    /// x, y in 0 to 1, and the standard deviation of y: 0 if there is none.
     pub(crate) points: Vec<(f64, f64, f64)>,
 }
 
 impl Curve {
-    /// The lowest and highest end of its whiskers.
+    /// Returns the lowest and highest end of its whiskers.
     pub(crate) fn span(&self) -> (f64, f64) {
         self.points.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (_, y, deviation)| {
             (low.min((y - deviation).max(0.0)), high.max((y + deviation).min(1.0)))
@@ -56,7 +56,7 @@ impl Curve {
 }
 
 impl Lines {
-    /// The drawing.
+    /// Draws the lines.
     pub(crate) fn draw(self) -> Drawing {
         let right = RIGHT - NAMES;
         let most = self.curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.0)).fold(1.0, f64::max);
@@ -68,11 +68,11 @@ impl Lines {
         let ends: Vec<f64> = drawn.iter().map(|curve| y.at(curve.points.last().map_or(0.0, |point| point.1))).collect();
         let places = apart(&ends, 16.0, TOP + 4.0, BOTTOM);
         let count = drawn.len();
-        // All names stand below each other, beside the line that reaches farthest.
+        // All names are below each other, beside the line that reaches farthest.
         let far = drawn.iter().filter_map(|curve| curve.points.last()).map(|point| x.at(point.0)).fold(LEFT, f64::max);
         let names = far + 9.0 + 1.5 * count as f64;
         let curves = drawn.iter().zip(places).enumerate().map(|(index, (curve, at))| {
-            // Whiskers of different lines stand beside each other.
+            // Whiskers of different lines are shifted so that they do not overlap.
             let aside = (index as f64 - (count as f64 - 1.0) / 2.0) * 3.0;
             one(curve, index, (&x, &y), aside, (names, at))
         });
@@ -168,7 +168,7 @@ fn one(curve: &Curve, index: usize, (x, y): (&Axis, &Axis), aside: f64, names: (
     .into_any()
 }
 
-/// A circle, a square, a diamond or a triangle of about the same area, as a path about a place.
+/// Returns a circle, a square, a diamond or a triangle of about the same area, as a path around a position.
 fn shape(index: usize, x: f64, y: f64) -> String {
     match index % 4 {
         0 => format!("M{} {y}a3.2 3.2 0 1 0 6.4 0a3.2 3.2 0 1 0 -6.4 0z", place(x - 3.2)),

@@ -1,5 +1,5 @@
-//! Rounds by participant: a line for each party, and in each round a bar from where it opened to where the party's result was
-//! taken. Late and missing differ by pattern and mark, not by colour alone.
+//! Rounds by participant: a line for each party, and in each round a bar from its opening to the acceptance of the
+//! party's result. Late and missing results differ by pattern and mark, not by colour alone.
 
 use leptos::prelude::*;
 use time::OffsetDateTime;
@@ -11,11 +11,11 @@ use super::time::Times;
 use super::{Cell, Drawing, Table, markup, place, shortened};
 use crate::words;
 
-/// Where the plot begins: the names stand before it.
+/// The left end of the plot; the names are before it.
 const FROM: f64 = 150.0;
 /// Width of the drawing.
 const WIDE: f64 = 760.0;
-/// Characters of a name that have room.
+/// The most characters of a name.
 const NAME: usize = 18;
 /// Distance of the lines.
 const ROW: f64 = 32.0;
@@ -24,7 +24,7 @@ const ROW: f64 = 32.0;
 pub(crate) struct Rounds {
     /// Its title.
     pub(crate) title: String,
-    /// Name of its files, without ending.
+    /// Name of its files, without extension.
     pub(crate) file: String,
     /// A line under the title.
     pub(crate) note: String,
@@ -33,11 +33,11 @@ pub(crate) struct Rounds {
     pub(crate) rounds: Vec<RoundView>,
     /// The parties, in their order, with their names.
     pub(crate) parties: Vec<(DatasetId, String)>,
-    /// Until when open rounds are drawn.
+    /// The end of open rounds in the drawing.
     pub(crate) now: OffsetDateTime,
 }
 
-/// How a party did in a round.
+/// The result of a party in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Done {
     InTime,
@@ -67,7 +67,7 @@ impl Done {
 }
 
 impl Rounds {
-    /// The drawing; `None` where no round has opened.
+    /// Draws the rounds; `None` if no round has opened.
     pub(crate) fn draw(mut self) -> Option<Drawing> {
         self.rounds.sort_by_key(|round| round.opened_at);
         let begin = self.rounds.first()?.opened_at;
@@ -78,7 +78,7 @@ impl Rounds {
         let mut last = f64::NEG_INFINITY;
         let opened = self.rounds.iter().map(|round| {
             let at = x.at(round.opened_at);
-            // Numbers that would lie on each other are left to the table.
+            // Overlapping numbers are only in the table.
             let named = at - last > 26.0;
             if named {
                 last = at;

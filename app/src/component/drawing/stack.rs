@@ -1,5 +1,5 @@
-//! A whole and what it is made of: bars in a row below each other, each beginning where the one before it ended, so that every
-//! part has its name beside it and the last ends where the sum does.
+//! A whole and its parts: bars below each other, each starting at the end of the previous one. Every part has its name
+//! beside it, and the last bar ends at the sum.
 
 use leptos::prelude::*;
 use std::fmt::Write as _;
@@ -9,24 +9,24 @@ use super::{Cell, Drawing, Table, markup, place, shortened};
 use crate::component::chart::Scale;
 use crate::words;
 
-/// Where the bars begin: the names stand before it.
+/// The left end of the bars; the names are before it.
 const FROM: f64 = 172.0;
-/// Characters of a name that have room there, also in a phone's larger type.
+/// The most characters of a name there, also in a phone's larger type.
 const NAME: usize = 21;
 /// Distance of the bars.
 const ROW: f64 = 30.0;
 /// Height of a bar.
 const THICK: f64 = 16.0;
-/// Parts that get a bar of their own; the smaller ones share one.
+/// The most parts with a bar of their own; the smaller ones share one.
 const MOST: usize = 10;
-/// Distance of the lines of the hatching.
+/// Distance of the hatching's lines.
 const HATCH: f64 = 4.0;
 
 /// A drawing of a whole.
 pub(crate) struct Stack {
     /// Its title.
     pub(crate) title: String,
-    /// Name of its files, without ending.
+    /// Name of its files, without extension.
     pub(crate) file: String,
     /// A line under the title.
     pub(crate) note: String,
@@ -37,20 +37,20 @@ pub(crate) struct Stack {
 /// A part of a whole.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Part {
-    /// What it is.
+    /// Its name.
     pub(crate) name: String,
-    /// What is used for good, 0 to 1.
+    /// The spent part, 0 to 1.
     pub(crate) solid: f64,
-    /// What is held, 0 to 1.
+    /// The reserved part, 0 to 1.
     pub(crate) hatched: f64,
-    /// ε of it alone, where there is one.
+    /// ε of it alone, if there is one.
     pub(crate) alone: Option<f64>,
-    /// How many releases.
+    /// The number of releases.
     pub(crate) count: u64,
 }
 
 impl Stack {
-    /// The drawing.
+    /// Draws the whole.
     pub(crate) fn draw(self) -> Drawing {
         let shown = self.shown();
         let bottom = TOP + ROW * (shown.len() as f64 + 1.0);
@@ -96,7 +96,7 @@ impl Stack {
         }
     }
 
-    /// The parts that get bars.
+    /// Returns the parts with bars.
     fn shown(&self) -> Vec<Part> {
         if self.parts.len() <= MOST {
             return self.parts.clone();
@@ -150,7 +150,7 @@ impl Stack {
     }
 }
 
-/// A bar from where it begins over where its solid part ends to where it ends.
+/// Renders a bar from its begin over the end of its solid part to its end.
 fn bar(part: &Part, line: f64, (begin, middle, end): (f64, f64, f64)) -> AnyView {
     let (top, under) = (line + 7.0, line + 7.0 + THICK);
     let mut hatching = String::new();
@@ -162,7 +162,7 @@ fn bar(part: &Part, line: f64, (begin, middle, end): (f64, f64, f64)) -> AnyView
     let outline = (end > middle).then(|| {
         view! { <rect class="held" x=middle y=top width=place(end - middle) height=THICK></rect> }
     });
-    // The number stands on the side where there is room.
+    // The number is on the side with room.
     let (x, anchor) = if end > 400.0 { (begin - 5.0, "end") } else { (end + 5.0, "start") };
     let (x, anchor) = if x < FROM { (end + 5.0, "start") } else { (x, anchor) };
     view! {

@@ -1,5 +1,5 @@
-//! Taking a drawing away: its numbers as CSV (RFC 4180), its picture as SVG that brings its own colours. Both are in the page
-//! itself, so that they work in a report that was saved long ago.
+//! Export of a drawing: its numbers as CSV (RFC 4180), its picture as SVG with its own colours. Both are in the page
+//! itself, so that they work in a saved report.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use leptos::prelude::*;
 use super::{Drawing, Table};
 use crate::component::chart::percent_encoded;
 
-/// What the classes of a drawing look like on white paper, where no style sheet is.
+/// The styles of a drawing's classes on white paper, without a style sheet.
 const PAPER: &str = "text{font:13px 'Source Sans 3',system-ui,sans-serif;fill:#4a5652}\
 .label,.cell{fill:#17211f}.label{stroke:#fff;stroke-width:4px;stroke-linejoin:round;paint-order:stroke}\
 .cell{font-size:15px;font-weight:600}.cell-more{font-size:12px;fill:#17211f}.chart-title{font-weight:600;fill:#17211f;font-size:15px}\
@@ -28,7 +28,7 @@ path.dot{stroke:none}\
 /// Room above the picture for its title.
 const TITLE: f64 = 28.0;
 
-/// The links to both files.
+/// Renders the links to both files.
 pub(super) fn links(drawing: &Drawing) -> AnyView {
     let csv = format!("data:text/csv;charset=utf-8,{}", percent_encoded(&csv(&drawing.table)));
     let svg = format!("data:image/svg+xml;base64,{}", STANDARD.encode(svg(drawing)));
@@ -42,7 +42,7 @@ pub(super) fn links(drawing: &Drawing) -> AnyView {
     .into_any()
 }
 
-/// The numbers as CSV.
+/// Returns the numbers as CSV.
 fn csv(table: &Table) -> String {
     let quoted = |text: &str| {
         if text.contains(['"', ',', '\r', '\n']) {
@@ -61,7 +61,7 @@ fn csv(table: &Table) -> String {
     out
 }
 
-/// The picture as a file of its own.
+/// Returns the picture as a self-contained file.
 fn svg(drawing: &Drawing) -> String {
     let (width, height) = drawing.size;
     let tall = height + TITLE;

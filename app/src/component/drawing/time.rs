@@ -1,4 +1,4 @@
-//! A time axis: where a moment lies, and which moments deserve a line.
+//! A time axis: the position of a moment, and the moments with ticks.
 
 use leptos::prelude::*;
 use time::{Duration, OffsetDateTime, UtcOffset};
@@ -11,7 +11,7 @@ const STEPS: [i64; 19] = [
     7_776_000, 15_552_000, 31_536_000,
 ];
 const DAY: i64 = 86_400;
-/// The months, as ticks name them.
+/// The months in tick labels.
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// A span of time along a line.
@@ -24,18 +24,18 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// From one moment to another, at least a second, onto `from..to`.
+    /// Makes an axis from one moment to another, at least a second, onto `from..to`.
     pub(super) fn new(begin: OffsetDateTime, end: OffsetDateTime, from: f64, to: f64) -> Self {
         Self { begin: begin.to_offset(UtcOffset::UTC), seconds: (end - begin).as_seconds_f64().max(1.0), from, to }
     }
 
-    /// Where a moment lies; one outside lies at the end.
+    /// Returns the position of a moment, clamped to the ends.
     pub(super) fn at(&self, moment: OffsetDateTime) -> f64 {
         let part = ((moment - self.begin).as_seconds_f64() / self.seconds).clamp(0.0, 1.0);
         place(self.from + part * (self.to - self.from))
     }
 
-    /// At most `most` moments at round distances, with their words.
+    /// Returns at most `most` moments at round distances, with their labels.
     pub(super) fn ticks(&self, most: usize) -> Vec<(f64, String)> {
         let enough = |step: &&i64| self.seconds / **step as f64 <= most as f64;
         let step = STEPS.iter().find(enough).copied().unwrap_or_else(|| {
@@ -53,7 +53,7 @@ impl Times {
         ticks
     }
 
-    /// The ticks and their words below a plot that ends at `bottom`, with what the axis is.
+    /// Renders the ticks and their labels below a plot that ends at `bottom`, with the axis's name.
     pub(super) fn axis(&self, most: usize, bottom: f64) -> AnyView {
         let ticks = self.ticks(most).into_iter().map(|(at, said)| {
             view! {
@@ -69,7 +69,7 @@ impl Times {
         .into_any()
     }
 
-    /// What the axis is, with the year or day that its words leave out.
+    /// Returns the axis's name, with the year or day that its labels leave out.
     fn name(&self) -> String {
         let (day, year) = (self.begin.day(), self.begin.year());
         let month = MONTHS[usize::from(u8::from(self.begin.month())) - 1];
@@ -77,7 +77,7 @@ impl Times {
     }
 }
 
-/// A tick in as few words as tell it from its neighbours.
+/// Formats a tick in as few words as distinguish it from its neighbours.
 fn said(moment: OffsetDateTime, step: i64, span: f64) -> String {
     let moment = moment.to_offset(UtcOffset::UTC);
     let month = MONTHS[usize::from(u8::from(moment.month())) - 1];

@@ -1,5 +1,5 @@
-//! A plan: the planner's form as it was filled in, before it is a spec. It is what the form posts and what its address holds, so a
-//! plan can be kept as a link.
+//! A plan: the content of the planner's form, before it becomes a spec. The form posts it and its address contains it,
+//! so that a plan can be kept as a link.
 
 use serde::{Deserialize, Serialize};
 use undertone_api::id::DatasetId;
@@ -25,7 +25,7 @@ pub struct Part {
     /// Whether it takes part; the lead always does.
     #[serde(default)]
     pub joins: bool,
-    /// Whether its questions are asked, where it is public; a private log takes part for nothing else.
+    /// Whether a public log contributes questions; a private log has no other role.
     #[serde(default)]
     pub asks: bool,
     /// Whether the classifier is measured on it.
@@ -37,27 +37,27 @@ pub struct Part {
     pub threshold: u32,
     /// The ε at which δ is charged.
     pub epsilon: f64,
-    /// What is shown.
+    /// The released content.
     pub shown: Shown,
-    /// Most different texts of one user.
+    /// The most different texts of one user.
     pub rows: u32,
 }
 
 /// The rehearsal on public data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trials {
-    /// Whether it is wanted.
+    /// Whether it is requested.
     #[serde(default)]
     pub on: bool,
-    /// β, with commas between.
+    /// β, separated by commas.
     pub rates: String,
-    /// k, with commas between.
+    /// k, separated by commas.
     pub thresholds: String,
     /// Questions of each trial.
     pub questions: u32,
     /// Repeats of each.
     pub repeats: u32,
-    /// How often a played annotator is right.
+    /// The accuracy of a simulated annotator.
     pub accuracy: f64,
 }
 
@@ -66,33 +66,33 @@ pub struct Trials {
 pub struct Plan {
     /// Title of the job.
     pub title: String,
-    /// Who is protected.
+    /// The protected unit.
     pub unit: PrivacyUnit,
     /// The dataset that leads.
     pub lead: DatasetId,
     /// Every query log of the consortium.
     pub parts: Vec<Part>,
-    /// The labels, one a line: name, key and hint with `|` between.
+    /// The labels, one a line: name, key and hint, separated by `|`.
     pub labels: String,
-    /// How to answer.
+    /// Instructions for answering.
     #[serde(default)]
     pub guidelines: String,
-    /// Labelled examples to begin with.
+    /// The number of initial labelled examples.
     pub golden: u32,
     /// Rounds of questions.
     pub rounds: u32,
     /// Questions of a round.
     pub batch: u32,
-    /// By what they are chosen.
+    /// The acquisition function.
     pub acquisition: Acquisition,
-    /// Whether those of a round are to differ.
+    /// Whether the questions of a round must be diverse.
     #[serde(default)]
     pub diversity: bool,
-    /// People who answer each.
+    /// The number of annotators for each.
     pub annotators: u32,
-    /// How answers become a label.
+    /// The aggregation of answers into a label.
     pub aggregation: Aggregation,
-    /// Hours that a round, and the pools, are waited for.
+    /// The deadline of a round, and of the pools, hours.
     pub hours: f64,
     /// The classifier.
     pub classifier: Classifier,
@@ -101,12 +101,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The part of a dataset.
+    /// Returns the part of a dataset.
     pub fn part(&self, dataset: DatasetId) -> Option<&Part> {
         self.parts.iter().find(|part| part.dataset == dataset)
     }
 
-    /// Those that take part, the lead first.
+    /// Returns the participating parts, the lead first.
     pub fn joining(&self) -> impl Iterator<Item = &Part> {
         let leads = move |part: &&Part| part.dataset == self.lead;
         self.parts.iter().filter(leads).chain(self.parts.iter().filter(move |part| part.joins && !leads(part)))

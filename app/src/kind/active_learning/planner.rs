@@ -1,5 +1,6 @@
-//! The planner: a plain form, and beside it what every owner would have left and which thresholds would do. The server makes all of
-//! it, with the code that decides; with a script the numbers follow the form by themselves, without one it is recalculated.
+//! The planner: a plain form, with every owner's remaining budget and the sufficient thresholds beside it. The server
+//! computes all of it, with the code that decides. With a script the numbers follow the form automatically, without one
+//! a button recalculates it.
 
 #![expect(unreachable_pub, reason = "the server macro makes what it generates public")]
 
@@ -16,13 +17,13 @@ pub(super) use form::planner;
 
 /// The kind's word in addresses.
 const WORD: &str = "active-learning";
-/// Where a plan is saved as a draft.
+/// The address that saves a plan as a draft.
 pub(super) const SAVE: &str = "/ui/draft-active-learning";
-/// The form's id, by which fields outside it are of it.
+/// The form's id, to which fields outside it refer.
 pub(super) const FORM: &str = "plan-active-learning";
 
-/// Proposes a plan, and with it the draft from which it was opened; gives the new job's address. An island that asks is
-/// given a problem in words, as HTML, with its status.
+/// Proposes a plan, and with it the draft from which it was opened; returns the new job's address. An island receives a
+/// problem as HTML, with its status.
 ///
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem), to a browser that posts the form itself.
@@ -39,7 +40,7 @@ pub async fn propose_questions(
     posted.propose(|datasets| ask.spec(datasets).map(Spec::ActiveLearning)).await
 }
 
-/// Saves a plan as a draft, which nobody is asked about; in the draft from which it was opened, if it was.
+/// Saves a plan as a draft, without a request for approval; it replaces the draft from which it was opened, if any.
 ///
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem).
@@ -56,7 +57,7 @@ pub async fn save_questions(
     posted.save(|datasets| ask.spec(datasets).map(Spec::ActiveLearning)).await
 }
 
-/// What a plan would cost, as HTML; or what is wrong with it.
+/// Returns the cost of a plan, or its violations, as HTML.
 ///
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem).

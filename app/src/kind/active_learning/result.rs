@@ -1,4 +1,4 @@
-//! What came of it: the classifier's learning curves, the pools with what they cost, and the table of test sets.
+//! The result: the classifier's learning curves, the pools with their cost, and the table of test sets.
 
 use leptos::prelude::*;
 use undertone_api::job::active_learning::{CLASSIFIER, LearningPoint, PoolResult, Report, Spec};
@@ -9,7 +9,7 @@ use crate::words;
 
 use super::said;
 
-/// For every test set one figure of accuracy and one of loss, after each round of questions.
+/// Returns for every test set one figure of accuracy and one of loss, after each round of questions.
 pub(super) fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> {
     let mut figures = Vec::new();
     for test in &spec.tests {
@@ -41,7 +41,7 @@ pub(super) fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> 
     figures
 }
 
-/// The table that matters: before any question and after the last, on every test set; and what each pool cost.
+/// Renders the comparison table: before any question and after the last, on every test set; and the cost of each pool.
 pub(super) fn table(spec: &Spec, report: &Report, participants: &[Participant]) -> AnyView {
     let tests = spec.tests.iter().map(|test| test.name.clone()).collect::<Vec<_>>();
     let heads =
@@ -92,7 +92,7 @@ fn row(point: &LearningPoint, tests: &[String]) -> impl IntoView + use<> {
     }
 }
 
-/// A pool and its price in a sentence.
+/// Describes a pool and its price in a sentence.
 fn sentence(pool: &PoolResult, participants: &[Participant]) -> String {
     let name = participants
         .iter()

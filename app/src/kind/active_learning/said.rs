@@ -1,4 +1,4 @@
-//! What a spec does, in words: for the facts of a proposed job, and for the steward who is asked to approve it.
+//! Description of a spec in words: for the facts of a proposed job, and for the steward's approval.
 
 use undertone_api::id::DatasetId;
 use undertone_api::job::Charge;
@@ -8,7 +8,7 @@ use undertone_privacy::kanon::Shown;
 
 use crate::words;
 
-/// The job as pairs of a term and what holds for it.
+/// Returns the facts of the job, as pairs of a term and its description.
 pub(super) fn facts(spec: &Spec) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("Protects", format!("each {} of every private log", who(spec.unit))),
@@ -37,7 +37,7 @@ pub(super) fn facts(spec: &Spec) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// One who is protected, in the words of a query log.
+/// Returns the protected unit in the words of a query log.
 pub(super) const fn who(unit: PrivacyUnit) -> &'static str {
     match unit {
         PrivacyUnit::Record => "row",
@@ -95,7 +95,7 @@ fn classifier(spec: &Spec) -> String {
     )
 }
 
-/// What is shown of a log through a gate, after "of your log".
+/// Returns the content that a gate releases, to follow "of your log".
 pub(super) fn shown(gate: &Gate) -> &'static str {
     match gate.shown {
         Shown::Set => "each text once, without how often it was asked",
@@ -103,8 +103,8 @@ pub(super) fn shown(gate: &Gate) -> &'static str {
     }
 }
 
-/// What the owner of a log lets happen by approving, sentence by sentence: what leaves, how often, made how, at what cost, and who
-/// reads it. Nothing of logs that pay nothing: what is done with those is said elsewhere.
+/// Returns the effects of an approval by a log's owner, sentence by sentence: the release, its number, its mechanism,
+/// its cost, and its readers. Empty for logs without a charge, which are described elsewhere.
 pub(super) fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
     let gate = spec.party(dataset).and_then(|party| party.gate);
     let (Some(gate), Some(charge)) = (gate, charge) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! The planner's form is a job, its numbers are the ledger's, and what a steward reads is what the spec does.
+//! The planner's form becomes a job, its numbers equal the ledger's, and the steward's text matches the spec.
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use leptos::prelude::Owner;
@@ -18,7 +18,7 @@ use crate::kind::Card;
 use crate::path;
 use crate::standing::Standing;
 
-/// A public labelled log that leads, and a private one with users.
+/// Returns a public labelled log that leads, and a private one with users.
 fn datasets() -> Vec<Dataset> {
     let [mut lead, mut ours, ..] = <[Dataset; 4]>::try_from(fixture::datasets()).unwrap();
     for dataset in [&mut lead, &mut ours] {
@@ -96,7 +96,7 @@ fn a_plan_survives_its_address() {
     assert_eq!(Plan::from_query("plan%5Btitle%5D=of+another+kind"), None);
 }
 
-/// A plan of the consortium's own logs, ready to be proposed, as its form posts it.
+/// Returns the posted form of a valid plan with the consortium's own logs.
 fn posted(title: &str) -> String {
     let mut plan = Plan::first(&fixture::logs(), &[]).unwrap();
     plan.labels = (0..40).map(|n| format!("label {n}")).collect::<Vec<_>>().join("\n");

@@ -1,5 +1,5 @@
-//! A plan: the planner's form as numbers, before they are a spec. It is what the form posts and what its address holds, so
-//! a plan can be kept as a link.
+//! A plan: the planner's form as numbers, before they become a spec. The form posts it and its address contains it, so
+//! that a plan can be kept as a link.
 
 mod layers;
 #[cfg(feature = "ssr")]
@@ -28,14 +28,14 @@ pub struct Part {
     /// Whether it takes part.
     #[serde(default)]
     pub joins: bool,
-    /// Whether its test split is measured on.
+    /// Whether the models are measured on its test split.
     #[serde(default)]
     pub tests: bool,
     /// q.
     pub rate: f64,
-    /// z; read only where data are not public.
+    /// z; unused for public data.
     pub noise: f64,
-    /// C; read only where data are not public.
+    /// C; unused for public data.
     pub clip: f64,
 }
 
@@ -44,7 +44,7 @@ pub struct Part {
 pub struct Plan {
     /// Title of the job.
     pub title: String,
-    /// Who is protected.
+    /// The protected unit.
     pub unit: PrivacyUnit,
     /// Whether the open arm runs.
     #[serde(default)]
@@ -61,15 +61,15 @@ pub struct Plan {
     pub lead: DatasetId,
     /// Rounds of each arm.
     pub rounds: u32,
-    /// How the average becomes a step.
+    /// The optimizer.
     pub step: Step,
     /// Learning rate of the rounds.
     pub learning_rate: f64,
-    /// Measure every so many rounds.
+    /// The number of rounds between measurements.
     pub evaluate_every: u32,
-    /// Seconds a round waits.
+    /// The deadline of a round, seconds.
     pub deadline: u32,
-    /// How many contributors a round may miss.
+    /// The number of contributors that a round may lack.
     pub may_miss: u32,
     /// Hidden units.
     pub hidden: u32,
@@ -84,21 +84,20 @@ pub struct Plan {
     /// The model's layers.
     #[serde(default)]
     pub layers: Layers,
-    /// The parts that the rounds leave as the warm start made them.
+    /// The parts that the rounds do not train.
     #[serde(default)]
     pub frozen: Frozen,
-    /// What of the steps is out of the ordinary.
+    /// The options of the steps.
     #[serde(default)]
     pub steps: Steps,
-    /// What is tried in secret at every private party.
+    /// The private selection at every private party.
     #[serde(default)]
     pub trials: Trials,
 }
 
 impl Plan {
-    /// A plan to begin with: every private dataset takes part, the largest public one leads, and the noise is such that
-    /// twice as many releases would fit into what is left, and never less than one clip.
-    /// Nothing when there is no dataset.
+    /// Makes an initial plan: every private dataset takes part, the largest public one leads, and the noise leaves room
+    /// for twice as many releases, but is never less than one clip. `None` without datasets.
     pub fn first(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Option<Self> {
         let budgeted =
             |unit| standings.iter().flat_map(|(_, all)| all).any(|s| s.unit == unit && s.balance.budget().is_some());
@@ -155,7 +154,7 @@ impl Plan {
         })
     }
 
-    /// The plan a page's query holds, if it holds one.
+    /// Parses the plan in a page's query, if it has one.
     #[cfg(feature = "ssr")]
     pub fn from_query(query: &str) -> Option<Self> {
         #[derive(Deserialize)]
@@ -165,21 +164,21 @@ impl Plan {
         crate::query::parse::<Query>(query).map(|query| query.plan)
     }
 
-    /// The part of a dataset.
+    /// Returns the part of a dataset.
     pub fn part(&self, dataset: DatasetId) -> Option<&Part> {
         self.parts.iter().find(|part| part.dataset == dataset)
     }
 
-    /// Those that take part, the lead first.
+    /// Returns the participating parts, the lead first.
     pub fn joining(&self) -> impl Iterator<Item = &Part> {
         let leads = move |part: &&Part| part.dataset == self.lead;
         self.parts.iter().filter(leads).chain(self.parts.iter().filter(move |part| part.joins && !leads(part)))
     }
 
-    /// The spec this plan stands for.
+    /// Converts the plan into a spec.
     ///
     /// # Errors
-    /// Every number that is out of range, by its place in the spec.
+    /// Every number out of range, by its path in the spec.
     pub fn spec(&self, datasets: &[Dataset]) -> Result<Spec, Vec<Violation>> {
         let mut violations = Vec::new();
         let mut participants = Vec::new();
@@ -203,7 +202,7 @@ impl Plan {
                 participants.push(Party { dataset: part.dataset, sampling_rate, noise });
             }
         }
-        // What is selected is the private arm's.
+        // Selection applies to the private arm.
         let selection = self.trials.selection().map_err(|wrong| violations.extend(wrong));
         let (Ok(selection), true) = (selection, violations.is_empty()) else { return Err(violations) };
         let contributors = u32::try_from(participants.len()).unwrap_or(u32::MAX);
@@ -243,15 +242,16 @@ impl Plan {
     }
 }
 
-/// An audit that suits most plans: a thousand canaries, or as many as the trained parameters at least are, whatever the data.
+/// Returns an audit that suits most plans: a thousand canaries, or the least possible number of trained parameters if
+/// that is smaller, but at least 20.
 fn audit(model: &Model, frozen: Frozen) -> Audit {
     let trained = frozen.trained(model).unwrap_or_else(|| model.parts());
     let canaries = u32::try_from(model.parameters(trained, 1, 1)).unwrap_or(u32::MAX).clamp(20, 1000);
     Audit { canaries, guesses: canaries / 4 * 2, recordings: 100 }
 }
 
-/// The least noise with which `releases` fit into what is left of an account, rounded up to three decimals; nothing when no
-/// noise is enough.
+/// Returns the least noise with which `releases` fit into the remainder of an account, rounded up to three decimals;
+/// `None` if no noise suffices.
 pub(super) fn least_noise(standing: &Standing, rate: f64, releases: u64) -> Option<f64> {
     standing.balance.budget()?;
     let headroom = standing.balance.headroom();
@@ -260,7 +260,7 @@ pub(super) fn least_noise(standing: &Standing, rate: f64, releases: u64) -> Opti
     Some((noise.get() * 1000.0).ceil() / 1000.0)
 }
 
-/// A dataset's account for a unit.
+/// Returns a dataset's account for a unit.
 pub(super) fn account(
     dataset: DatasetId,
     standings: &[(DatasetId, Vec<Standing>)],
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(plan.spec(&datasets).expect("every number is in range").audit, None, "there is nothing to audit");
     }
 
-    /// A plan with everything out of the ordinary.
+    /// Returns a plan in which no option has its default.
     fn elaborate() -> Plan {
         let mut plan = Plan::first(&fixture::datasets(), &fixture::standings()).expect("there are datasets");
         plan.layers = Layers { cell: Cell::Gru, layers: 2, bidirectional: true, context: 5, normalize: true };

@@ -1,5 +1,5 @@
-//! The planner: sliders for noise, sampling rate and rounds, and beside them what every party would have left, computed
-//! where the sliders are. Without wasm it is a form that the server recalculates.
+//! The planner: sliders for noise, sampling rate and rounds, with every party's remaining budget beside them, computed
+//! in the browser. Without wasm it is a form that the server recalculates.
 
 #![expect(unreachable_pub, reason = "the component macro makes what it generates public")]
 
@@ -33,28 +33,28 @@ use cost::Costs;
 use field::{Field, Slider, Table, Wrong, meant, options, setter, word};
 use party::party;
 
-/// Where a plan is proposed.
+/// The address that proposes a plan.
 const PROPOSE: &str = "/ui/propose-dp-sgd";
-/// Where a plan is saved as a draft.
+/// The address that saves a plan as a draft.
 pub(super) const SAVE: &str = "/ui/draft-dp-sgd";
-/// The form's id, by which fields outside it are of it.
+/// The form's id, to which fields outside it refer.
 pub(super) const FORM: &str = "plan-dp-sgd";
-/// What is said when nobody answers.
+/// The notice if the server is unreachable.
 const UNREACHED: &str =
     "<p class=\"notice bad\" role=\"alert\">The server could not be asked. Try again in a moment.</p>";
 
-/// Who can be protected.
+/// The protected units to choose from.
 const UNITS: &Table<PrivacyUnit> = &[
     (PrivacyUnit::Speaker, "speaker", "speaker: all that one person said"),
     (PrivacyUnit::Record, "record", "record: one utterance by itself"),
     (PrivacyUnit::User, "user", "user: all that the owner's own id column keeps together"),
 ];
 
-/// How long a plan is left alone before the server is asked about it.
+/// The delay after the last change of a plan before the server computes its tight numbers.
 const STILL: Duration = Duration::from_millis(600);
 
-/// Proposes a plan, and with it the draft from which it was opened; gives the new job's address. An island that asks is
-/// given a problem in words, as HTML, with its status.
+/// Proposes a plan, and with it the draft from which it was opened; returns the new job's address. An island receives a
+/// problem as HTML, with its status.
 ///
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem), to a browser that posts the form itself.
@@ -71,7 +71,7 @@ pub async fn propose(
     posted.propose(|datasets| plan.spec(datasets).map(Spec::DpSgd)).await
 }
 
-/// Saves a plan as a draft, which nobody is asked about; in the draft from which it was opened, if it was.
+/// Saves a plan as a draft, without a request for approval; it replaces the draft from which it was opened, if any.
 ///
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem).
@@ -88,18 +88,18 @@ pub async fn save(
     posted.save(|datasets| plan.spec(datasets).map(Spec::DpSgd)).await
 }
 
-/// The planner of a `dp_sgd` job.
+/// Renders the planner of a `dp_sgd` job.
 #[island]
 pub fn Planner(
-    /// Where the job is to be proposed.
+    /// The consortium of the future job.
     consortium: ConsortiumId,
     /// The datasets that may take part.
     datasets: Vec<Dataset>,
     /// The balances of their accounts.
     standings: Vec<(DatasetId, Vec<Standing>)>,
-    /// What to begin with.
+    /// The initial plan.
     plan: Plan,
-    /// The tight numbers of that, as HTML.
+    /// The tight numbers of that plan, as HTML.
     tight: String,
 ) -> impl IntoView {
     let shown = plan.clone();
@@ -110,7 +110,7 @@ pub fn Planner(
     let (title, form) = (NodeRef::<Input>::new(), NodeRef::<Form>::new());
     Effect::new(move |_| {
         live.set(true);
-        // What was typed before the script arrived.
+        // Take over text typed before the script loaded.
         if let Some(title) = title.get() {
             plan.update(|plan| plan.title = title.value());
         }
@@ -140,7 +140,7 @@ pub fn Planner(
         }
     });
     let submit = move |event: SubmitEvent| {
-        // A button with an address of its own goes there.
+        // A button with an address of its own posts there.
         if event.submitter().is_some_and(|button| button.has_attribute("formaction")) {
             return;
         }
@@ -175,7 +175,7 @@ pub fn Planner(
         all.iter().enumerate().map(row).collect::<Vec<_>>()
     });
 
-    // What a round is, in words: the price beside it follows.
+    // The description of a round; the price beside it follows.
     let leaves = move || {
         let plan = plan.read();
         said::leaves(plan.steps.local, plan.trials.on && plan.private)
@@ -264,7 +264,7 @@ pub fn Planner(
     }
 }
 
-/// Asks for the tight numbers once the plan has been left alone for a moment.
+/// Requests the tight numbers once the plan has been unchanged for a moment.
 fn weigh_when_still(plan: RwSignal<Plan>, form: NodeRef<Form>, tight: RwSignal<String>, stale: RwSignal<bool>) {
     let asked = plan.get_untracked();
     let still = move || plan.with_untracked(|plan| *plan == asked);

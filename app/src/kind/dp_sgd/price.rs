@@ -1,4 +1,5 @@
-//! What a plan would cost each party: decided here by the same code, on the same balances, as the server and the site will.
+//! The cost of a plan to each party: computed here by the same code, on the same balances, as at the server and the
+//! site.
 
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::DatasetId;
@@ -9,50 +10,51 @@ use undertone_privacy::Event;
 
 use crate::standing::{NoPayment, Payment, Standing, others};
 
-/// What a plan means for one dataset.
+/// The effect of a plan on one dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// Public: exact gradients, nothing to pay.
+    /// Public: exact gradients, no charge.
     Public,
     /// Marked open, and only the open arm runs: so many exact gradients leave, and no budget can cover them.
     Open(u64),
-    /// Nothing of it leaves in the arms that run.
+    /// No data of it leave in the arms that run.
     Nothing,
     /// Its owner has set no budget for this unit.
     NoBudget,
     /// It pays for the private arm.
     Pays {
-        /// What it would pay.
+        /// The charge.
         payment: Box<Payment>,
-        /// The rounds that would fit into what is left, after the releases in reserve.
+        /// The rounds that would fit into the remainder, after the releases in reserve.
         rounds_that_fit: u32,
-        /// Expected passes over its data: in the rounds asked, and in the rounds that would fit.
+        /// Expected passes over its data: in the requested rounds, and in the rounds that would fit.
         epochs: (f64, f64),
-        /// The least noise with which the rounds asked would fit, in thousandths rounded up; nothing when no noise is enough.
+        /// The least noise with which the requested rounds would fit, in thousandths rounded up; `None` if no noise
+        /// suffices.
         least_noise: Option<f64>,
-        /// ε that its account would come to after so many rounds.
+        /// The resulting ε of its account by rounds.
         curve: EpsilonCurve,
-        /// Exact gradients that leave beside it in the open arm: no budget covers these.
+        /// Exact gradients that also leave in the open arm: no budget covers these.
         exact: u64,
-        /// What it does to the other limited accounts, in a sentence each, and whether they admit it.
+        /// The effect on the other limited accounts, in a sentence each, and whether they admit it.
         others: Vec<(String, bool)>,
     },
     /// The plan cannot be priced.
     Unpriced(String),
 }
 
-/// What a plan means for everybody.
+/// The effect of a plan on all parties.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Prices {
-    /// What it means for every dataset in it, in the spec's order.
+    /// The effect on every dataset in it, in the spec's order.
     pub verdicts: Vec<(DatasetId, Verdict)>,
-    /// What the budgets buy; nothing when nobody pays.
+    /// The rounds that the budgets admit; `None` if no party pays.
     pub buys: Option<Buys>,
-    /// The nearest plans that fit, when this one does not.
+    /// The nearest plans that fit, if this one does not.
     pub offers: Vec<Offered>,
 }
 
-/// Prices a plan, on the balances as they were when the page was made.
+/// Prices a plan, on the balances from the time when the page was made.
 pub fn prices(spec: &Spec, datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Prices {
     let books = books(datasets, standings);
     let priced = Priced::of(spec, datasets, &books);
@@ -69,12 +71,12 @@ pub fn prices(spec: &Spec, datasets: &[Dataset], standings: &[(DatasetId, Vec<St
     Prices { verdicts, buys, offers: offers(spec, datasets, &books) }
 }
 
-/// Noise rounded up to thousandths, as people enter it.
+/// Rounds noise up to thousandths, the precision of inputs.
 pub(super) fn thousandths(noise: f64) -> f64 {
     (noise * 1000.0).ceil() / 1000.0
 }
 
-/// The balances by account: two versions of a dataset have one.
+/// Returns the balances by account: two versions of a dataset share one.
 fn books(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Books {
     let mut books = Books::default();
     for (id, all) in standings {

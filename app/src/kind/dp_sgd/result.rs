@@ -1,4 +1,4 @@
-//! What came of it: learning curves by arm and test set, and the table of arms against test sets.
+//! The result: learning curves by arm and test set, and the table of arms against test sets.
 
 use leptos::prelude::*;
 use undertone_api::job::dp_sgd::{Arm, Report, Spec};
@@ -7,7 +7,7 @@ use undertone_api::job::{Measurement, Participant};
 use crate::component::chart::{Figure, Line, Stroke};
 use crate::words;
 
-/// What an arm trains on.
+/// Returns the training data of an arm.
 pub(super) const fn arm_title(arm: Arm) -> &'static str {
     match arm {
         Arm::Public => "public only",
@@ -24,8 +24,8 @@ const fn stroke(arm: Arm) -> Stroke {
     }
 }
 
-/// For every test set one figure of accuracy and one of loss. The public arm, once there is another, is a level: what the
-/// rounds begin from and must beat.
+/// Returns for every test set one figure of accuracy and one of loss. The public arm, once there is another, is a
+/// level: the rounds start from it and must exceed it.
 pub(super) fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> {
     let rounds = [Arm::Open, Arm::Private].into_iter().filter_map(|arm| spec.rounds(arm)).map(|r| r.rounds).max();
     let in_rounds = measurements.iter().any(|m| m.series != Arm::Public.series());
@@ -68,7 +68,7 @@ pub(super) fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> 
     figures
 }
 
-/// The table that matters: arms against test sets. The price of the private arm is that of all releases that were planned.
+/// Renders the comparison table: arms against test sets. The price of the private arm is that of all planned releases.
 pub(super) fn table(spec: &Spec, report: &Report, participants: &[Participant]) -> AnyView {
     let costs: Vec<String> = participants
         .iter()

@@ -1,4 +1,4 @@
-//! What a spec does, in words: for the planner, for the facts of a proposed job, and for the steward who is asked to approve it.
+//! Description of a spec in words: for the planner, for the facts of a proposed job, and for the steward's approval.
 
 use undertone_api::id::DatasetId;
 use undertone_api::job::Charge;
@@ -9,7 +9,7 @@ use undertone_privacy::Event;
 
 use crate::words;
 
-/// A part of a model.
+/// Describes a part of a model.
 pub(super) const fn part(part: Part) -> &'static str {
     match part {
         Part::Context => "the convolution",
@@ -26,7 +26,7 @@ fn parts(parts: Parts) -> String {
     words::listed(&parts.iter().map(part).collect::<Vec<_>>())
 }
 
-/// What leaves a private party when, and what is paid for it each time.
+/// Describes the releases of a private party, and the charge for each.
 pub(super) fn leaves(local_steps: u32, selects: bool) -> String {
     let steps = words::count(local_steps.into());
     match (local_steps, selects) {
@@ -41,7 +41,7 @@ pub(super) fn leaves(local_steps: u32, selects: bool) -> String {
     }
 }
 
-/// The model's layers.
+/// Describes the model's layers.
 pub(super) fn model(model: &Model) -> String {
     let cell = if model.cell == Cell::Gru { "GRU" } else { "LSTM" };
     let layers = if model.layers == 1 { cell.to_owned() } else { format!("{} layers of {cell}", model.layers) };
@@ -56,7 +56,7 @@ pub(super) fn model(model: &Model) -> String {
     format!("{context}{layers}{ways} with {hidden} hidden units{norm}, {classes}")
 }
 
-/// How a series of rounds goes, from the number of rounds to what may be missing.
+/// Describes a series of rounds, from their number to the tolerated absences.
 pub(super) fn rounds(rounds: &Rounds) -> String {
     let mut said = vec![words::plural(rounds.rounds.into(), "round")];
     if rounds.sends_updates() {
@@ -75,7 +75,7 @@ pub(super) fn rounds(rounds: &Rounds) -> String {
     )
 }
 
-/// What is done with what is released: post-processing.
+/// Describes the post-processing of releases.
 fn after(rounds: &Rounds) -> Vec<String> {
     let rate = words::number(rounds.optimizer.learning_rate());
     let step = match rounds.optimizer {
@@ -110,7 +110,7 @@ const fn bits(precision: Precision) -> Option<u32> {
     }
 }
 
-/// What is tried in secret.
+/// Describes the private selection.
 pub(super) fn selection(selection: &Selection) -> String {
     format!(
         "the best of {} with {}, of which a secret number counts, {} on average; judged by {}",
@@ -130,8 +130,8 @@ fn clipped(noise: &Noise) -> String {
     }
 }
 
-/// What the owner of a dataset lets happen by approving, sentence by sentence: what leaves, how often, made how, at what cost.
-/// Nothing of data that pay nothing: what is done with those is said elsewhere.
+/// Returns the effects of an approval by a dataset's owner, sentence by sentence: the release, its number, its
+/// mechanism, its cost. Empty for data without a charge, which are described elsewhere.
 pub(super) fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
     let mut lines = Vec::new();
     let exact = charge.is_none_or(|charge| charge.event == Event::NonPrivate);
@@ -170,7 +170,7 @@ pub(super) fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) 
     lines
 }
 
-/// How every private party clips, where that is not as a whole.
+/// Describes the clipping of private parties; `None` if they clip gradients as a whole.
 pub(super) fn clipping(spec: &Spec) -> Option<String> {
     let all = spec.participants.iter().filter_map(|party| party.noise);
     let unusual = all.map(|noise| noise.clipping).find(|clipping| *clipping != Clipping::Flat)?;

@@ -1,5 +1,5 @@
-//! A plan: the planner's form as it was filled in, before it is a spec. It is what the form posts and what its address holds, so a
-//! plan can be kept as a link, as long as its list of words is short.
+//! A plan: the content of the planner's form, before it becomes a spec. The form posts it and its address contains it,
+//! so that a plan with a short list of words can be kept as a link.
 
 mod opened;
 mod spec;
@@ -13,26 +13,26 @@ use undertone_privacy::PrivacyUnit;
 
 use crate::standing::Standing;
 
-/// Rows for recognizers in the form; those without a name are left out.
+/// Rows for recognizers in the form; those without a name are ignored.
 pub(super) const ROWS: usize = 4;
-/// Longest address that holds a plan: proxies commonly take no more than 8 KiB of a request's first line.
+/// The longest address with a plan: proxies commonly accept at most 8 KiB of a request's first line.
 const LONGEST_ADDRESS: usize = 7500;
-/// What of an account's ε and δ a first plan takes.
+/// The share of an account's ε and δ in a first plan.
 const PART: f64 = 0.1;
-/// The words of a first plan: a public list is the proposer's to give.
+/// The words of a first plan: the proposer must provide a public list.
 const WORDS: &str = "";
-/// Words that a plan counts with until its list is written: as many as a specialist's glossary of a few pages has.
+/// The assumed number of words until the list is written: the size of a specialist's glossary of a few pages.
 const SIZE: u32 = 200;
-/// The most words that can be planned for: as many as a list may have.
+/// The most words of a plan, equal to the most of a list.
 pub(super) const MOST_WORDS: u32 = 20_000;
 
 /// A recognizer in a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Heard {
-    /// What the site calls it; empty for none.
+    /// The site's name for it; empty for none.
     #[serde(default)]
     pub name: String,
-    /// How it is asked.
+    /// Its protocol.
     pub protocol: Protocol,
     /// Currency of its price.
     #[serde(default)]
@@ -40,9 +40,9 @@ pub struct Heard {
     /// Its price of a minute; empty for none.
     #[serde(default)]
     pub per_minute: String,
-    /// Every request is rounded up to so many seconds.
+    /// The step to which every request is rounded up, seconds.
     pub step: u32,
-    /// Every request is billed for at least so many seconds.
+    /// The least billed time of a request, seconds.
     pub least: u32,
 }
 
@@ -61,24 +61,24 @@ pub struct Plan {
     pub distance: u32,
     /// The recognizers.
     pub providers: Vec<Heard>,
-    /// How many may put their parts together.
+    /// The number of colluding ones.
     pub colluding: u32,
-    /// What is spoken.
+    /// The spoken language.
     pub language: String,
-    /// Where the vocabulary comes from: `public` or `data`.
+    /// The source of the vocabulary: `public` or `data`.
     pub from: String,
-    /// The public list, words with blanks or commas between.
+    /// The public list, words separated by blanks or commas.
     #[serde(default)]
     pub words: String,
-    /// Words that are counted with until the list is written.
+    /// The assumed number of words until the list is written.
     #[serde(default = "usual_size")]
     pub size: u32,
-    /// Percent of the most frequent words, of a vocabulary from the data.
+    /// The percentage of the most frequent words, for a vocabulary from the data.
     pub top: f64,
-    /// TF-IDF above which a word is taken; empty for none.
+    /// The TF-IDF above which a word is included; empty for none.
     #[serde(default)]
     pub above: String,
-    /// Most words from the data.
+    /// The most words from the data.
     pub most: u32,
     /// The dummies' text.
     pub corpus: Corpus,
@@ -104,7 +104,7 @@ const fn usual_detail() -> u32 {
 }
 
 impl Plan {
-    /// A plan to begin with: the first private recordings, a tenth of their account. Nothing without recordings.
+    /// Makes an initial plan: the first private recordings, a tenth of their account. `None` without recordings.
     pub(super) fn first(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Option<Self> {
         let private = |dataset: &&Dataset| dataset.visibility != Visibility::Public;
         let dataset = datasets.iter().find(private).or_else(|| datasets.first())?;
@@ -127,7 +127,7 @@ impl Plan {
             title: String::new(),
             dataset: dataset.id,
             epsilon: budget.map_or(1.0, |budget| part(budget.epsilon().get()).clamp(0.01, 50.0)),
-            // A release with a δ of its own is paid from the part of δ that the account keeps for those.
+            // A release with a δ of its own is charged to the part of δ that the account reserves for those.
             delta: budget.map_or(1e-6, |budget| part(budget.side_delta().get()).clamp(1e-12, 0.01)),
             distance: ONE_WORD,
             providers: (0..ROWS).map(row).collect(),
@@ -148,13 +148,13 @@ impl Plan {
         })
     }
 
-    /// How many words the vocabulary of its spec is counted with: those of the spec, or as many as are planned for while no public
-    /// list is written.
+    /// Returns the assumed size of its spec's vocabulary: that of the spec, or the planned one while the public list is
+    /// empty.
     pub(super) fn size(&self, spec: &Spec) -> u32 {
         if unwritten(spec) { self.size.clamp(1, MOST_WORDS) } else { spec.vocabulary.most() }
     }
 
-    /// The plan a page's query holds, if it holds one.
+    /// Parses the plan in a page's query, if it has one.
     pub(super) fn from_query(query: &str) -> Option<Self> {
         #[derive(Deserialize)]
         struct Query {
@@ -163,7 +163,7 @@ impl Plan {
         crate::query::parse::<Query>(query).map(|query| query.hear)
     }
 
-    /// The address of the planner with this plan in it; nothing when its words make it too long.
+    /// Returns the address of the planner with this plan; `None` if its words make it too long.
     pub(super) fn link(&self, consortium: ConsortiumId) -> Option<String> {
         let query = serde_qs::to_string(&std::collections::BTreeMap::from([("hear", self)])).ok()?;
         let address = format!("{}?{query}", crate::path::plan(consortium));
@@ -171,7 +171,7 @@ impl Plan {
     }
 }
 
-/// Whether the words of a spec are to come from a public list that is still empty.
+/// Returns whether a spec uses a public list that is still empty.
 pub(super) fn unwritten(spec: &Spec) -> bool {
     !spec.vocabulary.depends_on_data() && spec.vocabulary.listed().is_empty()
 }

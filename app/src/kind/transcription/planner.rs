@@ -1,6 +1,6 @@
-//! The planner: a plain form, and beside it what the account would have left, what is to be expected, and what each number of
-//! colluding recognizers would learn. The server makes all of it, with the code that decides; with a script the numbers follow the
-//! form by themselves, without one it is recalculated.
+//! The planner: a plain form, with the account's remainder, the expected cost, and the privacy loss to each number of
+//! colluding recognizers beside it. The server computes all of it, with the code that decides. With a script the
+//! numbers follow the form automatically, without one a button recalculates it.
 
 #![expect(unreachable_pub, reason = "the server macro makes what it generates public")]
 
@@ -19,12 +19,12 @@ pub(super) use form::planner;
 
 /// The kind's word in addresses.
 const WORD: &str = "transcription";
-/// Where a plan is saved as a draft.
+/// The address that saves a plan as a draft.
 pub(super) const SAVE: &str = "/ui/draft-transcription";
-/// The form's id, by which fields outside it are of it.
+/// The form's id, to which fields outside it refer.
 pub(super) const FORM: &str = "plan-transcription";
 
-/// Proposes a plan, and with it the draft from which it was opened; gives the new job's address.
+/// Proposes a plan, and with it the draft from which it was opened; returns the new job's address.
 ///
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem), to a browser that posts the form itself.
@@ -40,7 +40,7 @@ pub async fn propose_transcription(
     posted.propose(|_| hear.spec().map(Spec::Transcription)).await
 }
 
-/// Saves a plan as a draft, which nobody is asked about; in the draft from which it was opened, if it was.
+/// Saves a plan as a draft, without a request for approval; it replaces the draft from which it was opened, if any.
 ///
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem).
@@ -56,7 +56,7 @@ pub async fn save_transcription(
     posted.save(|_| hear.spec().map(Spec::Transcription)).await
 }
 
-/// What a plan would cost and what is to be expected of it, as HTML; or what is wrong with it.
+/// Returns the charge and the expected cost of a plan, or its violations, as HTML.
 ///
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem).

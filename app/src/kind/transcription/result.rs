@@ -1,5 +1,5 @@
-//! What came of it: the promises, and of public recordings what was heard, what it cost and how many words are wrong. Of all others
-//! that is in a file at the site.
+//! The result: the promises, and, for public recordings, the transcribed pieces, their cost and the word errors. For
+//! all others these are in a file at the site.
 
 use leptos::prelude::*;
 use undertone_api::job::Participant;
@@ -7,7 +7,7 @@ use undertone_api::job::transcription::{Attack, Errors, Outcome, ProviderResult,
 
 use crate::words;
 
-/// The result of a job.
+/// Renders the result of a job.
 pub(super) fn told(report: &Report, participants: &[Participant]) -> AnyView {
     let name = participants
         .iter()
@@ -24,7 +24,7 @@ pub(super) fn told(report: &Report, participants: &[Participant]) -> AnyView {
         .into_any()
 }
 
-/// What was planned, and is known of any recordings.
+/// Renders the plan, which is known for any recordings.
 fn planned(report: &Report) -> AnyView {
     let expected =
         format!("{}, to be expected at all recognizers together", words::count(report.dummies.round() as u64));
@@ -224,7 +224,8 @@ fn attacks(all: &[Attack]) -> AnyView {
     .into_any()
 }
 
-/// Where no attack was tried, and why: silence would look like an attack that learned nothing.
+/// Renders the providers without an attempted attack, with the reasons: without them it would seem that an attack
+/// learned nothing.
 fn untried(all: &[Untried]) -> AnyView {
     let rows = all.iter().map(|one| view! { <li>{format!("{}: {}.", one.provider, one.why)}</li> });
     view! {

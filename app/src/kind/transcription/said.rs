@@ -1,4 +1,4 @@
-//! What a spec does, in words: for the facts of a proposed job, and for the steward who is asked to approve it.
+//! Description of a spec in words: for the facts of a proposed job, and for the steward's approval.
 
 use undertone_api::id::DatasetId;
 use undertone_api::job::Charge;
@@ -7,7 +7,7 @@ use undertone_api::job::transcription::{Corpus, Crowded, Promise, Recognizer, Sp
 
 use crate::words;
 
-/// The job as pairs of a term and what holds for it.
+/// Returns the facts of the job, as pairs of a term and its description.
 pub(super) fn facts(spec: &Spec) -> Vec<(&'static str, String)> {
     let noise = spec.noise().map_or_else(
         |error| error.to_string(),
@@ -59,7 +59,7 @@ fn alone_or(colluding: u32) -> String {
     }
 }
 
-/// A promise in a few words: `2 together ε 1.49 at δ 3e-5`.
+/// Formats a promise in a few words: `2 together ε 1.49 at δ 3e-5`.
 pub(super) fn promise(promise: &Promise) -> String {
     let who = match promise.colluding.get() {
         1 => "one".to_owned(),
@@ -123,8 +123,8 @@ const fn recognizer(spec: &Spec) -> &'static str {
     }
 }
 
-/// What the owner of recordings lets happen by approving, sentence by sentence: what leaves, to whom, what of it is protected and
-/// what is not, and what it costs. Nothing of public recordings, which pay nothing.
+/// Returns the effects of an approval by the recordings' owner, sentence by sentence: the release, its recipients, its
+/// protected and unprotected parts, and its cost. Empty for public recordings, which have no charge.
 pub(super) fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
     if charge.is_none() || dataset != spec.participant.dataset {
         return Vec::new();
@@ -176,23 +176,23 @@ pub(super) fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) 
     lines
 }
 
-/// From whom it is hidden which pieces are made up, as measured: `make bench NAME=transcription`.
+/// Describes how well dummies are hidden, as measured: `make bench NAME=transcription`.
 const fn made_up(voice: Voice) -> &'static str {
     if voice.tells_speakers() { IMITATED } else { SPOKEN }
 }
 
-/// What an engine's speech does not protect from, and people's does better.
+/// The limits of an engine's speech and of public recordings as dummies.
 const SPOKEN: &str = "Counts are hidden only from those who cannot tell made-up pieces from yours. Where a speech engine says them, one who \
                       knew it told them from pieces of seven readers in 92 to 98 of 100 cases, whatever the voice; guessing is right in 72. \
                       Where they are cut from public recordings of other people, which your site may have set up, it was 52 to 84 where \
                       guessing is right in 58 to 60. Dummies were then made after your pieces, and are now made after public numbers: your site’s own \
                       report has the figure for each job.";
 
-/// What was not measured.
+/// The missing measurement for imitations.
 const IMITATED: &str = "Counts are hidden only from those who cannot tell made-up pieces from yours. How well imitations pass depends on your \
                         site’s program; its own report has the figure for each job.";
 
-/// From whom the voice hides who speaks, as measured: `make bench NAME=transcription`.
+/// Describes how well the voice hides the speaker, as measured: `make bench NAME=transcription`.
 const fn who_speaks(voice: Voice) -> &'static str {
     match voice {
         Voice::Mcadams { .. } => MCADAMS,
@@ -204,21 +204,21 @@ const fn who_speaks(voice: Voice) -> &'static str {
     }
 }
 
-/// What the McAdams coefficient does not protect from.
+/// The limits of the McAdams coefficient.
 const MCADAMS: &str = "The McAdams coefficient hides who speaks only from those who do not know how pieces were changed: of 91 speakers, \
                        an attack that knew recordings of them named 1.5 %, one that knew recordings changed in the same way 76 %, \
                        against 80 % of voices as recorded.";
 
-/// What the vocoder protects from, and how far.
+/// The protection of the vocoder and its limits.
 const VOCODER: &str = "The vocoder hides who speaks in part: of 91 speakers, an attack that knew recordings changed in the same way \
                        named 15 to 19 %, by its coefficients, against 80 % of voices as recorded and 1 % by guessing. A better attack names more.";
 
-/// What leaves with voices as they are.
+/// The consequences of unchanged voices.
 const OWN_VOICES: &str = "Voices leave as they are: the recognizers can tell who speaks, and can compare the voices with others that \
                           they know. Sentences that nobody said leave in imitations of these voices. Approve this only if everybody \
                           who is heard has agreed to both. Your site refuses it unless its own policy says `voices_may_leave`.";
 
-/// Exactly what is protected at distance d.
+/// Describes the exact protection at distance d.
 fn protected(d: u32) -> String {
     let spoken = match d / ONE_WORD {
         0 => "not even one spoken word".to_owned(),

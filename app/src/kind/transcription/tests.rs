@@ -1,4 +1,4 @@
-//! The planner's form is a job, its numbers are those of the contract, and what a steward reads is what the spec does.
+//! The planner's form becomes a job, its numbers equal the contract's, and the steward's text matches the spec.
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use leptos::prelude::*;
@@ -19,7 +19,7 @@ use crate::kind::Card;
 use crate::path;
 use crate::standing::Standing;
 
-/// Recordings of a ward, about an hour and a half of them.
+/// Returns the recordings of a ward, about an hour and a half.
 fn datasets() -> Vec<Dataset> {
     let mut ward = fixture::datasets().remove(1);
     (ward.content, ward.inputs, ward.classes, ward.speakers) = (Content::Recordings, 0, 0, SizeClass(1));
@@ -88,7 +88,7 @@ fn a_spec_that_was_planned_opens_as_the_plan_that_stands_for_it() {
     }
 }
 
-/// So many different words.
+/// Returns `count` different words.
 fn listed(count: usize) -> String {
     (0..count).map(|n| format!("word{n}")).collect::<Vec<_>>().join(" ")
 }
@@ -103,7 +103,7 @@ fn a_plan_survives_its_address_and_a_long_list_has_none() {
     assert_eq!(long.link(CONSORTIUM), None);
 }
 
-/// A plan as its form posts it.
+/// Returns the posted form of a plan.
 fn posted(title: &str) -> String {
     let link = plan(|plan| title.clone_into(&mut plan.title)).link(CONSORTIUM).unwrap();
     format!("consortium={CONSORTIUM}&{}", link.split_once('?').unwrap().1)
@@ -264,7 +264,7 @@ fn a_refused_plan_leads_to_plans_that_fit() {
     }
 }
 
-/// Voices as they are, which are charged for all recognizers together.
+/// Selects unchanged voices, which are charged for all recognizers together.
 fn cloned(plan: &mut Plan) {
     "cloned".clone_into(&mut plan.voice);
     plan.colluding = 2;

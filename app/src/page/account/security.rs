@@ -1,4 +1,4 @@
-//! How safe the member's account is: second factor, password, and where they are signed in.
+//! The security of the member's account: second factor, password, and sessions.
 
 mod approval;
 mod passkey;
@@ -17,12 +17,12 @@ use crate::component::said::{Day, When};
 use crate::path;
 use crate::screen::{Place, Sheet, screen};
 
-/// The page.
+/// Renders the page.
 pub(crate) fn security() -> AnyView {
     screen(Place::Settings, async |desk| {
         let factor = desk.backend.factor().await?;
         let sessions = desk.backend.sessions().await?;
-        // Nobody reaches their keys before they have the second factor that everybody is asked for; nor does a key work before.
+        // Without a required second factor the member cannot reach their keys; nor does a key work before.
         let reached = factor.password && !lacks_factor(&factor);
         let keys = if reached { desk.backend.api_keys().await? } else { Vec::new() };
         let member = desk.member()?;
@@ -48,12 +48,12 @@ pub(crate) fn security() -> AnyView {
     })
 }
 
-/// Returns whether the server asks everybody for a second factor and the member has none.
+/// Returns whether the server requires a second factor and the member has none.
 fn lacks_factor(factor: &Factor) -> bool {
     factor.required && factor.since.is_none() && factor.passkeys == 0
 }
 
-/// The forms that prove the member's identity once more.
+/// Renders the forms for a repeated proof of the member's identity.
 fn identity(factor: &Factor) -> AnyView {
     let by_password = factor.password.then(|| {
         let field = view! { <Field name="password" label="Password" kind="password" autocomplete="current-password" most=200/><button type="submit">"Confirm with the password"</button> };
@@ -137,7 +137,7 @@ fn on(factor: &Factor, at: OffsetDateTime) -> AnyView {
     .into_any()
 }
 
-/// Of a member who signs in by a provider only.
+/// Renders the notice for a member who signs in by a provider only.
 fn no_password() -> AnyView {
     let text =
         "You sign in by the provider and have no password here. An operator can make a link by which you choose one.";

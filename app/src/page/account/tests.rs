@@ -1,7 +1,7 @@
 use crate::fixture::{CONSORTIUM, OWN, render, send};
 use crate::path;
 
-/// The word that an answer leaves for the next page.
+/// Returns the message that a response leaves for the next page.
 fn word<'a>(cookies: &[&'a str]) -> &'a str {
     let word = cookies.iter().find(|cookie| cookie.starts_with("undertone-word="));
     word.and_then(|cookie| cookie.split(';').next()).expect("word is left for the next page")
@@ -161,7 +161,7 @@ async fn roles_over_the_consortium_are_given_on_the_page_of_organizations() {
     assert_eq!((none.status.as_u16(), none.location()), (302, here.as_str()), "{}", none.body);
 }
 
-/// What a form would post for a passkey with this credential.
+/// Returns the posted form of a passkey with this credential.
 fn signed(credential: &str) -> String {
     let signed = format!(
         "%7B%22ticket%22%3A%22t%22%2C%22credential%22%3A%22{credential}%22%2C%22client_data%22%3A%22%7B%7D%22%2C\

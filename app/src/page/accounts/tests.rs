@@ -1,4 +1,4 @@
-//! The accounts' page as a browser without wasm shows it.
+//! The accounts' page in a browser without wasm.
 
 use crate::fixture::render;
 use crate::path;

@@ -14,7 +14,7 @@ use crate::component::gauge::{Gauge, Reading};
 use crate::component::said::VisibilityMark;
 use crate::words;
 
-/// A dataset's part.
+/// Renders a dataset's part.
 pub(super) fn section(party: &Party) -> AnyView {
     let body = match &party.charged {
         Some(charged) => paid(charged),
@@ -33,7 +33,7 @@ pub(super) fn section(party: &Party) -> AnyView {
     .into_any()
 }
 
-/// A sentence that begins with a capital.
+/// Capitalizes a sentence.
 fn capitalized(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
@@ -108,7 +108,7 @@ fn paid(charged: &Charged) -> AnyView {
     .into_any()
 }
 
-/// What the releases cost every other limited unit: each limit bounds all jobs.
+/// Renders the cost of the releases to every other limited unit: each limit bounds all jobs.
 fn beside(charged: &Charged) -> AnyView {
     let line = |other: &ChargedBeside| {
         let each = words::each(other.unit);
@@ -123,7 +123,7 @@ fn beside(charged: &Charged) -> AnyView {
     charged.others.iter().map(line).collect_view().into_any()
 }
 
-/// When releases left, and what their times can tell.
+/// Describes the times of releases and the information that they may contain.
 fn left_at(clock: ClockSummary) -> String {
     let releases =
         if clock.releases == 1 { "1 release".to_owned() } else { words::count(clock.releases) + " releases" };
@@ -150,7 +150,7 @@ fn figure(title: &'static str, figure: Option<Figure>, what_for: &'static str) -
         .into_any()
 }
 
-/// Shows what is taken to be public, outside every ε.
+/// Renders the assumed public facts, outside every ε.
 fn public(facts: &[PublicFact]) -> Option<AnyView> {
     let sentence = |fact: &PublicFact| match fact {
         PublicFact::Units { count } => format!("how many units there are ({} as a size class)", words::count(*count)),
@@ -169,7 +169,8 @@ fn public(facts: &[PublicFact]) -> Option<AnyView> {
     })
 }
 
-/// Shows what holds for an account whose limit was raised after releases: the sum of its promises. Nothing for one promise.
+/// Renders the guarantee of an account with a limit that was raised after releases: the sum of its promises. `None` for
+/// one promise.
 pub(in crate::page) fn several(promises: &[PromisedLimit]) -> Option<AnyView> {
     (promises.len() > 1).then(|| {
         let each: Vec<String> = promises.iter().map(|promise| format!("ε {}", words::limit(promise.epsilon))).collect();
@@ -185,7 +186,7 @@ pub(in crate::page) fn several(promises: &[PromisedLimit]) -> Option<AnyView> {
     })
 }
 
-/// Returns what an account compares, in a sentence: all charges whose relation it counts.
+/// Describes the data that an account compares, in a sentence: all charges whose relation it counts.
 pub(in crate::page) fn account_change(adjacency: Adjacency, unit: PrivacyUnit) -> String {
     match (adjacency.account(), unit) {
         (Adjacency::AddRemove | Adjacency::ZeroOut, PrivacyUnit::Words) => relation(Adjacency::ZeroOut, unit),
@@ -200,7 +201,7 @@ pub(in crate::page) fn account_change(adjacency: Adjacency, unit: PrivacyUnit) -
     }
 }
 
-/// What an audit measured, beside the claim.
+/// Renders an audit's measurement beside the claim.
 fn audited(asked: &AuditAsked) -> AnyView {
     let statement = asked.statement.as_ref();
     let statement = statement.and_then(|signed| serde_json::from_str::<AuditStatement>(&signed.payload).ok());

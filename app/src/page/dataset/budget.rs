@@ -1,4 +1,4 @@
-//! Setting a budget: a decision for life, with what it means spelled out beside it.
+//! The forms that set a lifetime budget, with an explanation of its consequences.
 
 use leptos::prelude::*;
 use undertone_api::dataset::Dataset;
@@ -8,7 +8,7 @@ use undertone_privacy::PrivacyUnit;
 use crate::component::form::post;
 use crate::{standing, words};
 
-/// The forms: one for each unit that the data keep apart, to set or to raise.
+/// Renders the forms: one for each unit that the data keep apart, to set or to raise.
 pub(super) fn form(consortium: ConsortiumId, dataset: &Dataset) -> AnyView {
     let units = [PrivacyUnit::Speaker, PrivacyUnit::Record, PrivacyUnit::User, PrivacyUnit::Words];
     let apart = units.into_iter().filter(|unit| dataset.keeps_apart(*unit));
@@ -16,7 +16,7 @@ pub(super) fn form(consortium: ConsortiumId, dataset: &Dataset) -> AnyView {
     view! { <section class="panel decide"><h2>"Set or raise a budget"</h2>{forms}</section> }.into_any()
 }
 
-/// What a limit of this unit does to jobs that protect another.
+/// Describes the effect of a limit of this unit on jobs that protect another.
 const fn beside(unit: PrivacyUnit) -> Option<&'static str> {
     match unit {
         PrivacyUnit::Record => Some(
@@ -82,7 +82,7 @@ fn one(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -> AnyVie
     view! { <details open=open><summary>{title}</summary>{post("set-budget", hidden, inner)}</details> }.into_any()
 }
 
-/// What a limit bounds, over all jobs.
+/// Describes the bound of a limit over all jobs.
 fn total(unit: PrivacyUnit, organization: &str) -> String {
     match unit {
         PrivacyUnit::Record | PrivacyUnit::Speaker | PrivacyUnit::User => format!(

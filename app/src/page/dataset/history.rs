@@ -1,4 +1,4 @@
-//! A dataset's budgets over time, and what each job has used of them.
+//! A dataset's budgets over time, and each job's share of them.
 
 use leptos::prelude::*;
 use time::OffsetDateTime;
@@ -8,7 +8,7 @@ use undertone_api::ledger::AccountHistory;
 use crate::component::drawing::{BurnDown, Part, Stack};
 use crate::words;
 
-/// Both drawings of every account that has a limit.
+/// Renders both drawings of every account with a limit.
 pub(super) fn section(
     history: &[AccountHistory],
     name: &str,
@@ -33,7 +33,7 @@ pub(super) fn section(
     .into_any()
 }
 
-/// An account's budget over time; nothing for one that never had a limit.
+/// Renders an account's budget over time; `None` if it never had a limit.
 pub(in crate::page) fn burn_down(
     account: &AccountHistory,
     name: &str,
@@ -52,7 +52,7 @@ pub(in crate::page) fn burn_down(
     Some(burn.draw(title)?.show())
 }
 
-/// What each job has used of it.
+/// Renders each job's share of it.
 fn composition(account: &AccountHistory, name: &str, title: &impl Fn(JobId) -> String) -> AnyView {
     let unit = words::unit(account.unit);
     let parts = account.jobs.iter().map(|share| Part {

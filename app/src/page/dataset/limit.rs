@@ -1,5 +1,5 @@
-//! Limits within which jobs on a dataset pass without being asked about: what holds and how much of its total is used, and the
-//! forms to set and withdraw it.
+//! Limits for automatic approval of jobs on a dataset: the current limit, the used part of its total, and the forms to
+//! set and withdraw it.
 
 use leptos::prelude::*;
 use time::OffsetDateTime;
@@ -14,17 +14,17 @@ use crate::component::said::When;
 use crate::page::certificate::account_change;
 use crate::{standing, words};
 
-/// ε that the form proposes for one job.
+/// The default ε of the form for one job.
 const PROPOSED_EPSILON: f64 = 0.5;
-/// How many such jobs the total that the form proposes would hold if their ε were added up.
+/// The number of such jobs in the form's default total, if their ε were added up.
 const PROPOSED_JOBS: f64 = 4.0;
 
-/// Why there is no form for a dataset whose site verifies signatures.
+/// The reason why there is no form for a dataset whose site verifies signatures.
 const VERIFIED: &str = "Its site verifies a steward's signature over each job. A limit here is this server's word, so it would let nothing \
                         pass. The site's operator can let small jobs pass unasked: approval = \"automatic\" in policy.toml, up to \
                         most_epsilon_automatic.";
 
-/// The section, for those who answer for the dataset.
+/// Renders the section, for the dataset's stewards.
 pub(super) fn section(
     consortium: ConsortiumId,
     dataset: &Dataset,
@@ -77,7 +77,7 @@ pub(super) fn section(
     view! { <section class="panel"><h2>"Approval without being asked"</h2>{said}{form}{verified.then(|| view! { <p class="hint">{VERIFIED}</p> })}</section> }.into_any()
 }
 
-/// What passed by a limit, of its total; or that it has none, and how to give it one.
+/// Renders the approved part of a limit's total; or the missing total, with the way to set one.
 fn total(limit: &ApprovalLimit) -> AnyView {
     let sums = limit.approved.iter().map(|sum| passed(sum, limit.content.total_epsilon.map(f64::from))).collect_view();
     let said = match limit.content.total_epsilon {
@@ -92,7 +92,7 @@ fn total(limit: &ApprovalLimit) -> AnyView {
     view! { <p>{said}</p>{sums} }.into_any()
 }
 
-/// What passed for one unit and adjacency, as a gauge where there is a total.
+/// Renders the approved sum for one unit and adjacency, as a gauge if there is a total.
 fn passed(sum: &ApprovedTotal, total: Option<f64>) -> AnyView {
     let (spent, committed) = (sum.spent.unwrap_or(f64::INFINITY), sum.committed.unwrap_or(f64::INFINITY));
     let gauge = total.map(|total| {
@@ -122,7 +122,7 @@ fn passed(sum: &ApprovedTotal, total: Option<f64>) -> AnyView {
     .into_any()
 }
 
-/// The total that the form proposes: some jobs' worth, within the least of the dataset's budgets.
+/// Returns the form's default total: the sum for several jobs, within the least of the dataset's budgets.
 fn proposed_total(dataset: &Dataset, epsilon: f64) -> f64 {
     let budgets = dataset.accounts.iter().filter(|account| standing::budgeted(account));
     let least = budgets.map(|account| account.epsilon.get()).fold(f64::INFINITY, f64::min);

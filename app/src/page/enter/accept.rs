@@ -1,4 +1,4 @@
-//! Accepting a one-time link: as somebody new, or with the account one has.
+//! Acceptance of a one-time link: with a new account, or with the existing one.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::component::form::{Field, post};
 use crate::screen::{Desk, Place, Sheet, screen};
 use crate::{path, viewer, words};
 
-/// The page.
+/// Renders the page.
 pub(crate) fn accept() -> AnyView {
     screen(Place::Outside, async |desk| {
         let secret = desk.text("secret");
@@ -49,7 +49,7 @@ pub(crate) fn accept() -> AnyView {
     })
 }
 
-/// For somebody who has no account, or is not signed in.
+/// Renders the form for a visitor without an account or a sign-in.
 fn new(desk: &Desk, secret: &str, brings: bool) -> AnyView {
     let form = post(
         "accept",
@@ -71,7 +71,7 @@ fn new(desk: &Desk, secret: &str, brings: bool) -> AnyView {
     .into_any()
 }
 
-/// For a member: one button, and of which organization when the link brings one.
+/// Renders the form for a member: one button, and a choice of organization if the link requires one.
 async fn known(desk: &Arc<Desk>, member: &Member, secret: String, brings: bool) -> Answer<AnyView> {
     let own = if brings { own(desk, member).await? } else { Vec::new() };
     let choice = brings.then(|| {
@@ -101,7 +101,7 @@ async fn known(desk: &Arc<Desk>, member: &Member, secret: String, brings: bool) 
     .into_any())
 }
 
-/// The organizations of which the member is an admin.
+/// Returns the organizations of which the member is an admin.
 async fn own(desk: &Arc<Desk>, member: &Member) -> Answer<Vec<(OrganizationId, String)>> {
     let known = seen(desk).await?.into_iter();
     let own = known.filter(|organization| viewer::runs(member, organization.id));

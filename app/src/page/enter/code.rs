@@ -9,11 +9,11 @@ use crate::component::passkey::{passkey_form, passkey_script};
 use crate::path;
 use crate::screen::{Place, Sheet, screen};
 
-/// The page.
+/// Renders the page.
 pub(crate) fn second_factor() -> AnyView {
     screen(Place::Outside, async |desk| {
         let to = super::wanted(&desk.query);
-        // Where the half session is over, the form says so when it is sent.
+        // If the half session has expired, the posted form reports it.
         let factors = desk.backend.second_factors().await.unwrap_or(SecondFactors { code: true, passkey: false });
         let passkey = factors.passkey.then(|| {
             let button = view! { <button type="submit" class="primary">"Use a passkey"</button> };

@@ -1,4 +1,4 @@
-//! Setting a new password by an operator's link.
+//! The form that sets a new password by an operator's link.
 
 use leptos::prelude::*;
 
@@ -6,7 +6,7 @@ use crate::component::form::{Field, post};
 use crate::screen::{Place, Sheet, screen};
 use crate::words;
 
-/// The page.
+/// Renders the page.
 pub(crate) fn reset() -> AnyView {
     screen(Place::Outside, async |desk| {
         let secret = desk.text("secret");

@@ -1,4 +1,4 @@
-//! What may be done with a job beside answering: pause it, hold it, let it go on, end it, propose it again, copy it.
+//! Actions on a job other than decisions: pause, hold, resume, cancel, propose again, copy.
 
 use leptos::prelude::*;
 use time::OffsetDateTime;
@@ -10,7 +10,7 @@ use crate::component::form::post;
 use crate::component::said::When;
 use crate::{viewer, words};
 
-/// Everything that the viewer may do with the job now.
+/// Renders all actions that the viewer may take on the job now.
 pub(super) fn steps(member: &Member, consortium: ConsortiumId, job: &Job, now: OffsetDateTime) -> AnyView {
     let state = job.summary.state;
     let steers = viewer::researches(member) || viewer::admits(member, consortium);
@@ -36,7 +36,7 @@ fn of(consortium: ConsortiumId, job: &Job) -> Vec<(&'static str, String)> {
     vec![("consortium", consortium.to_string()), ("job", job.summary.id.to_string())]
 }
 
-/// Who holds a paused job, and what ends each hold.
+/// Renders the holds of a paused job, and the way to end each.
 fn holds(consortium: ConsortiumId, job: &Job, steers: bool, own: &[&Participant], now: OffsetDateTime) -> AnyView {
     let rows = job.holds.iter().map(|hold| {
         let ours = own.iter().any(|party| Some(party.dataset) == hold.dataset);
@@ -81,7 +81,7 @@ fn holds(consortium: ConsortiumId, job: &Job, steers: bool, own: &[&Participant]
     .into_any()
 }
 
-/// A site's own hold ends at the site.
+/// Renders the hint for a site's own hold, which ends at the site.
 fn site(job: &Job, ours: bool, owner: Option<&str>) -> AnyView {
     if !ours {
         let owner = owner.unwrap_or("the owner").to_owned();
@@ -149,7 +149,7 @@ fn cancel(consortium: ConsortiumId, job: &Job) -> AnyView {
     view! { <details class="more"><summary>"Cancel this job"</summary>{form}</details> }.into_any()
 }
 
-/// Proposing it again, with what that charges again.
+/// Renders the form to propose it again, with the repeated charge.
 fn retry(consortium: ConsortiumId, job: &Job) -> AnyView {
     let paid: Vec<String> = job
         .participants

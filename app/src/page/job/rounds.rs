@@ -7,7 +7,7 @@ use undertone_api::job::{Job, Progress, Purpose};
 use crate::component::drawing::Rounds;
 use crate::words;
 
-/// The drawing; nothing before the first round.
+/// Renders the drawing; empty before the first round.
 pub(super) fn section(job: &Job, progress: Progress, now: OffsetDateTime) -> AnyView {
     let taking = |party: &&undertone_api::job::Participant| party.purpose == Purpose::Participate;
     let parties = job

@@ -1,5 +1,5 @@
-//! How an owner agrees: with a signature where the dataset's site verifies one, by a passkey or by a key file at a terminal;
-//! with a plain button elsewhere.
+//! An owner's approval: with a signature where the dataset's site verifies one, by a passkey or by a key file at a
+//! terminal; with a plain button elsewhere.
 
 use leptos::prelude::*;
 use undertone_api::id::{DatasetId, JobId};
@@ -8,8 +8,8 @@ use undertone_api::signed::{ApprovalKey, ApprovalRule, ApprovalStatement, SiteAp
 use crate::asset;
 use crate::component::form::post;
 
-/// Builds the form that approves a job for one dataset. `hidden` are the fields of every such form, `review` is the address of
-/// what a terminal signs, `label` stands on the button.
+/// Renders the form that approves a job for one dataset. `hidden` are the fields of every such form, `review` is the
+/// address of the statement that a terminal signs, `label` is the button's label.
 pub(super) fn approve_form(
     site: Option<&SiteApproval>,
     (job, dataset, manifest): (JobId, DatasetId, &str),
@@ -87,8 +87,8 @@ pub(super) fn approve_form(
     .into_any()
 }
 
-/// The script that signs with passkeys. It stands on the page before there is a passkey to ask: a live page shows one that is
-/// pinned meanwhile, and scripts that come with a change of a live page do not run.
+/// Renders the script that signs with passkeys. The page contains it before there is a passkey: a live page shows a
+/// passkey that is pinned meanwhile, and scripts in an update of a live page do not run.
 fn script() -> impl IntoView {
     view! { <script type="module" src=asset::PASSKEY></script> }
 }

@@ -1,5 +1,5 @@
-//! One row of a ledger, and why it is to be believed: its price, the chain of its account, its place in the log that the server
-//! signed, and what the site signed before the release left.
+//! One row of a ledger, and its evidence: its price, the chain of its account, its position in the log that the server
+//! signed, and the site's receipt from before the release.
 
 use leptos::prelude::*;
 use undertone_api::budget::EntryKind;
@@ -12,7 +12,7 @@ use crate::component::said::When;
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, words};
 
-/// The page.
+/// Renders the page.
 pub(crate) fn row() -> AnyView {
     screen(Place::Ledger, async |desk| {
         let consortium = desk.consortium()?.id;
@@ -72,7 +72,7 @@ pub(crate) fn row() -> AnyView {
     })
 }
 
-/// Everything that was checked, in a sentence.
+/// Renders the result of all checks in a sentence.
 fn verdict(proof: &EntryProof) -> AnyView {
     let mut broken = Vec::new();
     if !proof.chained {
@@ -109,7 +109,7 @@ fn verdict(proof: &EntryProof) -> AnyView {
     .into_any()
 }
 
-/// A check, with a word beside its mark.
+/// Renders a check, with a word beside its symbol.
 fn mark(holds: bool, yes: &'static str, no: &'static str) -> AnyView {
     let (class, sign, text) = if holds { ("state done", "✓ ", yes) } else { ("state bad", "✕ ", no) };
     view! { <span class=class><span aria-hidden="true">{sign}</span>{text}</span> }.into_any()

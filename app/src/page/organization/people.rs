@@ -1,4 +1,4 @@
-//! Who works at an organization, what they may do there, and the links by which others come.
+//! The members of an organization, their roles there, and the links for new members.
 
 use leptos::prelude::*;
 use time::OffsetDateTime;
@@ -19,7 +19,7 @@ const CONSEQUENCES: &[&str] = &[
     "You can restore them with the roles that they have now.",
 ];
 
-/// Every role that an organization gives, with what it means.
+/// Every role within an organization, with its meaning.
 pub(super) const ROLES: [(Role, &str, &str); 5] = [
     (Role::DataSteward, "data_steward", "data steward: sets budgets, approves or refuses jobs"),
     (Role::Researcher, "researcher", "researcher: plans and proposes jobs"),
@@ -28,7 +28,7 @@ pub(super) const ROLES: [(Role, &str, &str); 5] = [
     (Role::Annotator, "annotator", "annotator: answers the questions of jobs"),
 ];
 
-/// The boxes of roles, those that are held ticked.
+/// Renders the checkboxes of roles, the held ones checked.
 pub(super) fn boxes(held: &[Role]) -> AnyView {
     let boxes = ROLES.map(|(role, word, means)| {
         view! { <label class="check"><input type="checkbox" name="roles[]" value=word checked=held.contains(&role)/>{means}</label> }
@@ -36,7 +36,7 @@ pub(super) fn boxes(held: &[Role]) -> AnyView {
     view! { <fieldset class="choices"><legend>"Roles"</legend>{boxes}</fieldset> }.into_any()
 }
 
-/// The members; for an admin with what can be changed.
+/// Renders the members; for an admin with forms.
 pub(super) fn members(
     members: &[Member],
     consortium: ConsortiumId,
@@ -141,7 +141,7 @@ pub(super) fn retired(members: &[RetiredMember], hidden: &[(&'static str, String
     .into_any()
 }
 
-/// The links that were made, and what became of them; `call` withdraws one.
+/// Renders the links with their states; `call` withdraws one.
 pub(crate) fn links(
     links: &[Invitation],
     call: &'static str,

@@ -1,4 +1,4 @@
-//! An organization's page as a browser without wasm sees it.
+//! An organization's page in a browser without wasm.
 
 use crate::fixture::{CONSORTIUM, OWN, render};
 use crate::path;

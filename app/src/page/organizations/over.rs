@@ -1,4 +1,4 @@
-//! Who has a role over a consortium itself: its admins, its auditors, its annotators.
+//! Roles over a consortium itself: its admins, its auditors, its annotators.
 
 use leptos::prelude::*;
 use undertone_api::id::ConsortiumId;
@@ -20,7 +20,7 @@ fn boxes(held: &[Role]) -> AnyView {
     view! { <fieldset class="choices"><legend>"Roles over the consortium"</legend>{boxes}</fieldset> }.into_any()
 }
 
-/// The section, for an admin of the consortium.
+/// Renders the section, for an admin of the consortium.
 pub(super) fn over(members: &[Member], consortium: ConsortiumId) -> AnyView {
     let rows = members.iter().map(|member| {
         let held: Vec<_> = member.grants.iter().map(|grant| grant.role).collect();

@@ -1,4 +1,4 @@
-//! A draft opened in the planner, as a browser without wasm sees it.
+//! A draft opened in the planner, in a browser without wasm.
 
 use crate::fixture::life::{BEGUN, COMPLETE, QUESTIONS};
 use crate::fixture::{CONSORTIUM, PROPOSED, render, send};
@@ -11,7 +11,7 @@ async fn page(address: &str) -> String {
     page.body
 }
 
-/// What a browser would post from the planner in which the draft is opened: the form's fields and those outside it.
+/// Returns the posted fields of the planner with the opened draft: the form's fields and those outside it.
 async fn posted(version: u64) -> String {
     let form = form_of(&page(&path::reopen(CONSORTIUM, COMPLETE)).await);
     format!("{form}&draft={COMPLETE}&version={version}")

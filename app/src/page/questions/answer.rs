@@ -1,4 +1,4 @@
-//! Where a job's questions are answered: the question, the labels, and how to answer beside them.
+//! The annotation page of a job: the question, the labels, and the guidelines beside them.
 
 use leptos::prelude::*;
 use serde::Deserialize;
@@ -12,7 +12,7 @@ use crate::call::native;
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, viewer};
 
-/// What a browser without a script carries in the address.
+/// The state that a browser without a script keeps in the address.
 #[derive(Debug, Default, Deserialize)]
 struct Carried {
     #[serde(default)]
@@ -21,7 +21,7 @@ struct Carried {
     first: Option<QuestionId>,
 }
 
-/// The page.
+/// Renders the page.
 pub(crate) fn annotate() -> AnyView {
     screen(Place::Questions, async |desk| {
         let (consortium, member) = (desk.consortium()?.id, desk.member()?);
@@ -52,7 +52,7 @@ pub(crate) fn annotate() -> AnyView {
     })
 }
 
-/// How to answer, and what the labels mean.
+/// Renders the guidelines, and the meaning of the labels.
 fn beside(queue: &Queue) -> AnyView {
     let paragraphs = queue.guidelines.split("\n\n").map(str::trim).filter(|text| !text.is_empty());
     let paragraphs: Vec<_> = paragraphs.map(|text| view! { <p>{text.to_owned()}</p> }).collect();

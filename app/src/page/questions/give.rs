@@ -1,4 +1,4 @@
-//! Taking questions and answers away, bringing labels that were given elsewhere, and bringing in people who answer.
+//! Export of questions and answers, import of labels from elsewhere, and invitation of annotators.
 
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, JobId};
@@ -7,7 +7,7 @@ use undertone_api::question::{ExportFormat, Label};
 use crate::backend::Backend;
 use crate::component::form::{Field, post};
 
-/// The links to a job's questions with their answers, in every form.
+/// Renders the links to a job's questions with their answers, in every format.
 pub(super) fn files(backend: &dyn Backend, job: JobId, class: &'static str) -> AnyView {
     let files = [
         (ExportFormat::Jsonl, "JSON Lines", "jsonl"),
@@ -21,7 +21,7 @@ pub(super) fn files(backend: &dyn Backend, job: JobId, class: &'static str) -> A
     links.collect_view().into_any()
 }
 
-/// The files of the questions, and for who may the form that takes labels in.
+/// Renders the files of the questions, and the form to import labels if the viewer may.
 pub(super) fn section(
     backend: &dyn Backend,
     consortium: ConsortiumId,
@@ -60,7 +60,7 @@ fn import(consortium: ConsortiumId, job: JobId, labels: &[Label]) -> AnyView {
         .into_any()
 }
 
-/// The form that makes a link for somebody who only answers.
+/// Renders the form that makes a link for an annotator.
 pub(super) fn invite(consortium: ConsortiumId) -> AnyView {
     let form = post(
         "invite-annotator",

@@ -1,11 +1,11 @@
-//! Questions as a browser without wasm meets them: plain pages, plain forms.
+//! Questions in a browser without wasm: plain pages, plain forms.
 
 use undertone_api::id::QuestionId;
 
 use crate::fixture::{ASKED, ASKING, CONSORTIUM, FINISHED, question, render, send};
 use crate::path;
 
-/// The value of a hidden field.
+/// Returns the value of a hidden field.
 fn hidden<'a>(page: &'a str, name: &str) -> Option<&'a str> {
     page.split(&format!("name=\"{name}\" value=\"")).nth(1).and_then(|rest| rest.split('"').next())
 }

@@ -1,4 +1,4 @@
-//! The arms side by side on every test set, and in one sentence.
+//! The arms side by side on every test set, and a summary sentence.
 
 use leptos::prelude::*;
 use undertone_api::report::{Compared, ReportFile};
@@ -6,7 +6,7 @@ use undertone_api::report::{Compared, ReportFile};
 use super::{arm_title, points};
 use crate::words;
 
-/// What the job showed, in the words of its first test set.
+/// Renders the job's result on its first test set in words.
 pub(super) fn headline(report: &ReportFile) -> AnyView {
     let Some(private) = report.comparison.iter().find(|one| one.arm == "private") else {
         let text = match report.comparison.first() {
@@ -44,7 +44,7 @@ pub(super) fn headline(report: &ReportFile) -> AnyView {
     .into_any()
 }
 
-/// One table for every test set, and one of the time.
+/// Renders one table for every test set, and one of the time.
 pub(super) fn tables(report: &ReportFile) -> AnyView {
     let mut tests: Vec<&str> = Vec::new();
     for one in &report.comparison {
@@ -97,7 +97,7 @@ fn table<'a>(test: &str, rows: impl Iterator<Item = &'a Compared>) -> AnyView {
     .into_any()
 }
 
-/// What each arm took, where the lead has told.
+/// Renders the time of each arm, if the lead reported it.
 fn time(report: &ReportFile) -> AnyView {
     let first = report.comparison.first().map(|one| one.test.clone());
     let timed = report.comparison.iter().filter(|one| Some(&one.test) == first.as_ref());
@@ -128,7 +128,7 @@ fn time(report: &ReportFile) -> AnyView {
     .into_any()
 }
 
-/// A share of a gain. A loss is not a share of one.
+/// Formats a share of a gain. A loss is not a share of one.
 fn share_said(share: f64) -> String {
     if share < 0.0 { "none, it loses".to_owned() } else { format!("{:.0} %", share * 100.0) }
 }

@@ -1,4 +1,4 @@
-//! What the job cost the people in each dataset, for a recording and for a speaker.
+//! The privacy cost of the job to the people in each dataset, for a recording and for a speaker.
 
 use leptos::prelude::*;
 use undertone_api::report::{How, Level, PartyCost, ReportFile};
@@ -6,7 +6,7 @@ use undertone_api::report::{How, Level, PartyCost, ReportFile};
 use crate::page::ledger::event;
 use crate::words;
 
-/// Every dataset that was charged.
+/// Renders every charged dataset.
 pub(super) fn section(report: &ReportFile) -> AnyView {
     if report.privacy.is_empty() {
         let only_public = "Only public data were used, or nothing was reserved: nobody’s privacy was spent.";

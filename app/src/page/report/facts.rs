@@ -1,4 +1,4 @@
-//! All parameters, the data, the files, who vouches for it, and what is not there.
+//! All parameters, the data, the files, the signatures, and the missing parts.
 
 use leptos::prelude::*;
 use undertone_api::id::ConsortiumId;
@@ -35,7 +35,7 @@ fn parameters(report: &ReportFile) -> AnyView {
 }
 
 fn datasets(report: &ReportFile) -> AnyView {
-    // A query log has no speakers, nor does anybody count those of recordings; nothing is divided by their size.
+    // A query log has no speakers, and those of recordings are not counted; nothing is divided by their number.
     let outside = report.spec().outside().is_some();
     let asks = outside || report.spec().questions().is_some();
     let rows = report.datasets.iter().map(|used| {

@@ -1,7 +1,7 @@
-//! The report of an active-learning job: what the answers taught, what the gates let through, and what that cost.
+//! The report of an active-learning job: the effect of the answers, the gates' releases, and their cost.
 //!
-//! Every drawing is of the job's own report. What was rehearsed on the lead's public log, with played annotators, is said to be
-//! that wherever it stands.
+//! Every drawing uses the job's own report. Results of the rehearsal on the lead's public log, with simulated
+//! annotators, are always marked as such.
 
 mod annotators;
 mod pools;
@@ -16,13 +16,13 @@ use undertone_api::job::active_learning::{Report as Found, Spec};
 use undertone_api::job::{Report, Spec as AnySpec};
 use undertone_api::report::ReportFile;
 
-/// What the report says that is of this kind.
+/// The parts of the report that this kind has.
 pub(super) struct Of<'a> {
-    /// All of it.
+    /// The whole report.
     report: &'a ReportFile,
-    /// What was asked for.
+    /// The job's spec.
     spec: &'a Spec,
-    /// What the lead reported; none while the job is not over.
+    /// The lead's report; `None` while the job is not over.
     found: Option<&'a Found>,
 }
 
@@ -34,7 +34,7 @@ struct Chosen {
 }
 
 impl<'a> Of<'a> {
-    /// The report, when it is of this kind.
+    /// Returns the report, if it is of this kind.
     pub(super) fn new(report: &'a ReportFile) -> Option<Self> {
         let AnySpec::ActiveLearning(spec) = report.spec() else { return None };
         let found = match &report.outcome {
@@ -44,17 +44,17 @@ impl<'a> Of<'a> {
         Some(Self { report, spec, found })
     }
 
-    /// Whether the lead has reported.
+    /// Returns whether the lead has reported.
     pub(super) const fn is_told(&self) -> bool {
         self.found.is_some()
     }
 
-    /// What came of it, in a sentence.
+    /// Renders the result in a sentence.
     pub(super) fn headline(&self) -> AnyView {
         taught::headline(self)
     }
 
-    /// The sections that only this kind has.
+    /// Renders the sections that only this kind has.
     pub(super) fn sections(&self) -> AnyView {
         let Some(found) = self.found else { return ().into_any() };
         view! {
@@ -66,13 +66,13 @@ impl<'a> Of<'a> {
         .into_any()
     }
 
-    /// A dataset's name.
+    /// Returns a dataset's name.
     fn name(&self, dataset: DatasetId) -> String {
         let known = self.report.datasets.iter().find(|known| known.dataset == dataset);
         known.map_or_else(|| dataset.to_string(), |known| known.name.clone())
     }
 
-    /// The gates through which private questions left.
+    /// Returns the gates that released private questions.
     fn chosen(&self) -> Vec<Chosen> {
         let private = |dataset: &DatasetId| {
             let known = self.report.datasets.iter().find(|known| known.dataset == *dataset);

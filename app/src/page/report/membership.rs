@@ -1,4 +1,4 @@
-//! Membership inference against the finished model of every arm, site by site; whoever stands alone in their data first.
+//! Membership inference against the finished model of every arm, site by site; sites with a single speaker first.
 
 use leptos::prelude::*;
 use undertone_api::dataset::SizeClass;
@@ -7,7 +7,7 @@ use undertone_api::report::ReportFile;
 
 use super::{arm_title, between};
 
-/// The rate of false alarms at which an attack is told.
+/// The false-positive rate at which an attack is reported.
 const AIMED: f64 = 0.001;
 
 /// One attack of one site.
@@ -19,7 +19,7 @@ struct Row<'a> {
     attack: &'a Attack,
 }
 
-/// The attacks, or nothing where there were none (why, the report says at its end).
+/// Renders the attacks; empty if there are none (the last section of the report contains the reason).
 pub(super) fn section(report: &ReportFile) -> AnyView {
     let mut rows: Vec<Row<'_>> = report.audits.iter().flat_map(|view| of(report, view)).collect();
     if rows.is_empty() {
@@ -102,14 +102,14 @@ const LEFT: f64 = 170.0;
 const RIGHT: f64 = 468.0;
 const STEP: f64 = 24.0;
 
-/// As much of a name as has room beside the drawing; the table has all of it.
+/// Shortens a name to the room beside the drawing; the table has the whole name.
 fn shortened(name: &str) -> String {
     if name.chars().count() <= 16 { name.to_owned() } else { name.chars().take(15).chain(['…']).collect() }
 }
 
-/// The areas with their intervals, one beneath the other, against the line of blindness.
+/// Draws the areas with their intervals, one below the other, against the line of random guessing.
 fn forest(rows: &[Row<'_>]) -> AnyView {
-    // The sharpest attack on each model of each site says enough.
+    // Draw only the strongest attack on each model of each site.
     let mut drawn: Vec<&Row<'_>> = Vec::new();
     for row in rows {
         let (arm, dataset) = (row.arm, row.party.statement.dataset);

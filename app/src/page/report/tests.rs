@@ -1,10 +1,10 @@
-//! The report as a browser without wasm sees it, and as a file.
+//! The report in a browser without wasm, and as a file.
 
 use super::document;
 use crate::fixture::{CONSORTIUM, FINISHED, PROPOSED, RUNNING, render, report_of, send};
 use crate::path;
 
-/// With `UNDERTONE_PAGES` set to a folder, the file is also written there, to be looked at.
+/// Writes the file to the folder `UNDERTONE_PAGES`, if it is set, for inspection.
 fn keep(page: &str) {
     if let Ok(folder) = std::env::var("UNDERTONE_PAGES") {
         std::fs::write(std::path::Path::new(&folder).join("report-file.html"), page)
@@ -55,7 +55,7 @@ async fn the_file_needs_nothing_and_runs_nothing() {
     for foreign in ["<script", "src=", "url(", "<link", "<form", "@import", "javascript:", "http-equiv"] {
         assert!(!file.contains(foreign), "{foreign} in {file}");
     }
-    // Nothing leads anywhere but the tables' own files.
+    // The only links are to the tables' own files.
     for link in file.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
         assert!(link.starts_with("data:text/csv"), "{link}");
     }

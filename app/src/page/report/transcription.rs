@@ -1,4 +1,4 @@
-//! The report of a transcription: what was promised, and of public recordings what came of it.
+//! The report of a transcription: the promises, and, for public recordings, the outcome.
 
 mod drawn;
 
@@ -9,7 +9,7 @@ use undertone_api::report::ReportFile;
 
 use crate::{kind, words};
 
-/// What the job did, in a sentence.
+/// Renders the result of the job in a sentence.
 pub(super) fn headline(report: &ReportFile) -> AnyView {
     let text = match (&report.outcome, report.spec()) {
         (Some(Report::Transcription(found)), _) => {
@@ -27,7 +27,7 @@ pub(super) fn headline(report: &ReportFile) -> AnyView {
     view! { <p class="headline">{text}</p> }.into_any()
 }
 
-/// Promises, words wrong, histograms, money: in words and numbers, then drawn; and where the rest lies.
+/// Renders promises, word errors, histograms and cost: in words and numbers, then drawn; and the location of the rest.
 pub(super) fn section(report: &ReportFile) -> AnyView {
     let Some(found) = &report.outcome else { return ().into_any() };
     let (drawn, untold) = match found {
@@ -42,7 +42,7 @@ pub(super) fn section(report: &ReportFile) -> AnyView {
     .into_any()
 }
 
-/// What is computed of private recordings, and where their site keeps it.
+/// Describes the figures from private recordings, and their location at the site.
 fn untold(job: JobId) -> AnyView {
     view! {
         <section class="panel"><h2>"What is not here, and where it lies"</h2>

@@ -1,12 +1,12 @@
-//! For tests: what a request asked of the policy, and what was answered. A request that runs inside [`during`] leaves a
-//! note at each question.
+//! For tests: records the policy checks of a request and their results. A request that runs inside [`during`] leaves a
+//! record of each check.
 
 use std::cell::RefCell;
 use std::future::Future;
 
 use super::{Operation, Place};
 
-/// One question and its answer.
+/// One policy check and its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) operation: Operation,
@@ -18,7 +18,7 @@ tokio::task_local! {
     static NOTES: RefCell<Vec<Asked>>;
 }
 
-/// Runs `work` and gives what it asked, in order, with what came of it.
+/// Runs `work` and returns its result with its policy checks, in order.
 pub(crate) async fn during<T>(work: impl Future<Output = T>) -> (T, Vec<Asked>) {
     let run = async {
         let outcome = work.await;
@@ -27,8 +27,8 @@ pub(crate) async fn during<T>(work: impl Future<Output = T>) -> (T, Vec<Asked>) 
     NOTES.scope(RefCell::default(), run).await
 }
 
-/// Notes a question, where somebody listens.
+/// Records a check, if it runs inside [`during`].
 pub(super) fn note(operation: Operation, place: Place, allowed: bool) {
-    // Outside of `during` nobody does.
+    // Outside of `during` there is no list, and the check is not recorded.
     let _ = NOTES.try_with(|notes| notes.borrow_mut().push(Asked { operation, place, allowed }));
 }

@@ -1,4 +1,4 @@
-//! How a member stands at a place: what the roles they hold here and there amount to.
+//! The standing of a member at a place, derived from the member's roles.
 
 use undertone_api::id::{ConsortiumId, OrganizationId};
 use undertone_api::member::Role;
@@ -6,14 +6,14 @@ use undertone_api::member::Role;
 use super::Place;
 use crate::auth::Actor;
 
-/// How a member stands at a place.
+/// The standing of a member at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Standing {
-    /// Signed in, whoever it is.
+    /// Any signed-in member.
     SignedIn,
-    /// Runs the server.
+    /// Operator of the server.
     Operator,
-    /// Admin of the consortium, or of one that the organization is in.
+    /// Admin of the consortium, or of a consortium of the organization.
     ConsortiumAdmin,
     /// Admin of the organization, or of one in the consortium.
     OrganizationAdmin,
@@ -25,12 +25,12 @@ pub enum Standing {
     Auditor,
     /// Annotator of the consortium, or of an organization in it.
     Annotator,
-    /// Has a role in another organization of a consortium that the organization is in.
+    /// Member with a role in another organization of the same consortium.
     Peer,
 }
 
 impl Standing {
-    /// All, in the order of the matrix.
+    /// All standings, in the order of the matrix.
     pub const ALL: &'static [Self] = &[
         Self::SignedIn,
         Self::Operator,
@@ -43,12 +43,12 @@ impl Standing {
         Self::Peer,
     ];
 
-    /// Whether it lets its holder know that the place exists.
+    /// Returns whether the standing reveals the existence of the place.
     pub const fn sees(self) -> bool {
         !matches!(self, Self::SignedIn)
     }
 
-    /// The standing in words.
+    /// Returns the standing in words.
     pub const fn label(self) -> &'static str {
         match self {
             Self::SignedIn => "signed-in member",
@@ -63,7 +63,7 @@ impl Standing {
         }
     }
 
-    /// Every standing of `actor` at `place`.
+    /// Returns every standing of `actor` at `place`.
     pub fn of(actor: &Actor, place: Place) -> Vec<Self> {
         let mut found = vec![Self::SignedIn];
         if actor.member.operator {
@@ -89,7 +89,8 @@ const fn by(role: Role) -> Standing {
     }
 }
 
-/// A role of the consortium that reaches its organizations; a role of an organization never reaches others.
+/// Returns whether a role over a consortium extends to its organizations. A role in an organization never extends to
+/// others.
 const fn reaches(role: Role) -> bool {
     matches!(role, Role::ConsortiumAdmin | Role::Auditor)
 }
@@ -97,7 +98,7 @@ const fn reaches(role: Role) -> bool {
 fn in_consortium(actor: &Actor, id: ConsortiumId, found: &mut Vec<Standing>) {
     found.extend(actor.roles_over(id).map(by));
     for organization in actor.consortia.get(&id).into_iter().flatten() {
-        // A consortium admin is one by a role in the consortium only.
+        // Only a role in the consortium itself makes a consortium admin.
         found.extend(actor.roles_within(id, *organization).filter(|role| *role != Role::ConsortiumAdmin).map(by));
     }
 }
@@ -106,7 +107,7 @@ fn in_organization(actor: &Actor, id: OrganizationId, found: &mut Vec<Standing>)
     found.extend(actor.roles_in(id).filter(|role| *role != Role::ConsortiumAdmin).map(by));
     for (consortium, organizations) in &actor.consortia {
         if organizations.contains(&id) {
-            // Who only answers questions is nobody's peer: organizations and their data are none of their business.
+            // A member who is only an annotator is not a peer: organizations and their data are hidden from annotators.
             let within = organizations.iter().flat_map(|organization| actor.roles_within(*consortium, *organization));
             if within.chain(actor.roles_over(*consortium)).any(|role| role != Role::Annotator) {
                 found.push(Standing::Peer);

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{Operation, Place, Standing, check, check_fresh};
 use crate::auth::{Actor, Means};
 
-/// The whole policy, as a table that a person can read.
+/// The complete policy, as a readable table.
 #[test]
 fn the_matrix_is_what_was_agreed() {
     let line = |first: String, cells: Vec<String>| {
@@ -28,7 +28,7 @@ fn the_matrix_is_what_was_agreed() {
     insta::assert_snapshot!(table.join("\n"));
 }
 
-/// The text of every file of the service layer, but its tests.
+/// Returns the text of every file of the service layer, except its tests.
 fn service() -> Vec<(String, String)> {
     fn read(folder: &std::path::Path, found: &mut Vec<(String, String)>) {
         for entry in std::fs::read_dir(folder).expect("the sources are there") {
@@ -114,7 +114,7 @@ fn a_key_reaches_reading_and_its_own_scopes_and_nothing_else() {
     check(&key(&[KeyScope::Consortia]), Operation::FoundConsortium, Place::Server).expect("within reach");
 }
 
-/// What changes accounts, roles, invitations, keys or second factors takes somebody who has signed in.
+/// Operations that change accounts, roles, invitations, keys or second factors require a signed-in member.
 #[test]
 fn no_key_reaches_accounts() {
     for operation in Operation::ALL {

@@ -1,36 +1,36 @@
-//! How a provider is asked: over TLS with the system's authorities, without following it elsewhere, for a short time, and
-//! reading only so much.
+//! Requests to a provider: over TLS with the system's authorities, without redirects, with limits on time and response
+//! size.
 
 use std::time::Duration;
 
 use openidconnect::{HttpRequest, HttpResponse};
 
-/// How long an answer may take.
+/// The timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Largest answer that is read, in bytes: 1 MiB.
+/// The largest accepted response, bytes: 1 MiB.
 const LARGEST: usize = 1 << 20;
 
-/// Why there is no answer.
+/// A reason why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AskError {
-    /// The request cannot be sent, or nothing came back.
+    /// The request cannot be sent, or has no response.
     #[error("no answer")]
     Transport(#[from] reqwest::Error),
-    /// What came back is larger than anything that is expected.
+    /// The response is too large.
     #[error("the answer is larger than {LARGEST} bytes")]
     Large,
-    /// What came back has no form.
+    /// The response is malformed.
     #[error("the answer cannot be read")]
     Form(#[from] ::http::Error),
 }
 
-/// The client that asks.
+/// Makes the HTTP client.
 pub(super) fn client() -> reqwest::Result<reqwest::Client> {
-    // Following redirects would let a provider, or whoever took its place, reach what is beside this server.
+    // With redirects, a malicious provider could direct requests to the server's internal network.
     reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(PATIENCE).build()
 }
 
-/// Asks, and reads the answer.
+/// Sends a request and reads the response.
 pub(super) async fn ask(client: reqwest::Client, request: HttpRequest) -> Result<HttpResponse, AskError> {
     let request = reqwest::Request::try_from(request)?;
     let mut answer = client.execute(request).await?;

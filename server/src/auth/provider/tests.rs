@@ -9,7 +9,7 @@ use crate::ctx::{Clock, Ctx};
 use crate::testing::TestApp;
 use crate::testing::provider::{HOME, RealProvider, value};
 
-/// A server beside a real provider, whose clock shows the time.
+/// Starts a server and a real provider; the server's clock shows the current time.
 async fn beside() -> Option<(TestApp, RealProvider, Provider)> {
     let real = RealProvider::start().await?;
     let app = TestApp::sqlite_with(|config| config.public_url = Some(HOME.to_owned())).await;
@@ -60,7 +60,7 @@ async fn a_code_works_once() {
 async fn what_comes_back_must_be_what_was_begun() {
     let Some((app, real, provider)) = beside().await else { return };
     let (ctx, begin) = (&app.ctx, async || provider.begin(&app.ctx).await.expect("the provider answers"));
-    // Another state, and another provider's answer: nothing is asked at all.
+    // Another state, and another provider's response: no request is sent.
     let (address, attempt) = begin().await;
     let back = real.sign_in(&address, "ada").await;
     let (state, code) = (value(&back, "state"), value(&back, "code"));
@@ -68,13 +68,13 @@ async fn what_comes_back_must_be_what_was_begun() {
     assert!(matches!(other, Err(ProviderError::Attempt)), "{other:?}");
     let elsewhere = provider.finish(ctx, &attempt, &state, &code, Some("https://evil.example")).await;
     assert!(matches!(elsewhere, Err(ProviderError::Attempt)), "{elsewhere:?}");
-    // The same state with another nonce: somebody put a foreign token in.
+    // The same state with another nonce: an attacker has substituted a token.
     let (address, attempt) = begin().await;
     let back = real.sign_in(&address, "ada").await;
     let bent = Attempt { nonce: "0".repeat(64), ..attempt };
     let nonce = finish(&provider, ctx, &bent, &back).await;
     assert!(matches!(&nonce, Err(ProviderError::Identity(why)) if why.contains("nonce")), "{nonce:?}");
-    // Another verifier: somebody has stolen the code.
+    // Another verifier: an attacker has stolen the code.
     let (address, attempt) = begin().await;
     let back = real.sign_in(&address, "ada").await;
     let bent = Attempt { verifier: "0".repeat(64), ..attempt };
@@ -107,7 +107,7 @@ async fn an_e_mail_that_nobody_has_verified_is_none() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_provider_that_is_not_there_is_a_failure_and_no_identity() {
     let app = TestApp::sqlite().await;
-    // A port that was free a moment ago.
+    // A port that was free shortly before.
     let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
     let config = OidcConfig {
         issuer: Some(format!("http://127.0.0.1:{port}")),
@@ -119,7 +119,7 @@ async fn a_provider_that_is_not_there_is_a_failure_and_no_identity() {
     app.close().await;
 }
 
-/// A provider at this address, of which nothing is known.
+/// Makes a provider at this address, without cached metadata.
 fn at(address: std::net::SocketAddr) -> Provider {
     let config = OidcConfig {
         issuer: Some(format!("http://{address}")),
@@ -163,7 +163,7 @@ async fn nobody_stands_in_line_behind_a_provider_that_does_not_answer() {
     let provider = Arc::new(at(listener.local_addr().expect("it is bound")));
     let (first, ctx) = (Arc::clone(&provider), app.ctx.clone());
     let waits = tokio::spawn(async move { first.begin(&ctx).await.map(drop) });
-    // It has been asked, and says nothing.
+    // The provider has received a request and does not answer.
     let held = listener.accept().await.expect("somebody asks");
     for _ in 0..2 {
         let refused = provider.begin(&app.ctx).await.map(drop);

@@ -1,4 +1,4 @@
-//! What pages may ask about accounts.
+//! The backend of pages about accounts.
 
 use async_trait::async_trait;
 use base64::Engine as _;
@@ -21,7 +21,7 @@ use crate::rest::cookie;
 use crate::service::session::{self, Entered as Proven};
 use crate::service::{approval_key, factor, invitation, password, reset, role, sessions};
 
-/// The cookies of a sign-in, whole or half.
+/// Returns the cookies of a complete or half sign-in.
 pub(super) fn entered(ctx: &Ctx, proven: &Proven) -> Entered {
     match proven {
         Proven::Whole(session) => Entered { cookies: cookie::set(ctx, &session.tokens), second_factor: false },

@@ -1,4 +1,4 @@
-//! What a page asks of the database does not grow with what there is to show.
+//! Tests that the number of queries of a page does not grow with the number of shown objects.
 
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
@@ -21,10 +21,10 @@ use crate::service::world::{World, people};
 use crate::service::{approval, budget, freeze, session};
 use crate::testing::{TestApp, on_both};
 
-/// How often a page is asked for: whatever else the server does at the same time only adds to the statements of one of them.
+/// The number of requests of each page. Concurrent work of the server only adds statements to some of them.
 const TIMES: usize = 3;
 
-/// A consortium, and somebody in it with every role there is.
+/// A consortium, and a member with every role.
 struct Ground {
     world: World,
     running: JobId,
@@ -33,9 +33,9 @@ struct Ground {
 }
 
 impl Ground {
-    /// With this many private datasets, each at an organization of its own: one job at work on all of them, one that waits for
-    /// all of their owners, one dataset that is frozen, and as many auditors. As many jobs have left a model, as many asked
-    /// questions, and as many limits were set for one dataset, each of which let a job pass.
+    /// Makes a consortium with this many private datasets, each of its own organization: one job running on all of
+    /// them, one that waits for all of their owners, one frozen dataset, and as many auditors. It also has as many jobs
+    /// with a model, as many with questions, and as many limits of one dataset, each of which approved a job.
     async fn of(app: &TestApp, private: usize) -> Self {
         let ctx = &app.ctx;
         let mut world = World::new(ctx, private, 50.0).await;
@@ -63,7 +63,7 @@ impl Ground {
             let roles = [Role::OrganizationAdmin, Role::DataSteward, Role::Researcher, Role::Auditor];
             grants.extend(roles.map(|role| Grant { scope, role }));
         }
-        // Of the organization whose page is looked at as well.
+        // The auditor also belongs to the organization of the tested page.
         for number in 0..private {
             let grant = Grant { scope: over, role: Role::Auditor };
             people::somebody(ctx, &format!("auditor {number} of {private}"), false, &[grant, grants[5]]).await;
@@ -79,7 +79,7 @@ impl Ground {
         Self { running: running.summary.id, proposed, cookies: cookies.join("; "), world }
     }
 
-    /// Every page that shows something of all datasets, jobs, organizations, workers or people.
+    /// Returns every page that lists all datasets, jobs, organizations, workers or people.
     fn pages(&self) -> Vec<(&'static str, String)> {
         let home = format!("/c/{}", self.world.consortium);
         let site = &self.world.sites[1];
@@ -112,7 +112,7 @@ impl Ground {
         page.text()
     }
 
-    /// Statements by which a page is read.
+    /// Returns the number of statements that read a page.
     async fn statements(&self, app: &TestApp, address: &str) -> usize {
         let mut least = usize::MAX;
         for _ in 0..TIMES {
@@ -124,7 +124,7 @@ impl Ground {
     }
 }
 
-/// Jobs on public data that are finished, each with a file.
+/// Makes finished jobs on public data, each with a file.
 async fn leave_models(ctx: &Ctx, world: &World, count: usize) {
     for _ in 0..count {
         let mut spec = world.spec(1);
@@ -139,7 +139,7 @@ async fn leave_models(ctx: &Ctx, world: &World, count: usize) {
     }
 }
 
-/// Jobs that would have asked people, had they not been cancelled.
+/// Makes jobs with questions for annotators, and cancels them.
 async fn ask_questions(ctx: &Ctx, world: &World, count: usize) {
     let mut datasets = Vec::new();
     for (number, site) in world.sites[..3].iter().enumerate() {
@@ -159,7 +159,8 @@ async fn ask_questions(ctx: &Ctx, world: &World, count: usize) {
     }
 }
 
-/// Limits for the first private dataset, one in the place of the other, each with a job that passed by it; the last is withdrawn.
+/// Sets limits for the first private dataset, each replacing the previous one, each with a job that it approves;
+/// withdraws the last.
 async fn set_limits(ctx: &Ctx, world: &World, steward: MemberId, count: usize) {
     let steward = session::authenticate(ctx, &people::token(ctx, steward).await).await.unwrap();
     let dataset = world.sites[1].dataset;

@@ -18,7 +18,7 @@ use super::{EXPIRY, LONGEST_HELD, MOST_HELD, Place, ROOM_OF_ORGANIZATION, SEGMEN
 use crate::exchange::object::{ObjectError, Store, digest};
 use crate::fairness::{FairQueue, QueueLimits, QueueTimings, WorkOwner};
 
-/// No room in memory: what these tests tell of is what is stored.
+/// No memory: these tests concern stored segments.
 static NONE: Semaphore = Semaphore::const_new(0);
 
 const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
@@ -27,7 +27,7 @@ fn store() -> Store {
     Arc::new(InMemory::new())
 }
 
-/// So many turns at unpacking.
+/// Returns a queue with this number of turns for unpacking.
 fn turns(at_a_time: usize) -> FairQueue {
     FairQueue::new(QueueLimits { at_a_time, ..UNPACKING }, QueueTimings::default())
 }
@@ -36,7 +36,7 @@ fn folder() -> Path {
     Path::from("uploads/job/private/1/party")
 }
 
-/// Numbers that fill some segments, and the bytes in which they travel.
+/// Returns values that fill some segments, and their bytes in the wire format.
 fn vector() -> (Vec<f32>, Vec<u8>, Form) {
     let numbers: Vec<f32> = (0..SEGMENT).map(|n| ((n * n) as f32 * 0.618).sin()).collect();
     let bytes = write(&numbers, Precision::F32, || 0).unwrap();
@@ -77,7 +77,7 @@ async fn objects(store: &Store) -> usize {
 async fn an_upload_goes_on_where_it_broke_off_and_comes_out_whole() {
     let (store, (expected, bytes, form)) = (store(), vector());
     let mut at = 0;
-    // Broken off within a segment, at the end of one, within the next, without having been told (its rest is lost).
+    // Interrupted within a segment, at the end of one, and within the next without a notice (its rest is lost).
     for (upto, told, kept) in [
         (SEGMENT / 2, true, SEGMENT / 2),
         (SEGMENT / 2 + SEGMENT, true, SEGMENT / 2 + SEGMENT),
@@ -109,7 +109,7 @@ async fn what_comes_in_one_attempt_is_stored_once_where_there_is_room() {
     assert_eq!(SOME.available_permits(), (1 << 10) - bytes.len().div_ceil(1 << 10), "KiB, and no more than it needs");
     assert_eq!(objects(&store).await, 0);
 
-    // Nothing is left for as much again.
+    // No memory is left for a second upload of this size.
     let mut other = attempt_in(&SOME, &store, &bytes, 0, NOW).await.unwrap();
     other.write(&bytes[..SEGMENT]).await.unwrap();
     assert_eq!(objects(&store).await, 1, "a segment");
@@ -160,7 +160,7 @@ async fn what_broke_off_in_memory_is_gone_on_from_to_the_byte() {
     assert_eq!((upload.due(), received(&store, &bytes, NOW).await), (None, SEGMENT as u64 + 5));
     drop(upload);
 
-    // What is stored and what is in memory, and of a part both.
+    // Stored bytes and bytes in memory, with an overlap.
     let mut last = attempt_in(&MUCH, &store, &bytes, SEGMENT as u64 + 5, NOW).await.unwrap();
     last.write(&bytes[SEGMENT + 5..]).await.unwrap();
     let mut beside = attempt_in(&MUCH, &store, &bytes, SEGMENT as u64 + 5, NOW).await.unwrap();
@@ -195,7 +195,7 @@ async fn pieces_of_unequal_lengths_that_two_attempts_made_of_one_stretch_come_ou
     let mut first = attempt_in(&MUCH, &store, &bytes, 0, NOW).await.unwrap();
     first.write(&bytes[..begun]).await.unwrap();
     first.keep().await.unwrap();
-    // What it has in memory when the other asks is stored after the other has gone on.
+    // The bytes that the first attempt has in memory at the query are stored after the other attempt has continued.
     first.write(&bytes[begun..begun + long]).await.unwrap();
     let mut last = attempt_in(&MUCH, &store, &bytes, begun as u64, NOW + Duration::SECOND).await.unwrap();
     for piece in [begun..begun + short, begun + short..upto] {
@@ -232,7 +232,7 @@ async fn a_slow_sender_makes_no_smaller_pieces_than_a_fast_one() {
     static MUCH: Semaphore = Semaphore::const_new(1 << 20);
     let (store, (expected, bytes, form)) = (store(), vector());
     let mut upload = attempt_in(&MUCH, &store, &bytes, 0, NOW).await.unwrap();
-    // So slow that whatever may become due is due before more comes.
+    // So slow that all due bytes are stored before more arrive.
     for piece in bytes.chunks(1009) {
         upload.write(piece).await.unwrap();
         if upload.due().is_some() {
@@ -254,7 +254,7 @@ async fn a_vector_is_unpacked_when_its_turn_comes() {
     let to = Path::from("to");
     let taken = turns.acquire(WorkOwner::System).await.unwrap();
     let mut finishing = std::pin::pin!(upload.finish(&turns, form, &to));
-    // This clock goes on only while nothing else is done.
+    // This clock advances only while no other task runs.
     assert!(tokio::time::timeout(LONGEST_HELD, finishing.as_mut()).await.is_err(), "all turns are taken");
     drop(taken);
     finishing.await.unwrap();
@@ -363,7 +363,7 @@ async fn what_is_not_as_announced_leaves_no_vector_and_is_not_gone_on_from() {
 #[tokio::test]
 async fn a_bomb_is_refused_and_forgotten() {
     let (store, (_, bytes, _)) = (store(), vector());
-    // A whole packed vector, announced as one of fewer numbers, as its size would allow.
+    // A complete packed vector, announced with fewer values, as its size would permit.
     let form = Form::new(Precision::F32, bytes.len() as u64 / 4 + 1).unwrap();
     let mut upload = attempt(&store, &bytes, 0, NOW).await.unwrap();
     upload.write(&bytes).await.unwrap();

@@ -1,4 +1,4 @@
-//! Between the contract and the messages of the control service. Input that cannot be read is named by its field.
+//! Conversions between the contract and the messages of the control service. Errors name the invalid field.
 
 use prost_types::{Struct, Timestamp};
 use serde::de::DeserializeOwned;
@@ -22,22 +22,22 @@ pub(super) fn wrong(name: &str, message: impl Into<String>) -> Status {
     status_of(&Problem::validation(vec![Violation::new(name, message)]))
 }
 
-/// An id of a field.
+/// Parses the id in a field.
 pub(super) fn id<T: From<Uuid>>(text: &str, name: &str) -> Result<T, Status> {
     Uuid::parse_str(text).map(T::from).map_err(|_| wrong(name, "give an id: a UUID"))
 }
 
-/// An id of a field that may be empty.
+/// Parses the id in a field that may be empty.
 pub(super) fn optional<T: From<Uuid>>(text: &str, name: &str) -> Result<Option<T>, Status> {
     if text.is_empty() { Ok(None) } else { id(text, name).map(Some) }
 }
 
-/// A word of a list.
+/// Parses a word of an enumeration.
 pub(super) fn field<T: DeserializeOwned>(word: &str, name: &str) -> Result<T, Status> {
     serde_json::from_value(word.into()).map_err(|error| wrong(name, error.to_string()))
 }
 
-/// A number that has a range.
+/// Converts a number with a range.
 pub(super) fn number<T: TryFrom<f64>>(value: f64, name: &str) -> Result<T, Status>
 where
     T::Error: std::fmt::Display,
@@ -45,14 +45,14 @@ where
     T::try_from(value).map_err(|error| wrong(name, error.to_string()))
 }
 
-/// A document of a field.
+/// Reads the document in a field.
 pub(super) fn struct_of<T: DeserializeOwned>(document: Option<Struct>, name: &str) -> Result<T, Status> {
     let document = document.ok_or_else(|| wrong(name, "give the document, as REST takes it"))?;
     json_texts(document::json(&document).to_string().as_bytes())?;
     document::read(&document).map_err(|error| wrong(name, error.to_string()))
 }
 
-/// A moment.
+/// Converts a timestamp.
 pub(super) fn moment(timestamp: Timestamp) -> Result<OffsetDateTime, Status> {
     let nanos = i128::from(timestamp.seconds) * 1_000_000_000 + i128::from(timestamp.nanos);
     OffsetDateTime::from_unix_timestamp_nanos(nanos).map_err(|_| wrong("since", "give a moment of this era"))
@@ -62,7 +62,7 @@ fn timestamp(moment: OffsetDateTime) -> Timestamp {
     Timestamp { seconds: moment.unix_timestamp(), nanos: moment.nanosecond() as i32 }
 }
 
-/// The part of a list that is asked for.
+/// Reads the requested part of a list.
 pub(super) fn page(request: Option<v1::PageRequest>) -> Result<PageQuery, Status> {
     let v1::PageRequest { cursor, limit } = request.unwrap_or_default();
     texts([&*cursor])?;
@@ -75,7 +75,7 @@ pub(super) fn page(request: Option<v1::PageRequest>) -> Result<PageQuery, Status
     })
 }
 
-/// A page of a list that is short enough to be read whole, as REST cuts it.
+/// Returns a page of a list that is read completely, with the same paging as REST.
 pub(super) fn cut<T>(
     items: Vec<T>,
     request: Option<v1::PageRequest>,
@@ -136,7 +136,7 @@ pub(super) fn entry(entry: Entry) -> v1::Entry {
     }
 }
 
-/// A job whose document is `document`.
+/// Converts a draft, with its document.
 pub(super) fn draft(draft: &Draft) -> v1::Draft {
     v1::Draft {
         id: draft.id.to_string(),
@@ -187,7 +187,7 @@ pub(super) fn artifact(artifact: Artifact) -> v1::Artifact {
     }
 }
 
-/// The word of a value that has one.
+/// Returns the word of an enumeration's value.
 fn word<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_value(value).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! `idempotency-key` in the metadata: a job or a draft is made once, however often the call is sent. The keys are those of REST.
+//! `idempotency-key` in the metadata: repeated calls create a job or a draft only once. The keys are shared with REST.
 
 use prost::Message;
 use serde::Serialize;
@@ -14,10 +14,10 @@ use crate::error::Error;
 use crate::grpc::worker_gateway::fail;
 use crate::service::idempotency::{self, Kept, Seen};
 
-/// Where a key stands.
+/// The metadata field of the key.
 const KEY: &str = "idempotency-key";
 
-/// Makes a job once.
+/// Creates a job once.
 pub(super) async fn job<T, F>(
     ctx: &Ctx,
     actor: &Actor,
@@ -32,7 +32,7 @@ where
     made(ctx, actor, method, request, whole_job, work).await
 }
 
-/// Makes something once; `shown` is what is answered of it.
+/// Creates an object once; `shown` converts it to the answer.
 pub(super) async fn made<T, M, R, F>(
     ctx: &Ctx,
     actor: &Actor,
@@ -65,7 +65,7 @@ where
             Ok(Response::new(shown(&made)))
         }
         Err(status) => {
-            // What is refused changed nothing; what failed on our side may have.
+            // A refused call changed nothing; a failure of the server may have changed something.
             if !matches!(status.code(), tonic::Code::Internal | tonic::Code::Unavailable) {
                 idempotency::forget(ctx, &begun).await.map_err(fail)?;
             }

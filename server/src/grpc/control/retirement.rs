@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::grpc::worker_gateway::{fail, texts};
 use crate::service::retirement;
 
-/// Retires a subject; returns it as REST shows it.
+/// Retires a subject; returns it in REST's form.
 pub(super) async fn retire(
     ctx: &Ctx,
     actor: &Actor,
@@ -49,7 +49,7 @@ pub(super) async fn retire(
     })
 }
 
-/// Restores a subject; returns it as REST shows it.
+/// Restores a subject; returns it in REST's form.
 pub(super) async fn restore(
     ctx: &Ctx,
     actor: &Actor,

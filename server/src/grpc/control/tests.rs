@@ -18,7 +18,7 @@ use crate::rest::member_of;
 use crate::service::world::World;
 use crate::testing::{Person, TestApp, on_both};
 
-/// A channel to a server's gRPC face on loopback, until the server stops.
+/// Returns a channel to a gRPC server on loopback, which runs until the server stops.
 async fn serve(ctx: &Ctx) -> Channel {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -28,7 +28,7 @@ async fn serve(ctx: &Ctx) -> Channel {
     Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap()
 }
 
-/// A consortium, and somebody of its first organization who calls.
+/// Makes a consortium, a member of its first organization, and a client.
 async fn scene(app: &TestApp) -> (World, Person, ControlClient<Channel>) {
     let world = World::new(&app.ctx, 1, 50.0).await;
     let person = member_of(app, &world, 0).await;
@@ -192,7 +192,7 @@ on_both! {
         }
         problem(client.watch_job(by(&researcher, v1::WatchJobRequest { job: job.clone() })).await, Code::RateLimited);
         drop(watches);
-        // The server hears of it with the next message that it cannot send.
+        // The server notices the closed stream with the next message that it cannot send.
         client.cancel_job(by(&researcher, v1::CancelJobRequest { job: job.clone() })).await.unwrap();
         let free = async {
             while client.watch_job(by(&researcher, v1::WatchJobRequest { job: job.clone() })).await.is_err() {

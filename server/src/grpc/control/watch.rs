@@ -1,5 +1,5 @@
-//! Watching a job: its progress whenever it changes, until it is over. Rights are asked again at every look, so that whoever loses
-//! them, or whose key ends, sees no more.
+//! Watching a job: streams its progress at each change, until the job ends. Permissions are checked at every query, so
+//! that a caller who loses them, or whose key ends, receives nothing more.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -18,12 +18,12 @@ use crate::grpc::stream::Answer;
 use crate::grpc::worker_gateway::fail;
 use crate::service::{event, job, session};
 
-/// How often is looked again for what another replica has changed.
+/// The polling interval for changes by other replicas.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// Least time between two looks, however much happens.
+/// The least time between two queries, whatever the rate of changes.
 const LEAST: Duration = Duration::from_millis(500);
 
-/// A watch under way.
+/// A running watch.
 struct Watch {
     ctx: Ctx,
     token: String,
@@ -43,14 +43,14 @@ pub(super) async fn begin(
     id: JobId,
 ) -> Result<Answer<v1::Progress>, Status> {
     let waiter = ctx.wake().listen_to_shown(id);
-    // Whoever may not see it is told so at once.
+    // A caller without permission is refused at once.
     job::progress(ctx, actor, id).await.map_err(fail)?;
     let seat = event::take_seat(ctx, actor, from).map_err(fail)?;
     let watch = Watch { ctx: ctx.clone(), token, job: id, waiter, last: None, over: false, _seat: seat };
     Ok(Box::pin(stream::unfold(watch, next)))
 }
 
-/// The next message, once something has changed.
+/// Returns the next message after a change.
 async fn next(mut watch: Watch) -> Option<(Result<v1::Progress, Status>, Watch)> {
     loop {
         if watch.over {

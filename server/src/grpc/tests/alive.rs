@@ -1,4 +1,4 @@
-//! How long a connection may be silent while a call is under way, by a clock that moves by itself when no task has anything to do.
+//! The longest silence of a connection during a call, by a clock that advances when all tasks are idle.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use tokio::time::Instant;
 use crate::config::ConnectionConfig;
 use crate::connections::{ConnectionLimits, KEEPALIVE, serve_stream};
 
-/// The kind of a frame that asks whether the other end lives (RFC 9113, 6.7), and the flag of its answer.
+/// The type of a ping frame (RFC 9113, 6.7), and the flag of its reply.
 const PING: u8 = 6;
 const ACK: u8 = 1;
 /// A request of stream 1 without a body: `POST http:/`, from the static table of HPACK (RFC 7541, appendix A).
 const REQUEST: [u8; 12] = [0, 0, 3, 1, 0x5, 0, 0, 0, 1, 0x83, 0x86, 0x84];
 
-/// The next frame's kind and payload; none when the connection was closed.
+/// Returns the next frame's type and payload; `None` after the connection was closed.
 async fn frame(connection: &mut DuplexStream) -> Option<(u8, Vec<u8>)> {
     let mut head = [0; 9];
     connection.read_exact(&mut head).await.ok()?;
@@ -25,14 +25,14 @@ async fn frame(connection: &mut DuplexStream) -> Option<(u8, Vec<u8>)> {
     Some((head[3], payload))
 }
 
-/// When a connection is first asked, and when it is closed, if it answers once after `answers`, or never.
+/// Returns the times of the first ping and of the close of a connection that replies once after `answers`, or never.
 async fn life(answers: Option<Duration>) -> (Duration, Duration) {
     let (mut connection, served) = tokio::io::duplex(1 << 16);
     let limits = ConnectionLimits::new(ConnectionConfig::default(), false, true);
     let router = Router::new().fallback(any(std::future::pending::<()>));
     let server = tokio::spawn(serve_stream(router, limits, served));
     let began = Instant::now();
-    // The preface of a client, and settings that change none (RFC 9113, 3.4).
+    // A client's preface, and settings without changes (RFC 9113, 3.4).
     connection.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
     connection.write_all(&REQUEST).await.unwrap();
     let mut asked = None;

@@ -1,4 +1,4 @@
-//! Limits of the workers' face, each at its value and one beyond.
+//! Limits of the workers' interface, each at its value and one beyond.
 
 use time::Duration;
 use tonic::Code as GrpcCode;
@@ -15,13 +15,13 @@ use crate::service::world::World;
 use crate::service::{challenge, lease, model};
 use crate::testing::on_both;
 
-/// With which code a registration of so many characters is refused: it is none, whatever its size.
+/// Returns the code that refuses a registration of this length: it is invalid at any size.
 async fn registered(client: &mut Client, session: &str, characters: usize) -> GrpcCode {
     let message = v1::RegisterDatasetRequest { registration: "x".repeat(characters) };
     client.register_dataset(with(session, message)).await.unwrap_err().code()
 }
 
-/// With which code a challenge is refused, if it is.
+/// Returns the code that refuses a challenge, if any.
 async fn spent(ctx: &Ctx, worker: WorkerId, text: &str) -> Option<Code> {
     let spent = ctx.db.write("test", async |tx| challenge::spend(ctx, tx, worker, text).await).await;
     spent.err().map(|error| error.code())

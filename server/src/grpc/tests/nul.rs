@@ -1,4 +1,4 @@
-//! U+0000, which one of the databases keeps and the other does not: neither is asked.
+//! U+0000, which only one of the databases accepts: it is refused before either is used.
 
 use undertone_api::problem::Code;
 use undertone_proto::v1::finish_request::Outcome;

@@ -1,4 +1,4 @@
-//! Questions over the wire, in more than one message.
+//! Questions over the network, in more than one message.
 
 use sha2::{Digest as _, Sha256};
 use tokio_stream::StreamExt as _;
@@ -11,7 +11,7 @@ use super::{Client, serve, sign_in, with};
 use crate::service::question::tests::poll::{Poll, said};
 use crate::testing::on_both;
 
-/// Texts that do not pack: as many bytes travel as they have, about half a megabyte.
+/// Returns incompressible texts: about half a megabyte is transmitted.
 fn texts(of: &str) -> Vec<String> {
     (0..10_000).map(|number| hex::encode(Sha256::digest(format!("{of} {number}")))).collect()
 }

@@ -1,4 +1,4 @@
-//! How many calls are answered, on the real wire.
+//! Rate limits, over a real connection.
 
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,10 @@ use crate::ctx::Ctx;
 use crate::service::world::World;
 use crate::testing::TestApp;
 
-/// What a minute's bucket holds here.
+/// The capacity of a minute's bucket in these tests.
 const HOLDS: u32 = 60;
 
-/// A connection to a gateway that serves on loopback until the server stops.
+/// Connects to a gateway on loopback, which runs until the server stops.
 async fn connect(ctx: &Ctx) -> Channel {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -29,13 +29,13 @@ async fn connect(ctx: &Ctx) -> Channel {
     Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap()
 }
 
-/// Whether a worker's call is turned away; what else comes of it does not matter.
+/// Returns the refusal of a worker's call by the rate limit, if any; other errors are ignored.
 async fn renew(client: &mut Client, session: &str) -> Option<Status> {
     let answer = client.renew(with(session, v1::RenewRequest { lease: "none".to_owned() })).await;
     answer.err().filter(|status| status.code() == GrpcCode::ResourceExhausted)
 }
 
-/// Whether somebody who has not signed in is turned away.
+/// Returns the refusal of an unauthenticated call by the rate limit, if any.
 async fn knock(client: &mut Client, name: &str) -> Option<Status> {
     let answer = client.next_offer(with(name, v1::NextOfferRequest::default())).await;
     answer.err().filter(|status| status.code() == GrpcCode::ResourceExhausted)
@@ -51,7 +51,7 @@ async fn who_calls_too_often_is_told_when_to_come_again_and_others_are_answered(
     let first = sign_in(&mut client, &world.sites[0]).await.unwrap();
     let second = sign_in(&mut client, &world.sites[1]).await.unwrap();
 
-    // The bucket fills while it is emptied: one call a second.
+    // The bucket refills during the test: one call a second.
     let (begun, mut answered) = (Instant::now(), 0);
     let refused = loop {
         if let Some(refused) = renew(&mut client, &first).await {
@@ -65,7 +65,7 @@ async fn who_calls_too_often_is_told_when_to_come_again_and_others_are_answered(
     assert!(!wait.is_zero() && wait <= Duration::from_secs(1), "{wait:?}");
     assert!(renew(&mut client, &second).await.is_none(), "another worker at the same address has its own bucket");
 
-    // Who has no session has an address, whatever they call themselves.
+    // A caller without a session is limited by address, whatever token it sends.
     let mut names = 0;
     while knock(&mut client, &format!("invented-{names}")).await.is_none() {
         names += 1;

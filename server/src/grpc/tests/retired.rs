@@ -1,4 +1,4 @@
-//! A retired worker at the wire.
+//! A retired worker over gRPC.
 
 use tonic::Code as GrpcCode;
 use undertone_api::problem::Code;

@@ -1,4 +1,4 @@
-//! What callers without a session may send, on the real wire.
+//! Limits of callers without a session, over a real connection.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::testing::TestApp;
 const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(30);
 
-/// Serves by these limits of messages until the server stops.
+/// Serves with these limits of messages until the server stops.
 fn listen_with(ctx: &Ctx, messages: MessageLimits) -> SocketAddr {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -109,7 +109,7 @@ async fn bytes_of_half_sent_messages_are_bounded_and_free_again() {
     let address = listen_with(&app.ctx, limits);
     let mut sender = open(address).await;
     let (_answer, body) = begin(&mut sender, "WorkerGateway/Enroll", 1000, 900);
-    // Until those have arrived, the second may come through.
+    // Before those have arrived, the second call may be accepted.
     let refused = loop {
         let status = enrolled(address, 300).await;
         if status.code() == GrpcCode::Unavailable {

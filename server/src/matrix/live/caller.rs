@@ -5,15 +5,15 @@ use undertone_api::id::MemberId;
 use crate::ctx::Ctx;
 use crate::service::world::people;
 
-/// By what a caller is recognized.
+/// The means of a caller's authentication.
 pub(super) enum Means {
-    /// By nothing.
+    /// None.
     Nobody,
-    /// They have signed in. Each request has a session of its own, so that ending one hurts no other.
+    /// A session. Each request has its own, so that ending one does not affect others.
     Session(MemberId),
-    /// A program of theirs bears a key.
+    /// An API key of the member.
     Key(String),
-    /// A key that was revoked.
+    /// A revoked key.
     Revoked(String),
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// What stands behind `Bearer` in the next request.
+    /// Returns the token after `Bearer` in the next request.
     pub(super) async fn token(&self, ctx: &Ctx) -> Option<String> {
         match &self.means {
             Means::Nobody => None,

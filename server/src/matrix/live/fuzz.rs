@@ -1,5 +1,5 @@
-//! Hostile bodies at every address of REST that takes one, from every kind of caller, at a whole server: whatever comes, the
-//! answer is not a failure of the server's own, and what is refused is refused with a problem document.
+//! Hostile bodies at every address of REST that accepts one, from every kind of caller, to a complete server. No body
+//! may cause a server error, and every refusal has a problem document.
 
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
@@ -16,19 +16,20 @@ use crate::matrix::Row;
 use crate::matrix::rest::REST;
 use crate::testing::TestApp;
 
-/// The addresses that take a body.
+/// Returns the addresses that accept a body.
 fn rows() -> Vec<&'static Row> {
     let takes = |row: &&Row| ["POST ", "PUT ", "PATCH "].iter().any(|method| row.name.starts_with(method));
     REST.iter().filter(takes).collect()
 }
 
-/// Who sends what where: the caller's and the address' numbers, and the body. Bytes that are no JSON are a body themselves.
+/// Decodes an input: the index of the caller, the index of the address, and the body. Input that is not JSON is itself
+/// the body.
 fn sent(bytes: &[u8]) -> (usize, usize, Vec<u8>) {
     match serde_json::from_slice::<Value>(bytes) {
         Ok(Value::Object(fields)) if fields.contains_key("body") => {
             let number = |name: &str| fields.get(name).and_then(Value::as_u64).unwrap_or_default() as usize;
             let body = match &fields["body"] {
-                // What is no JSON by itself: lines of it, a table.
+                // A body that is not JSON itself: JSON lines, a table.
                 Value::String(text) => text.clone().into_bytes(),
                 other => other.to_string().into_bytes(),
             };
@@ -38,7 +39,7 @@ fn sent(bytes: &[u8]) -> (usize, usize, Vec<u8>) {
     }
 }
 
-/// Every body that the description asks for, from every caller in turn.
+/// Returns every body of the OpenAPI document, from every caller in turn.
 async fn seeds(requests: &Requests, scene: &Scene, callers: usize) -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for (number, row) in rows().into_iter().enumerate() {

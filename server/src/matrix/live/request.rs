@@ -1,4 +1,4 @@
-//! Requests made from the OpenAPI document: an address with what stands there, and a body of the right shape.
+//! Builds requests from the OpenAPI document: addresses with existing ids, and bodies that match the schema.
 
 use axum::body::Body;
 use axum::http::{Request, header};
@@ -10,19 +10,19 @@ use super::scene::Scene;
 use crate::matrix::Row;
 use crate::rest::openapi;
 
-/// How deep a sample goes; what is optional is left out, so only a broken schema gets there.
+/// The greatest depth of a sample; optional fields are omitted, so only a malformed schema reaches it.
 const DEEPEST: usize = 24;
 
-/// Makes requests.
+/// A builder of requests.
 pub(super) struct Requests(Value);
 
 impl Requests {
-    /// From the description as it is served.
+    /// Uses the document as it is served.
     pub(super) fn new() -> Self {
         Self(serde_json::to_value(openapi::document()).expect("JSON"))
     }
 
-    /// A request of a row.
+    /// Builds the request of a row.
     pub(super) fn of(&self, row: &Row, scene: &Scene, token: Option<&str>) -> Request<Body> {
         let (method, path) = row.route().split_once(' ').expect("a method and an address");
         let operation = &self.0["paths"][path][method.to_lowercase()];
@@ -44,7 +44,7 @@ impl Requests {
         request.header(header::CONTENT_TYPE, kind).body(Body::from(text)).expect("a request")
     }
 
-    /// The parameters behind the `?` that must be there.
+    /// Returns the required query parameters.
     fn query(&self, operation: &Value) -> String {
         let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
         let asked = parameters.iter().filter(|parameter| parameter["in"] == "query" && parameter["required"] == true);
@@ -61,7 +61,7 @@ impl Requests {
         if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
     }
 
-    /// A value of a schema: what must be there, and no more.
+    /// Returns a value of a schema with the required fields only.
     fn sample(&self, schema: &Value, depth: usize) -> Value {
         assert!(depth < DEEPEST, "a schema without an end: {schema}");
         let sample = |schema| self.sample(schema, depth + 1);
@@ -103,7 +103,7 @@ impl Requests {
     }
 }
 
-/// The bodies that must name what stands at the scene.
+/// Returns the bodies that must refer to objects of the scene.
 fn by_hand(row: &Row, scene: &Scene) -> Option<Value> {
     Some(match (row.route(), row.word()) {
         ("POST /invitations", Some("organization")) => {
@@ -117,7 +117,7 @@ fn by_hand(row: &Row, scene: &Scene) -> Option<Value> {
         }
         ("POST /invitations", Some("operator")) => json!({ "purpose": "operator", "label": "x" }),
         ("POST /me/passkeys/challenge", word) => json!({ "purpose": word }),
-        // Without a reason it is refused after the policy was asked: the others still need the organization.
+        // A missing reason is refused after the policy check: the other requests still need the organization.
         ("POST /consortia/{id}/organizations/{organization}/retirement", _) => json!({ "reason": "" }),
         ("PUT /datasets/{id}/budgets", _) => json!({ "unit": "speaker", "epsilon": 8.0, "delta": 1e-6 }),
         ("POST /plans", _) => value(&NewPlan { consortium: scene.consortium, job: scene.new_job.clone() }),
@@ -127,7 +127,7 @@ fn by_hand(row: &Row, scene: &Scene) -> Option<Value> {
     })
 }
 
-/// An address with what stands there; `nil` for what has no place of its own.
+/// Fills an address with the ids of the scene; `nil` for parameters without an object.
 fn filled(path: &str, scene: &Scene) -> String {
     let mut before = "";
     let parts = path.split('/').map(|part| {
@@ -142,7 +142,7 @@ fn filled(path: &str, scene: &Scene) -> String {
                 "questions" => scene.question.to_string(),
                 "artifacts" => scene.artifact.to_string(),
                 "drafts" => scene.draft.to_string(),
-                // Not `{token}`: who bears a link is asked nothing.
+                // Not `{token}`: the bearer of a link needs no authentication.
                 "invitations" if part == "{invitation}" => {
                     let link = match path.split('/').nth(1) {
                         Some("consortia") => scene.link_over,

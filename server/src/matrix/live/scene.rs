@@ -1,5 +1,5 @@
-//! A consortium in which something stands at every address: a running job that asks people, its datasets, a file, a draft;
-//! and every kind of caller.
+//! A consortium with an object at every address: a running job with questions, its datasets, a file, a draft; and every
+//! kind of caller.
 
 use undertone_api::api_key::{KeyScope, NewApiKey};
 use undertone_api::id::{
@@ -19,7 +19,7 @@ use crate::service::world::{World, people};
 use crate::service::{api_key, dataset, invitation, job, report, session};
 use crate::testing::TestApp;
 
-/// What stands where, and who comes.
+/// The objects and the callers.
 pub(super) struct Scene {
     pub(super) consortium: ConsortiumId,
     /// The owner of `dataset`.
@@ -39,12 +39,12 @@ pub(super) struct Scene {
     pub(super) new_job: NewJob,
     pub(super) report: ReportFile,
     pub(super) callers: Vec<Caller>,
-    /// Who wrote the draft.
+    /// The author of the draft.
     author: Actor,
 }
 
 impl Scene {
-    /// Sets it.
+    /// Creates the objects.
     pub(super) async fn set(app: &TestApp) -> Self {
         let ctx = &app.ctx;
         let poll = Poll::pooled(ctx, 1).await;
@@ -90,14 +90,14 @@ impl Scene {
         }
     }
 
-    /// Sets anew what a request uses up: a draft that was deleted, or has become a job.
+    /// Recreates the object that a request consumes: a draft that was deleted, or has become a job.
     pub(super) async fn renew(&mut self, app: &TestApp) {
         if job::draft_get(&app.ctx, &self.author, self.draft).await.is_err() {
             self.draft = draft(app, &self.author, self.consortium, &self.new_job).await;
         }
     }
 
-    /// The place of an operation at this scene.
+    /// Returns the place of an operation in this scene.
     pub(super) const fn place(&self, at: At) -> Place {
         match at {
             At::Server => Place::Server,
@@ -114,7 +114,7 @@ async fn draft(app: &TestApp, author: &Actor, consortium: ConsortiumId, job: &Ne
     job::draft_create(&app.ctx, author, consortium, &content).await.expect("a researcher may").id
 }
 
-/// Every kind of caller.
+/// Returns every kind of caller.
 async fn callers(app: &TestApp, world: &World, own: OrganizationId, peer: OrganizationId) -> Vec<Caller> {
     use Role::{Annotator, Auditor, ConsortiumAdmin, DataSteward, OrganizationAdmin, Researcher};
     let ctx = &app.ctx;

@@ -15,13 +15,13 @@ use super::{BEAT, answer};
 use crate::rest::cookie;
 use crate::testing::{Person, TestApp, newcomer, on_both};
 
-/// What comes next on a stream, as one text.
+/// Returns the next part of a stream, as one text.
 async fn chunk(body: &mut BodyDataStream) -> String {
     let next = tokio::time::timeout(Duration::from_mins(1), body.next()).await.expect("something comes in time");
     String::from_utf8(next.expect("the stream goes on").expect("the connection holds").to_vec()).unwrap()
 }
 
-/// A field of an event.
+/// Returns a field of an event.
 fn field<'a>(event: &'a str, name: &str) -> Option<&'a str> {
     event.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
@@ -46,7 +46,7 @@ async fn problem(response: Response) -> Code {
 
 #[tokio::test]
 async fn a_stream_with_nothing_to_say_beats() {
-    // Proxies give up on what is silent for 30 seconds or more.
+    // Proxies close connections that are silent for 30 seconds or more.
     assert_eq!(BEAT, Duration::from_secs(15));
     let often = Duration::from_millis(10);
     let mut body = answer(futures::stream::pending(), often).into_body().into_data_stream();
@@ -73,7 +73,7 @@ on_both! {
         assert_eq!(state, serde_json::json!({ "jobs": [] }));
         drop(body);
 
-        // What changes while nobody listens is told first; what is known already is not told again.
+        // The first event is a change that occurred without a listener; a known version is not sent again.
         let known = (header::HeaderName::from_static("last-event-id"), field(&first, "id").unwrap().to_owned());
         app.organization(&founded.operator, founded.consortium, "East").await;
         let mut body = get(app, &address, &[bearer.clone(), known]).await.into_body().into_data_stream();

@@ -1,4 +1,4 @@
-//! Whether the server can still write: one small file in the data folder and one transaction that changes nothing.
+//! Checks that the server can write: one small file in the data folder and one transaction without effect.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -13,11 +13,12 @@ use super::PATIENCE;
 use crate::ctx::Ctx;
 use crate::error::Error;
 
-/// How long a successful write counts. After a failure each look tries again.
+/// The time for which a successful write is cached. After a failure, each check tries again.
 pub(crate) const PROBED: Duration = Duration::from_secs(10);
-/// Bytes of the file: more than a full disk has left in blocks that are begun.
+/// Bytes of the file: more than the free space in partly filled blocks of a full disk.
 pub(crate) const PROBE_BYTES: usize = 64 << 10;
-/// The file's name in the data folder. It is there only while it is written, and no backup keeps files that end in `part`.
+/// The file's name in the data folder. The file exists only during the check, and backups exclude files that end in
+/// `part`.
 const PROBE_FILE: &str = "health-probe.part";
 
 /// The newest attempt to write.
@@ -26,14 +27,14 @@ pub(super) struct WriteProbe(Mutex<ProbeState>);
 
 #[derive(Default)]
 struct ProbeState {
-    /// When a write last succeeded.
+    /// The time of the last successful write.
     passed: Option<Instant>,
-    /// A write to a disk that did not answer in time. Another one would only wait beside it.
+    /// A write to a disk that did not answer in time. Another write would only wait as well.
     pending: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl WriteProbe {
-    /// Returns the reason why the server cannot write, if there is one.
+    /// Returns the reason why the server cannot write, if any.
     pub(super) async fn trouble(&self, ctx: &Ctx) -> Option<&'static str> {
         let mut state = self.0.lock().await;
         if state.passed.is_some_and(|passed| passed.elapsed() < PROBED) {
@@ -43,7 +44,7 @@ impl WriteProbe {
         if let Some(trouble) = state.file_trouble(ctx.config.data_dir.join(PROBE_FILE)).await {
             return Some(trouble);
         }
-        // A database that is busy is not a database that cannot write: readiness does not end under load.
+        // A busy database can still write: load does not end readiness.
         if let Ok(Err(error)) = timeout(PATIENCE, ctx.db.probe_write()).await {
             tracing::error!(error = &error as &dyn std::error::Error, "the database refuses to write");
             return Some(error.outage().map_or("the database refuses to write", |outage| outage.detail()));
@@ -75,7 +76,7 @@ impl ProbeState {
 /// Writes the file to the disk and removes it.
 ///
 /// # Errors
-/// When the file cannot be made, written or removed.
+/// If the file cannot be created, written or removed.
 pub(crate) fn write_file(path: &Path) -> io::Result<()> {
     let written = File::create(path).and_then(|mut file| {
         file.write_all(&vec![0; PROBE_BYTES])?;
@@ -102,7 +103,7 @@ mod tests {
         assert!(!path.exists());
     }
 
-    /// `/dev/full` refuses every write as a full disk does.
+    /// `/dev/full` refuses every write like a full disk.
     #[cfg(target_os = "linux")]
     #[test]
     fn probe_on_a_full_disk_fails() {

@@ -10,7 +10,7 @@ use crate::ctx::Clock;
 use crate::testing::provider::{HOME, RealProvider};
 use crate::testing::{PASSWORD, TestApp};
 
-/// A server that believes a real provider, and its clock that shows the time.
+/// Starts a server with a real provider; the server's clock shows the current time.
 async fn beside() -> Option<(TestApp, RealProvider)> {
     let real = RealProvider::start().await?;
     let oidc = real.config.clone();
@@ -28,14 +28,14 @@ fn location(response: &TestResponse) -> String {
     response.header(header::LOCATION).to_str().expect("text").to_owned()
 }
 
-/// What a browser keeps of the answer: name and value, without those that are deleted.
+/// Returns the cookies that a browser stores from a response: name and value, without deleted ones.
 fn jar(response: &TestResponse) -> String {
     let kept = response.iter_headers_by_name(header::SET_COOKIE).filter_map(|value| value.to_str().ok());
     let kept = kept.filter(|cookie| !cookie.contains("Max-Age=0")).filter_map(|cookie| cookie.split(';').next());
     kept.collect::<Vec<_>>().join("; ")
 }
 
-/// Begins at `/oidc/start?<query>`: where it leads, and the cookie of what was begun.
+/// Begins at `/oidc/start?<query>`; returns the redirect address, and the cookie with the state.
 async fn begin(app: &TestApp, query: &str) -> (String, String) {
     let started = app.server.get(&format!("/oidc/start?{query}")).await;
     let sealed = started.header(header::SET_COOKIE);
@@ -47,14 +47,14 @@ async fn begin(app: &TestApp, query: &str) -> (String, String) {
     (location(&started), jar(&started))
 }
 
-/// Links the provider's identity `login` to the account of a member who is signed in with `session`'s cookies.
+/// Links the provider's identity `login` to the account of the member with `session`'s cookies.
 async fn link(app: &TestApp, real: &RealProvider, session: &str, login: &str) -> TestResponse {
     let started = app.server.get("/oidc/start?link=true").add_header(header::COOKIE, session).await;
     let back = real.sign_in(&location(&started), login).await;
     come_back(app, &back, &format!("{session}; {}", jar(&started))).await
 }
 
-/// Signs in with e-mail and password, as the sign-in page does, and returns the session's cookies.
+/// Signs in with e-mail and password, like the sign-in page, and returns the session's cookies.
 async fn sign_in(app: &TestApp) -> String {
     let form = [("email", "operator@example.org"), ("password", PASSWORD)];
     jar(&app.server.post("/ui/sign-in").form(&form).await)
@@ -91,17 +91,17 @@ async fn what_was_begun_can_be_finished_by_its_browser_once() {
     link(&app, &real, &sign_in(&app).await, "operator").await;
     let (address, cookie) = begin(&app, "").await;
     let back = real.sign_in(&address, "operator").await;
-    // Another browser, which began nothing, something else, or long ago.
+    // Another browser, without a sign-in, with another one, or with an old one.
     assert_eq!(location(&come_back(&app, &back, "").await), "/sign-in?provider=attempt");
     let (_, other) = begin(&app, "").await;
     assert_eq!(location(&come_back(&app, &back, &other).await), "/sign-in?provider=attempt");
     let forged = "undertone-provider=%7B%22attempt%22%3A%7B%7D%7D";
     assert_eq!(location(&come_back(&app, &back, forged).await), "/sign-in?provider=attempt");
     assert_eq!(location(&come_back(&app, &back, &cookie).await), "/");
-    // The same code and cookie once more.
+    // The same code and cookie again.
     let again = come_back(&app, &back, &cookie).await;
     assert_eq!((location(&again), jar(&again)), ("/sign-in?provider=refused".to_owned(), String::new()));
-    // A cookie that is over.
+    // An expired cookie.
     let (address, cookie) = begin(&app, "").await;
     let back = real.sign_in(&address, "operator").await;
     app.clock.advance(time::Duration::minutes(10));
@@ -119,13 +119,13 @@ async fn who_is_not_known_or_not_verified_is_led_back_with_a_word() {
         let came = come_back(&app, &back, &cookie).await;
         assert_eq!((location(&came), jar(&came)), (format!("/sign-in?provider={word}"), String::new()));
     }
-    // The e-mail of an account opens it only to an identity that its member has linked.
+    // The e-mail of an account grants access only to an identity that its member has linked.
     for login in ["operator+one", "operator+two"] {
         let (address, cookie) = begin(&app, "").await;
         let back = real.sign_in(&address, login).await;
         assert_eq!(location(&come_back(&app, &back, &cookie).await), "/sign-in?provider=account");
     }
-    // Who says no there brings no code.
+    // A refusal at the provider has no code.
     let (_, cookie) = begin(&app, "").await;
     let declined = Url::parse(&format!("{HOME}/oidc/callback?error=access_denied&state=x")).expect("an address");
     assert_eq!(location(&come_back(&app, &declined, &cookie).await), "/sign-in?provider=declined");
@@ -143,15 +143,15 @@ async fn identity_is_linked_by_the_session_that_began() {
     let forged = app.server.get("/oidc/start?link=true").add_header(header::COOKIE, &session);
     let forged = forged.add_header("sec-fetch-site", "cross-site").await;
     assert_eq!(location(&forged), "/sign-in?provider=signed-out");
-    // Another session of the same member finishes nothing.
+    // Another session of the same member cannot finish.
     let started = app.server.get("/oidc/start?link=true").add_header(header::COOKIE, &session).await;
     let back = real.sign_in(&location(&started), "operator").await;
     let other = format!("{}; {}", sign_in(&app).await, jar(&started));
     assert_eq!(location(&come_back(&app, &back, &other).await), "/sign-in?provider=signed-out");
-    // The same session does; a second identity is refused on the page from which the member began.
+    // The same session can; a second identity is refused on the page from which the member began.
     assert_eq!(location(&link(&app, &real, &session, "operator").await), "/settings/keys");
     assert_eq!(location(&link(&app, &real, &session, "ada").await), "/settings/keys?provider=taken");
-    // An answer that sets a cookie of its own still brings the renewed session.
+    // A response with a cookie of its own also carries the renewed session.
     app.clock.advance(time::Duration::minutes(16));
     let late = app.server.get("/oidc/start?link=true").add_header(header::COOKIE, &session).await;
     let cookies = jar(&late);
@@ -172,7 +172,7 @@ async fn the_bearer_of_an_invitation_comes_in_and_accepts_it() {
     let session = jar(&came);
     let me: Value = app.server.get("/api/v1/me").add_header(header::COOKIE, &session).await.json();
     assert_eq!((&me["email"], &me["grants"]), (&json!("ada@example.org"), &json!([])));
-    // Nobody knows a password of theirs.
+    // The member has no known password.
     let guess = json!({ "email": "ada@example.org", "password": PASSWORD });
     app.server.post("/api/v1/session").json(&guess).await.assert_status(StatusCode::UNAUTHORIZED);
     app.close().await;
@@ -201,7 +201,7 @@ fn nobody_is_led_to_another_site() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_provider_has_its_own_way_there_and_back() {
-    // Nothing listens there once the listener is gone.
+    // No process listens there after the listener is dropped.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("bound");
     drop(listener);

@@ -130,7 +130,7 @@ on_both! {
         for (path, body, secret) in [("/api/v1/invitations", &invite, "link"), ("/api/v1/keys", &key, "secret")] {
             let refused = post(&app.server, &bearer, path, "k1", body).await;
             problem(&refused, Code::Malformed);
-            // The same without a key is made once for all that were refused, and nothing of it is kept.
+            // Without a key the request takes effect, once after all refusals, and its response is not stored.
             let made = app.server.post(path).add_header(header::AUTHORIZATION, &bearer).json(body).await;
             made.assert_status(StatusCode::CREATED);
             assert!(made.json::<Value>()[secret].is_string(), "{path}");
@@ -141,7 +141,7 @@ on_both! {
     }
 
     async fn to_join_by_a_link_may_bear_a_key(app: &TestApp) {
-        // Its answer names the organization, and nothing that is shown once.
+        // The response names the organization, and contains nothing that is shown once.
         let bearer = app.operator().await.bearer();
         let answer = post(&app.server, &bearer, "/api/v1/invitations/abc/join", "k1", &json!({})).await;
         assert!(!answer.text().contains("Idempotency-Key"), "{}", answer.text());

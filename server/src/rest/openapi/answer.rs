@@ -1,5 +1,4 @@
-//! What every operation has in common, written into each: how it fails, which headers it takes and gives, what its parameters'
-//! limits are.
+//! Adds the common parts of all operations: error responses, request and response headers, limits of parameters.
 
 use axum::http::Method;
 use serde_json::{Map, Value, json};
@@ -53,7 +52,7 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
         statuses.extend([401, 403]);
     }
     if path.starts_with("/session") || path == "/invitations/{token}/accept" {
-        // Here credentials are in the body.
+        // The credentials are in the body.
         statuses.push(401);
     }
     let has = |operation: &Value, place: &str| {
@@ -72,7 +71,7 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
         statuses.push(409);
     }
     if path.starts_with("/jobs/") || path.starts_with("/artifacts/") {
-        // A job may be in a state in which there is nothing to read yet, or an audit may withhold it.
+        // The job's state may have nothing to read yet, or an audit may withhold it.
         statuses.push(409);
     }
     if path.starts_with("/invitations/{token}") || path.starts_with("/password-resets/{token}") {
@@ -96,7 +95,7 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     }
 }
 
-/// What good answers have in common.
+/// Completes the successful responses.
 fn succeed(method: &str, operation: &mut Value) {
     let Some(responses) = operation["responses"].as_object_mut() else { return };
     let mut read = false;
@@ -140,7 +139,7 @@ fn parameters(operation: &mut Value) -> &mut Vec<Value> {
     }
 }
 
-/// A parameter that may be left out is left out: it is never null. Sizes of pages have limits everywhere.
+/// Makes an optional parameter non-nullable: it is omitted, never null. Adds the limits of page sizes.
 fn tidy(parameter: &mut Value) {
     let name = parameter["name"].as_str().unwrap_or_default().to_owned();
     if parameter["in"] == "path" && parameter["description"].is_null() {
@@ -177,7 +176,7 @@ fn name_of(status: u16) -> String {
     format!("Problem{status}")
 }
 
-/// The problem documents of a status: its codes, and one of them as an example.
+/// Returns the response of a status: its problem codes, and one of them as an example.
 fn problem(status: u16) -> Value {
     let codes: Vec<Code> = Code::ALL.iter().copied().filter(|code| code.http_status() == status).collect();
     let said: Vec<String> = codes.iter().map(|code| format!("`{}`: {}.", code.slug(), code.title())).collect();

@@ -1,16 +1,16 @@
-//! An example for every body: what the schemas say themselves, else what `examples.json` says of them, else what their fields'
-//! names and types suggest. A test holds each against its schema, and sends each to its operation.
+//! Adds an example to every body: from the schema, else from `examples.json`, else derived from the names and types of
+//! its fields. A test validates each against its schema and sends it to its operation.
 
 use serde_json::{Map, Value, json};
 
 /// Examples by the name of a schema.
 const WRITTEN: &str = include_str!("examples.json");
-/// A schema that holds itself ends here.
+/// The depth limit for recursive schemas.
 const DEEPEST: usize = 24;
 const ID: &str = "0193493b-5c00-7000-8000-000000000001";
 const MOMENT: &str = "2026-11-20T12:00:00Z";
 
-/// Gives every body of a request, and of an answer that is good, an example.
+/// Adds an example to every request body and every body of a successful response.
 pub(super) fn add(document: &mut Value) {
     let schemas = document["components"]["schemas"].as_object().cloned().unwrap_or_default();
     let written: Map<String, Value> = serde_json::from_str(WRITTEN).unwrap_or_default();
@@ -36,7 +36,7 @@ struct Examples<'a> {
 }
 
 impl Examples<'_> {
-    /// Adds an example to each form of a body.
+    /// Adds an example to each media type of a body.
     fn fill(&self, body: &mut Value) {
         let Some(content) = body.get_mut("content").and_then(Value::as_object_mut) else { return };
         for (kind, media) in content {
@@ -51,7 +51,7 @@ impl Examples<'_> {
         }
     }
 
-    /// An example of what a field of this name and schema holds.
+    /// Returns an example for a field with this name and schema.
     fn of(&self, field: &str, schema: &Value, depth: usize) -> Value {
         if depth > DEEPEST {
             return Value::Null;
@@ -94,7 +94,7 @@ impl Examples<'_> {
         }
     }
 
-    /// The fields of an object; the last page of a list has no next one.
+    /// Returns the fields of an object; without `next`, as on the last page of a list.
     fn fields(&self, schema: &Value, depth: usize) -> Value {
         let Some(properties) = schema["properties"].as_object() else { return json!({}) };
         let shown = properties.iter().filter(|(name, _)| *name != "next");
@@ -102,12 +102,12 @@ impl Examples<'_> {
     }
 }
 
-/// A release with the parameters of its mechanism: the description has no schema of these.
+/// Returns a release with the parameters of its mechanism, which have no schema in the document.
 fn release() -> Value {
     json!({ "event": "poisson_sampled_gaussian", "sampling_rate": 0.05, "noise_multiplier": 1.5 })
 }
 
-/// Two objects as one; what is no object wins.
+/// Merges two objects; a value that is not an object takes precedence.
 fn merged(one: Value, other: Value) -> Value {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => Value::Object(other.into_iter().chain(one).collect()),
@@ -115,7 +115,7 @@ fn merged(one: Value, other: Value) -> Value {
     }
 }
 
-/// The type of a schema that may also be null.
+/// Returns the type of a schema that may also be null.
 fn kind(schema: &Value) -> &str {
     match &schema["type"] {
         Value::Array(types) => types.iter().filter_map(Value::as_str).find(|kind| *kind != "null").unwrap_or_default(),

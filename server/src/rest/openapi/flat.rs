@@ -1,12 +1,12 @@
-//! An object that takes in the fields of one of several others stands in the handlers' description as "all of: one of these, and
-//! that". That is true, and few generators of clients can read it: here it becomes "one of these, each with all its fields".
+//! Rewrites objects that include the fields of one of several others. The handlers' document has them as "all of: one
+//! of these, and that", which few client generators support. Here they become "one of these, each with all its fields".
 
 use serde_json::{Map, Value, json};
 
-/// A schema that holds itself ends here.
+/// The depth limit for recursive schemas.
 const DEEPEST: usize = 8;
 
-/// Rewrites every schema of that form. One that a list holds whole is named instead.
+/// Rewrites every schema of that form. An inlined one is replaced by a reference.
 pub(super) fn add(document: &mut Value) {
     let known = document["components"]["schemas"].as_object().cloned().unwrap_or_default();
     let Some(schemas) = document["components"]["schemas"].as_object_mut() else { return };
@@ -23,7 +23,7 @@ pub(super) fn add(document: &mut Value) {
     }
 }
 
-/// What is directly within a value.
+/// Returns the direct children of a value.
 fn children(value: &mut Value) -> Vec<&mut Value> {
     match value {
         Value::Object(fields) => fields.values_mut().collect(),
@@ -45,7 +45,7 @@ fn name_or_flatten(value: &mut Value, known: &Map<String, Value>) {
     }
 }
 
-/// A schema of that form, rewritten; nothing for any other.
+/// Returns a rewritten schema of that form; `None` for any other.
 fn flattened(name: &str, schema: &Value, known: &Map<String, Value>) -> Option<Value> {
     if schema.get("allOf").is_none() || !is_union(schema, known, 0) {
         return None;
@@ -63,7 +63,7 @@ fn resolved<'a>(schema: &'a Value, known: &'a Map<String, Value>) -> &'a Value {
     name.and_then(|name| known.get(name)).unwrap_or(schema)
 }
 
-/// Whether a choice between objects is somewhere in what makes up an object.
+/// Returns whether a schema's parts include a choice between objects.
 fn is_union(schema: &Value, known: &Map<String, Value>, depth: usize) -> bool {
     let schema = resolved(schema, known);
     let parts = schema["allOf"].as_array();
@@ -71,7 +71,7 @@ fn is_union(schema: &Value, known: &Map<String, Value>, depth: usize) -> bool {
         || depth < DEEPEST && parts.is_some_and(|parts| parts.iter().any(|part| is_union(part, known, depth + 1)))
 }
 
-/// The objects that a schema may be; nothing for one that may be something else.
+/// Returns the possible objects of a schema; `None` if it may also be another type.
 fn objects(schema: &Value, known: &Map<String, Value>, depth: usize) -> Option<Vec<Value>> {
     let schema = resolved(schema, known);
     if depth > DEEPEST {
@@ -92,7 +92,7 @@ fn objects(schema: &Value, known: &Map<String, Value>, depth: usize) -> Option<V
     (schema["type"] == "object" && schema["properties"].is_object()).then(|| vec![schema.clone()])
 }
 
-/// An object with the fields of both.
+/// Merges the fields of two objects.
 fn merged(one: &Value, other: &Value) -> Value {
     let mut both = one.clone();
     if let (Some(fields), Some(more)) = (both["properties"].as_object_mut(), other["properties"].as_object()) {
@@ -107,8 +107,8 @@ fn merged(one: &Value, other: &Value) -> Value {
     both
 }
 
-/// A variant with a name of its own: that of the whole, and the word by which it is told from the others. What has no name stays
-/// without.
+/// Adds a title to a variant: the name of the whole with the variant's discriminating word. A variant of an unnamed
+/// schema gets none.
 fn titled(name: &str, mut variant: Value) -> Value {
     if name.is_empty() {
         return variant;

@@ -1,4 +1,4 @@
-//! The description is whole, and it is true of the server: examples are sent as they stand.
+//! Tests that the document is complete and matches the server: its examples are sent unchanged.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::testing::on_both;
 
 const AT: &str = "https://undertone.example/openapi.json";
 
-/// Every operation: its address, its method, what is told of it.
+/// Returns every operation: its address, its method, its description.
 fn operations(document: &Value) -> Vec<(String, String, Value)> {
     let paths = document["paths"].as_object().expect("paths");
     let all = paths.iter().flat_map(|(path, methods)| {
@@ -70,14 +70,14 @@ fn every_name_leads_to_what_it_names() {
     let (document, mut broken) = (described(), Vec::new());
     look(&document, &document, &mut broken);
     assert_eq!(broken, [""; 0]);
-    // Two types of one name would stand for each other.
+    // Two types with one name would replace each other.
     assert_eq!(document["components"]["schemas"]["InvitationPurpose"]["oneOf"].as_array().map(Vec::len), Some(4));
 }
 
 /// Names of fields whose values are shown once.
 const SHOWN_ONCE: [&str; 7] = ["link", "token", "secret", "codes", "half_token", "access_token", "refresh_token"];
 
-/// The names of all fields in a schema and those that it names.
+/// Collects the names of all fields in a schema and in the schemas to which it refers.
 fn fields(document: &Value, schema: &Value, seen: &mut BTreeSet<String>, found: &mut BTreeSet<String>) {
     match schema {
         Value::Object(parts) => {
@@ -129,7 +129,7 @@ fn no_answer_that_is_kept_for_an_idempotency_key_holds_what_is_shown_once() {
 
 #[test]
 fn units_and_adjacencies_are_words_of_a_list_wherever_they_stand() {
-    // How many words each list has.
+    // The number of words in each list.
     const LISTS: [(&str, usize); 2] = [("unit", 4), ("adjacency", 3)];
     fn look(value: &Value, found: &mut Vec<(usize, Value)>) {
         match value {
@@ -191,7 +191,7 @@ fn every_body_has_an_example_that_fits_its_schema() {
 }
 
 on_both! {
-    /// Whatever comes of it, no example is one that the server cannot read.
+    /// Whatever the response, the server can read every example.
     async fn every_example_is_understood(app: &TestApp) {
         let bearer = app.operator().await.bearer();
         let (mut sent, mut wrong) = (0, Vec::new());

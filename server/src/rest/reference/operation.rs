@@ -1,4 +1,4 @@
-//! Operations on the reference page: parameters, bodies, answers, and a line to try each.
+//! Operations on the reference page: parameters, bodies, responses, and a command to try each.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::schema;
 use super::text::{code, escaped, line, paragraphs};
 
-/// One operation of the description.
+/// One operation of the document.
 pub(super) struct Operation<'a> {
     path: &'a str,
     method: &'a str,
@@ -15,7 +15,7 @@ pub(super) struct Operation<'a> {
     document: &'a Value,
 }
 
-/// Every operation, in the order of the addresses.
+/// Returns every operation, in the order of the addresses.
 pub(super) fn all(document: &Value) -> Vec<Operation<'_>> {
     let Some(paths) = document["paths"].as_object() else { return Vec::new() };
     paths
@@ -28,7 +28,7 @@ pub(super) fn all(document: &Value) -> Vec<Operation<'_>> {
 }
 
 impl<'a> Operation<'a> {
-    /// The group it belongs to.
+    /// Returns the group of the operation.
     pub(super) fn group(&self) -> &'a str {
         self.told["tags"][0].as_str().unwrap_or("others")
     }
@@ -37,13 +37,13 @@ impl<'a> Operation<'a> {
         self.told["operationId"].as_str().unwrap_or_default()
     }
 
-    /// Its line in the contents.
+    /// Writes its line in the contents.
     pub(super) fn entry(&self, page: &mut String) {
         let said = line(self.told["summary"].as_str().unwrap_or_default());
         let _ = write!(page, "<li><a href=\"#{}\">{said}</a></li>", escaped(self.id()));
     }
 
-    /// All that is told of it.
+    /// Writes its section.
     pub(super) fn section(&self, page: &mut String) {
         let (id, path) = (escaped(self.id()), escaped(self.path));
         let method = self.method.to_uppercase();
@@ -101,7 +101,7 @@ impl<'a> Operation<'a> {
         page.push_str("</dl></details>");
     }
 
-    /// A line for a terminal. `$UNDERTONE` is the server's address, `$KEY` an API key.
+    /// Returns a command for a terminal. `$UNDERTONE` is the server's address, `$KEY` an API key.
     fn curl(&self) -> String {
         let method = self.method.to_uppercase();
         let mut line =
@@ -120,7 +120,7 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// The forms of a body, each with its example.
+/// Writes the media types of a body, each with its example.
 fn bodies(content: &serde_json::Map<String, Value>, page: &mut String) {
     for (kind, media) in content {
         let _ = write!(page, "<p><code>{}</code>: {}</p>", escaped(kind), schema::of(&media["schema"]));

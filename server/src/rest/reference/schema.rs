@@ -1,4 +1,4 @@
-//! Schemas on the reference page: their fields, words and limits, each linked to the schemas it names.
+//! Schemas on the reference page: their fields, words and limits, with links to other schemas.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::text::{escaped, line, paragraphs};
 
-/// Every schema, by name.
+/// Writes every schema, by name.
 pub(super) fn all(document: &Value, page: &mut String) {
     page.push_str("<h2 id=\"schemas\">Schemas</h2>");
     let Some(schemas) = document["components"]["schemas"].as_object() else { return };
@@ -18,7 +18,7 @@ pub(super) fn all(document: &Value, page: &mut String) {
     }
 }
 
-/// What a schema is made of.
+/// Writes the content of a schema.
 fn body(schema: &Value, page: &mut String) {
     if schema["properties"].is_object() {
         fields(schema, page);
@@ -58,7 +58,7 @@ fn fields(schema: &Value, page: &mut String) {
     page.push_str("</tbody></table>");
 }
 
-/// A type in a few words, with links.
+/// Returns a short description of a type, with links.
 pub(super) fn of(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|to| to.rsplit('/').next()) {
         return format!("<a href=\"#schema-{0}\">{0}</a>", escaped(name));

@@ -4,7 +4,7 @@ use super::page;
 use crate::rest::openapi::described;
 use crate::testing::on_both;
 
-/// What stands between `before` and the next `"`, everywhere.
+/// Returns the texts between `before` and the next `"`, for all occurrences.
 fn values<'a>(page: &'a str, before: &str) -> Vec<&'a str> {
     page.split(before).skip(1).filter_map(|rest| rest.split('"').next()).collect()
 }

@@ -1,10 +1,10 @@
-//! Text of the description as HTML: escaped, backticks as code, blank lines between paragraphs.
+//! Text of the document as HTML: escaped, backticks as code, blank lines between paragraphs.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// A text in which nothing is markup.
+/// Escapes all markup in a text.
 pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -20,7 +20,7 @@ pub(super) fn escaped(text: &str) -> String {
     safe
 }
 
-/// One line: what stands between backticks is code.
+/// Renders one line; text between backticks becomes code.
 pub(super) fn line(text: &str) -> String {
     let mut html = String::new();
     for (index, part) in text.split('`').enumerate() {
@@ -30,13 +30,13 @@ pub(super) fn line(text: &str) -> String {
     html
 }
 
-/// Paragraphs.
+/// Renders paragraphs.
 pub(super) fn paragraphs(text: &str) -> String {
     let parts = text.split("\n\n").map(str::trim).filter(|part| !part.is_empty());
     parts.fold(String::new(), |html, part| html + "<p>" + &line(part) + "</p>")
 }
 
-/// A value as it is written.
+/// Renders a value as code.
 pub(super) fn code(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),

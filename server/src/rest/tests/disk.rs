@@ -1,4 +1,4 @@
-//! A disk that is full, on a real file system of a few mebibytes.
+//! A full disk: a real file system of a few mebibytes.
 
 use std::io::Write as _;
 use std::process::Command;
@@ -12,13 +12,13 @@ use super::problem;
 use crate::service::api_key;
 use crate::testing::TestApp;
 
-/// A file system in memory of a bounded size.
+/// A file system in memory with a limited size.
 struct SmallDisk {
     mount: tempfile::TempDir,
 }
 
 impl SmallDisk {
-    /// Mounts one; `None` where the tests may not.
+    /// Mounts a file system; `None` if the tests lack the permission.
     fn mount() -> Option<Self> {
         let mount = tempfile::tempdir().expect("a temporary folder");
         let mounted = Command::new("mount")

@@ -1,4 +1,4 @@
-//! Limits of what is sent, each at its value and one beyond.
+//! Limits of request sizes, each at its value and one beyond.
 
 use axum::http::{StatusCode, header};
 use undertone_api::problem::Code;
@@ -7,7 +7,7 @@ use super::problem;
 use crate::rest::{LARGEST_BODY, LARGEST_IMPORT};
 use crate::testing::on_both;
 
-/// A text made so many bytes long.
+/// Pads a text to this number of bytes.
 fn filled(text: &str, with: char, size: usize) -> String {
     let body: String = text.chars().chain(std::iter::repeat(with)).take(size).collect();
     assert_eq!(body.len(), size);

@@ -1,4 +1,4 @@
-//! Lists: sizes of pages, and what narrows them.
+//! Lists: page sizes and filters.
 
 use axum::http::header;
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ on_both! {
             spec: undertone_api::job::Spec::DpSgd(third),
         }).await.expect("proposed");
         cancel(&app.ctx, &world.sites[0].steward, second.summary.id).await.expect("cancelled");
-        // Signed in only now: an access token does not hold for the hour above.
+        // The sign-in is here because an access token does not last for the hour above.
         let bearer = member_of(app, &world, 0).await.bearer();
         let id = |job: &undertone_api::job::Job| job.summary.id.to_string();
         let list = async |query: &str| ids(app, &bearer, &format!("/consortia/{}/jobs{query}", world.consortium)).await;

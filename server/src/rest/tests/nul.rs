@@ -1,4 +1,4 @@
-//! U+0000, which one of the databases keeps and the other does not: neither is asked.
+//! U+0000, which only one of the databases accepts: it is refused before either is used.
 
 use axum::http::header;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ on_both! {
         assert!(problem(&found("a\u{0}b").await, Code::Malformed).detail.contains("leave it out"));
         let none = app.server.get("/api/v1/consortia").add_header(header::AUTHORIZATION, &bearer).await;
         assert_eq!(none.json::<Value>()["items"], json!([]), "nothing was done");
-        // What only looks like it is text like any other.
+        // Similar texts are ordinary texts.
         let made: Value = found("a\\u0000b %00").await.json();
         assert_eq!(made["description"], "a\\u0000b %00");
         let sign_in = json!({ "email": "a\u{0}@example.org", "password": PASSWORD });

@@ -194,7 +194,7 @@ on_both! {
         assert!(list(&app.ctx, &actor).await.expect("listed").is_empty());
     }
 
-    /// A leaked key must not become an identity that outlives it.
+    /// A leaked key must not create an identity that outlives it.
     async fn key_of_any_scope_makes_no_lasting_identity(app: &TestApp) {
         let founded = app.founded().await;
         let (organization, admin) = &founded.north;

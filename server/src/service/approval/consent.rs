@@ -1,7 +1,8 @@
-//! What an approval rests on: a steward's signature that the dataset's site verifies, the server's word, or the site itself.
+//! The evidence behind an approval: a steward's signature that the dataset's site verifies, the server's assertion, or
+//! the site itself.
 //!
-//! The site states its rule and its pinned keys when it registers a dataset. The server checks signatures with them as a
-//! courtesy to the steward, who learns of a mistake at once. It decides nothing: the site verifies each signature again.
+//! The site states its rule and its pinned keys when it registers a dataset. The server checks signatures with them
+//! only so that a steward learns of a mistake at once. The site verifies each signature again.
 
 use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _, QueryOrder as _};
 use undertone_api::id::{DatasetId, JobId};
@@ -13,13 +14,13 @@ use crate::error::Error;
 use crate::service::code::from_json;
 use crate::service::entity::{dataset, decision};
 
-/// Returns how the site of a dataset approves jobs; `None` when its worker does not say.
+/// Returns the approval rule and keys of a dataset's site; `None` when its worker does not state them.
 pub(crate) async fn of_site(connection: &impl ConnectionTrait, id: Uuid) -> Result<Option<SiteApproval>, Error> {
     let row = dataset::Entity::find_by_id(id).one(connection).await?;
     row.and_then(|row| row.approval).as_deref().map(from_json).transpose()
 }
 
-/// Returns how the sites of datasets approve jobs; those whose workers do not say are left out.
+/// Returns the approval rules and keys of the sites of datasets, without those that their workers do not state.
 pub(crate) async fn of_sites(
     connection: &impl ConnectionTrait,
     datasets: &[DatasetId],
@@ -30,11 +31,11 @@ pub(crate) async fn of_sites(
     rows.into_iter().filter_map(stated).collect()
 }
 
-/// Returns what a steward's approval of this manifest rests on.
+/// Returns the evidence behind a steward's approval of this manifest.
 ///
 /// # Errors
 /// `validation_failed` without a signature that the site demands, `wrong_state` while the site has pinned no key,
-/// `bad_signature` when the signature is no approval of this manifest by a pinned key.
+/// `bad_signature` when the signature does not approve this manifest with a pinned key.
 pub(super) fn of_steward(
     site: Option<&SiteApproval>,
     signature: Option<&SignedApproval>,
@@ -62,7 +63,8 @@ pub(super) fn of_steward(
     Ok(Consent::Signed { key })
 }
 
-/// Returns what an approval without a signature rests on under a site's rule; a site that does not say may trust the server.
+/// Returns the evidence behind an approval without a signature, under a site's rule. A site without a stated rule may
+/// trust the server.
 pub(super) fn by_rule(site: Option<&SiteApproval>) -> Consent {
     match site.map(|site| site.rule) {
         Some(ApprovalRule::Automatic | ApprovalRule::Manual) => Consent::Site,
@@ -70,7 +72,7 @@ pub(super) fn by_rule(site: Option<&SiteApproval>) -> Consent {
     }
 }
 
-/// Refuses a signed approval that is too large to be one.
+/// Rejects a signed approval above the size limit.
 pub(super) fn check_size(signature: &SignedApproval) -> Result<(), Error> {
     let size = serde_json::to_string(signature).map_or(usize::MAX, |text| text.len());
     if size <= MOST_APPROVAL_BYTES {

@@ -1,9 +1,10 @@
-//! Limits within which a job passes without being asked about: a steward's standing word for one dataset, kept by the
-//! server. It answers in that steward's name, and only as long as they are one; what passes by it together, `total` counts.
-//! A job that it does not let pass is left to a steward, who is told why. The site's own policy and ledger judge the job all
-//! the same.
+//! Limits within which jobs are approved automatically: a steward's standing approval for one dataset, kept by the
+//! server. It answers in that steward's name, and only while that member is a steward. `total` sums the jobs that it
+//! approved. The steward decides about other jobs and reads the reason. The site's own policy and ledger judge every
+//! job all the same.
 //!
-//! Jobs are proposed in the one writing transaction, one after the other: what one of them passed by counts for the next.
+//! Jobs are proposed in the one writing transaction, one after the other: each approved job counts towards the total of
+//! the next.
 
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
@@ -31,18 +32,18 @@ use crate::service::job::state;
 use crate::service::version::{self, Expected};
 use crate::service::{budget, dataset, ledger};
 
-/// The limits of a dataset, the newest first: at most one is in force.
+/// Returns the limits of a dataset, the newest first; at most one is in force.
 ///
 /// # Errors
-/// 404 and 403 as usual: they are for those who answer for the dataset only.
+/// 404 and 403 as usual: only members with responsibility for the dataset may read them.
 pub async fn limits(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Vec<ApprovalLimit>, Error> {
     let dataset = dataset::get(ctx, actor, id).await?;
     policy::check(actor, Operation::ReadApprovalLimit, Place::Organization(dataset.organization))?;
     all(ctx, ctx.db.read(), &dataset).await
 }
 
-/// The version of limits as they were read. What has passed by them is not in it: a job that passes changes nothing of what a
-/// steward decides.
+/// Returns the version of limits as they were read, without the jobs approved by them: an approved job does not change
+/// the steward's decision.
 ///
 /// # Errors
 /// When they cannot be written as JSON.
@@ -51,11 +52,11 @@ pub fn limits_version(limits: &[ApprovalLimit]) -> Result<String, Error> {
     version::of(&bare.collect::<Vec<_>>())
 }
 
-/// Sets the limit of a dataset; it stands in the place of the one before, and nothing has passed by it yet.
+/// Sets the limit of a dataset. It replaces the previous limit and starts with no approved jobs.
 ///
 /// # Errors
-/// 404 and 403 as usual, `validation_failed` with every violation, `precondition_failed` when the limits are not what the
-/// caller believes.
+/// 404 and 403 as usual, `validation_failed` with every violation, `precondition_failed` when the limits have another
+/// version than the caller expects.
 pub async fn limit_set(
     ctx: &Ctx,
     actor: &Actor,
@@ -108,18 +109,18 @@ pub async fn limit_set(
     shown(ctx, row)
 }
 
-/// Why no limit is set for a dataset whose site verifies signatures.
+/// The reason why a dataset whose site verifies signatures cannot have a limit.
 const UNSIGNED: &str = "the dataset's site verifies a steward's signature over each job, and a limit is this server's word: it \
                         would let nothing pass. The site's own `approval = \"automatic\"` lets jobs run up to \
                         `most_epsilon_automatic`; with `approval = \"server\"` it trusts this server";
 
-/// Whether the site of a dataset accepts jobs only with a steward's signature over each.
+/// Returns whether the site of a dataset accepts jobs only with a steward's signature over each.
 async fn demands_signature(connection: &impl ConnectionTrait, id: DatasetId) -> Result<bool, Error> {
     let site = super::consent::of_site(connection, id.0).await?;
     Ok(site.is_some_and(|site| site.rule == ApprovalRule::Steward))
 }
 
-/// Withdraws the limit of a dataset: from now on every job is asked about. What passed stays approved.
+/// Withdraws the limit of a dataset: every later job needs a steward's answer. Approved jobs stay approved.
 ///
 /// # Errors
 /// 404 and 403 as usual, `wrong_state` when none is in force.
@@ -139,7 +140,8 @@ pub async fn limit_withdraw(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<V
     all(ctx, ctx.db.read(), &dataset).await
 }
 
-/// Answers for every dataset of a job that was just proposed whose limit lets it pass; of the others notes why a steward is asked.
+/// Approves a newly proposed job for each dataset with a limit that permits it. For each other dataset with a limit,
+/// stores the reason why the job needs a steward.
 pub(crate) async fn apply(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
     let series: Vec<Planned> = from_json(&row.series)?;
     for part in state::participants(tx, JobId(row.id)).await? {
@@ -185,27 +187,27 @@ pub(crate) async fn apply(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Er
     Ok(())
 }
 
-/// Why a job does not pass by a limit that is in force.
+/// The reason why a limit in force does not approve a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Beyond {
-    /// Nobody answers for it any more.
+    /// Its author is no longer a steward of the owner.
     Steward,
     /// The dataset's site verifies a signature over each job.
     Signature,
-    /// It is for other kinds.
+    /// The limit is for other kinds of job.
     Kind,
-    /// No ε covers all that leaves.
+    /// Some output has no finite ε.
     Clear,
-    /// Nothing is charged, or nothing that has a price at the account's δ.
+    /// The job charges nothing, or nothing that has a price at the account's δ.
     Price,
-    /// The job by itself costs too much.
+    /// The job by itself exceeds the limit.
     Job,
-    /// All that passed and this job together cost too much.
+    /// All approved jobs and this job together exceed the total.
     Total,
 }
 
 impl Beyond {
-    /// In words. Everybody who sees the job reads them, so no figure of the limit is in them.
+    /// Returns the reason in words. Every reader of the job sees it, so it contains no figure of the limit.
     const fn said(self) -> &'static str {
         match self {
             Self::Steward => "whoever set the limit within which jobs pass is no steward of the owner any more",
@@ -219,8 +221,8 @@ impl Beyond {
     }
 }
 
-/// Whether a job stays within a limit: ε of all that has then passed by it, this job's worst case among it, or why it does
-/// not pass.
+/// Judges a job by a limit. Returns ε of all jobs approved by it, with this job's worst case included, or the reason
+/// against approval.
 async fn judge(
     connection: &impl ConnectionTrait,
     limit: &approval_limit::Model,
@@ -251,7 +253,7 @@ async fn judge(
     }
     let passed = Passed::by(connection, limit.id).await?;
     let mut own = None;
-    // The limit and its total bound what every limited unit loses, whichever of them a job protects.
+    // The limit and its total bound the loss of every limited unit, whichever of them a job protects.
     for account in limited {
         let Ok(asked) = charge.for_unit(account.unit) else { return Ok(Err(Beyond::Price)) };
         let delta = account.delta.get();
@@ -270,7 +272,7 @@ async fn judge(
     Ok(Ok(own))
 }
 
-/// Whether who set the limit still answers for the dataset.
+/// Returns whether the author of the limit is still a steward of the owner.
 async fn is_steward(
     connection: &impl ConnectionTrait,
     limit: &approval_limit::Model,
@@ -293,7 +295,7 @@ async fn in_force(
         .await?)
 }
 
-/// Withdraws what is in force; false when nothing was.
+/// Withdraws the limit in force; returns false when there was none.
 async fn withdraw(ctx: &Ctx, tx: &Tx, id: DatasetId, by: &str) -> Result<bool, Error> {
     let Some(row) = in_force(ctx, tx, id).await? else { return Ok(false) };
     let row = approval_limit::Model { withdrawn_at: Some(ctx.now()), withdrawn_by: Some(by.to_owned()), ..row };
@@ -301,7 +303,7 @@ async fn withdraw(ctx: &Ctx, tx: &Tx, id: DatasetId, by: &str) -> Result<bool, E
     Ok(true)
 }
 
-/// The limits of a dataset, with what has passed by each.
+/// Returns the limits of a dataset, with the totals of the jobs approved by each.
 async fn all(ctx: &Ctx, connection: &impl ConnectionTrait, dataset: &Dataset) -> Result<Vec<ApprovalLimit>, Error> {
     let mut all = bare(ctx, connection, dataset.id).await?;
     let passed = Passed::by_each(connection, dataset.id).await?;
@@ -311,7 +313,7 @@ async fn all(ctx: &Ctx, connection: &impl ConnectionTrait, dataset: &Dataset) ->
     Ok(all)
 }
 
-/// The limits of a dataset, without what has passed by them.
+/// Returns the limits of a dataset, without the totals of approved jobs.
 async fn bare(ctx: &Ctx, connection: &impl ConnectionTrait, id: DatasetId) -> Result<Vec<ApprovalLimit>, Error> {
     let rows = approval_limit::Entity::find()
         .filter(approval_limit::Column::DatasetId.eq(id.0))
@@ -322,7 +324,7 @@ async fn bare(ctx: &Ctx, connection: &impl ConnectionTrait, id: DatasetId) -> Re
     rows.into_iter().map(|row| shown(ctx, row)).collect()
 }
 
-/// A limit by which nothing has passed.
+/// Converts a row into a limit without approved jobs.
 fn shown(ctx: &Ctx, row: approval_limit::Model) -> Result<ApprovalLimit, Error> {
     let epsilon = |value: f64| Epsilon::new(value).map_err(|error| Error::internal("reading an approval limit", error));
     Ok(ApprovalLimit {

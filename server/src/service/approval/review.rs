@@ -1,4 +1,4 @@
-//! What an owner reads before answering: the manifest byte for byte, its cost now, and who learns what.
+//! The basis of an owner's decision: the manifest byte for byte, its cost now, and the disclosures to each recipient.
 
 use undertone_api::id::{ConsortiumId, DatasetId, JobId};
 use undertone_api::job::{Disclosed, Disclosure, Review, Spec, State, disclosures};
@@ -13,7 +13,7 @@ use crate::service::code::from_json;
 use crate::service::job::{readable, state};
 use crate::service::{dataset, plan};
 
-/// Returns how the sites of a job's datasets approve it; those whose workers do not say are left out.
+/// Returns the approval rules and keys of the sites of a job's datasets, without those that their workers do not state.
 ///
 /// # Errors
 /// 404 when the caller may not know the job.
@@ -24,7 +24,7 @@ pub async fn site_approvals(ctx: &Ctx, actor: &Actor, job: JobId) -> Result<Vec<
     consent::of_sites(ctx.db.read(), &datasets).await
 }
 
-/// What a job asks of a dataset. Everybody who may see the job may read it: it holds nothing that the manifest does not.
+/// Returns the use of a dataset by a job. Every reader of the job may read it: it contains nothing beyond the manifest.
 ///
 /// # Errors
 /// 404 when the caller may not know the job, or the dataset is not in it.
@@ -37,7 +37,7 @@ pub async fn review(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId) ->
     let own = known.iter().find(|known| known.id == dataset).ok_or_else(absent)?;
     let (state, spec): (State, &Spec) = (state::of(&row)?, &manifest.spec);
     let cost = match &said.charge {
-        // Later it is reserved, and what is left has the reservation in it already.
+        // In later states the cost is reserved and already subtracted from the remaining budget.
         Some(_) if state == State::Proposed => plan::party(ctx, WorkOwner::from(actor), spec, &known, own).await?,
         _ => None,
     };

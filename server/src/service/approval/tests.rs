@@ -35,7 +35,7 @@ fn limit(app: &TestApp, epsilon: f64, days: i64) -> NewApprovalLimit {
     }
 }
 
-/// Makes the steward of a site one in the tables as well, where limits look.
+/// Stores the steward of a site in the tables as well, which limits read.
 async fn appointed(app: &TestApp, site: &Site) {
     let organization = site.steward.organizations()[0].0;
     let id = site.steward.id();
@@ -145,7 +145,7 @@ on_both! {
                 assert_eq!(said.is_some(), told, "{:?}", actor.member.grants);
             }
         }
-        // One event is for all who watch.
+        // One event goes to all subscribers.
         let row = jobs::readable(&app.ctx, &own.steward, id).await.unwrap();
         assert!(jobs::standing(&app.ctx, row).await.unwrap().participants.iter().all(|part| part.asked_because.is_none()));
 

@@ -1,10 +1,10 @@
-//! What passed by a limit all in all, which its total bounds.
+//! The privacy loss of all jobs approved by a limit, which the limit's total bounds.
 //!
-//! The figures are composed and not added up: the losses of all its jobs together, on the orders of reports, turned into ε
-//! once. So one job by itself comes to exactly what it is said to cost, and all together to a promise at the account's δ, which
-//! a sum of ε, each at the whole of δ, is not. They decide who is asked and nothing else: what may be spent is the ledger's to
-//! say. Every limited unit has a sum of its own, and each job counts in all of them by what it is charged there: a total that one
-//! unit has spent is not there again for another.
+//! The figures are composed, not added: the Rényi losses of all jobs are summed on the orders of reports and converted
+//! to ε once. One job alone thus costs exactly its stated ε, and all jobs together have an ε at the account's δ. A sum
+//! of ε, each at the whole δ, would not be a guarantee at that δ. The figures decide only about automatic approval; the
+//! ledger decides about spending. Every limited unit has its own sum, and each job counts in all sums by its charge for
+//! that unit: ε spent for one unit is not available again for another.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -22,11 +22,11 @@ use crate::service::code::{from_json, from_word};
 use crate::service::entity::{approval_limit, job, participant, reservation};
 use crate::service::ledger::epsilon_together;
 
-/// Everything that passed by one limit.
+/// The releases of all jobs approved by one limit.
 #[derive(Debug, Default)]
 pub(super) struct Passed(BTreeMap<(PrivacyUnit, Adjacency), Sum>);
 
-/// What passed for one unit, on the account of one relation.
+/// The releases of one unit, on the account of one relation.
 #[derive(Debug, Default)]
 struct Sum {
     jobs: u64,
@@ -37,22 +37,22 @@ struct Sum {
 #[derive(Debug)]
 struct Counted {
     event: Event,
-    /// Those that were made.
+    /// The number of releases that were made.
     spent: u64,
-    /// Those that were made or still may be.
+    /// The number of releases that were made or may still be made.
     committed: u64,
 }
 
 impl Passed {
-    /// What passed by a limit, as the ledger has it: a job that is settled counts what it released, one that was over before it
-    /// could reserve counts nothing, every other one its worst case.
+    /// Returns the releases of jobs approved by a limit, from the ledger. A settled job counts its actual releases, one
+    /// that ended before its reservation counts nothing, every other its worst case.
     pub(super) async fn by(connection: &impl ConnectionTrait, limit: Uuid) -> Result<Self, Error> {
         let mut passed = each(connection, participant::Column::LimitId.eq(limit)).await?;
         Ok(passed.remove(&limit).unwrap_or_default())
     }
 
-    /// The same for each limit that a dataset ever had, by the limit's id; one by which nothing passed is not there. However many
-    /// they are, the database is asked as often.
+    /// Returns the releases for every limit that a dataset ever had, by the limit's id, without limits that approved
+    /// nothing. The number of queries does not depend on the number of limits.
     pub(super) async fn by_each(
         connection: &impl ConnectionTrait,
         dataset: DatasetId,
@@ -68,7 +68,7 @@ impl Passed {
     fn count(&mut self, charge: Charge, spent: u64, committed: u64) {
         let sum = self.0.entry((charge.unit, charge.adjacency.account())).or_default();
         sum.jobs += 1;
-        // Jobs repeat: few events, each priced once.
+        // Jobs repeat: there are few distinct events, and each is priced once.
         match sum.events.iter_mut().find(|known| known.event == charge.event) {
             Some(known) => {
                 known.spent = known.spent.saturating_add(spent);
@@ -78,16 +78,16 @@ impl Passed {
         }
     }
 
-    /// ε at δ of all that passed, as the charge's unit is charged for it, and of the charge's worst case on top; `None` when no
-    /// finite ε covers them.
+    /// Returns ε at δ of all approved jobs plus the charge's worst case, as charged to the charge's unit; `None` when
+    /// no finite ε covers them.
     pub(super) fn with(&self, charge: &Charge, delta: f64) -> Option<f64> {
         let before = self.charged_to(charge.unit, |known| known.committed)?;
         let before = before.iter().map(|(event, count)| (event, *count));
         epsilon_together(before.chain([(&charge.event, charge.releases)]), charge.adjacency, delta)
     }
 
-    /// What passed as the account of `unit` is charged for it, with as many releases of each event as `count` says; `None` when
-    /// some of it has no price there.
+    /// Returns the events as charged to the account of `unit`, with the number of releases from `count`; `None` when an
+    /// event has no price there.
     fn charged_to(&self, unit: PrivacyUnit, count: impl Fn(&Counted) -> u64) -> Option<Vec<(Event, u64)>> {
         let mut all = Vec::new();
         for (&(protected, _), sum) in &self.0 {
@@ -102,7 +102,7 @@ impl Passed {
         Some(all)
     }
 
-    /// The figures as they are shown, each at δ of the dataset's account for it.
+    /// Returns the figures for display, each at δ of the dataset's account.
     pub(super) fn shown(&self, accounts: &[Account]) -> Vec<ApprovedTotal> {
         let jobs = self.0.values().map(|sum| sum.jobs).sum();
         let of = |account: &Account| {
@@ -118,7 +118,7 @@ impl Passed {
     }
 }
 
-/// What passed by each of the limits that `chosen` says of participants.
+/// Returns the releases by limit, of the participants that match `chosen`.
 async fn each(connection: &impl ConnectionTrait, chosen: Expr) -> Result<HashMap<Uuid, Passed>, Error> {
     let mut passed: HashMap<Uuid, Passed> = HashMap::new();
     let parts = participant::Entity::find().filter(chosen.clone()).all(connection).await?;
@@ -193,11 +193,11 @@ mod tests {
         let alone = Passed::default().with(&record, DELTA);
         let mut passed = Passed::default();
         passed.count(charge(PrivacyUnit::Speaker, 8.0, 2), 0, 2);
-        // A record of a speaker loses what two changes lose: four times the square, as half the noise does.
+        // For a record of a speaker two changes count: four times the square, the same as half the noise.
         let together = passed.with(&record, DELTA);
         let same = Passed::default().with(&charge(PrivacyUnit::Record, 8.0, 10), DELTA);
         assert!(together > alone && (together.unwrap_or(0.0) - same.unwrap_or(1.0)).abs() < 1e-9);
-        // Of a speaker a release that protects records says nothing: no total covers it.
+        // A release that protects records bounds nothing for a speaker: no total covers it.
         let speaker = charge(PrivacyUnit::Speaker, 4.0, 2);
         passed.count(record, 2, 2);
         assert_eq!(passed.with(&speaker, DELTA), None);

@@ -1,6 +1,6 @@
-//! What takes an answer back: a steward approved a job as it stood beside a budget and a dataset, and one of them changed
-//! while others were still asked. A changed budget makes the steward be asked again; a dataset that is no longer what the
-//! manifest says makes the manifest wrong, and the job refused. Of jobs that are reserved nothing is taken back.
+//! Revocation of answers: a steward approved a job in view of a budget and a dataset, and one of them changed before
+//! all owners answered. After a change of the budget, the steward must answer again. After a change of the dataset, the
+//! manifest is wrong and the job is refused. Reserved jobs are not affected.
 
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
@@ -19,8 +19,8 @@ use crate::service::code::{from_json, to_json, word};
 use crate::service::entity::{job, participant};
 use crate::service::job::state;
 
-/// Takes back what stewards, or limits they set, said to proposed jobs about a line of versions whose budget was changed.
-/// What the site's own policy said stands: it never looked at the server's budget.
+/// Revokes the answers of stewards and of their limits to proposed jobs about a lineage whose budget was changed. The
+/// answers of the site's own policy stay: it does not consider the server's budget.
 pub(crate) async fn voided(ctx: &Ctx, tx: &Tx, owner: OrganizationId, lineage: LineageId) -> Result<(), Error> {
     let of_line = participant::Entity::find()
         .filter(participant::Column::OrganizationId.eq(owner.0))
@@ -45,7 +45,7 @@ pub(crate) async fn voided(ctx: &Ctx, tx: &Tx, owner: OrganizationId, lineage: L
     Ok(())
 }
 
-/// Refuses proposed jobs whose manifest no longer says what a dataset is.
+/// Refuses proposed jobs whose manifest no longer describes a dataset correctly.
 pub(crate) async fn changed(ctx: &Ctx, tx: &Tx, dataset: &Dataset) -> Result<(), Error> {
     let of_dataset = participant::Entity::find().filter(participant::Column::DatasetId.eq(dataset.id.0));
     for part in proposed(tx, of_dataset.all(tx).await?).await? {
@@ -66,7 +66,7 @@ pub(crate) async fn changed(ctx: &Ctx, tx: &Tx, dataset: &Dataset) -> Result<(),
     Ok(())
 }
 
-/// Those whose job is still proposed.
+/// Returns the participants whose job is still proposed.
 async fn proposed(
     connection: &impl ConnectionTrait,
     parts: Vec<participant::Model>,

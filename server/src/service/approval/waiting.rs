@@ -1,4 +1,4 @@
-//! What waits for a steward's word, in a whole consortium at once.
+//! The approvals that the caller can give, in a whole consortium at once.
 
 use std::collections::HashMap;
 
@@ -14,10 +14,10 @@ use crate::error::Error;
 use crate::service::code::word;
 use crate::service::entity::{job, participant};
 
-/// Most answers that are listed as missing.
+/// The highest number of listed approvals.
 const MOST: u64 = 100;
 
-/// A dataset of a proposed job for which the caller is asked.
+/// A dataset of a proposed job that awaits the caller's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
     /// The job.
@@ -30,8 +30,8 @@ pub struct Waiting {
     pub dataset_name: String,
 }
 
-/// The answers for which the proposed jobs of a consortium wait and which the caller may give, those to the newest jobs
-/// first, up to 100.
+/// Returns the missing answers to proposed jobs of a consortium that the caller may give, the newest jobs first, up to
+/// 100.
 ///
 /// # Errors
 /// 404 when the caller may not know the consortium.
@@ -39,7 +39,7 @@ pub async fn waiting(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Resu
     up_to(ctx, actor, consortium, MOST).await
 }
 
-/// As [`waiting`], up to `most`.
+/// Returns the same as [`waiting`], up to `most`.
 pub(super) async fn up_to(
     ctx: &Ctx,
     actor: &Actor,

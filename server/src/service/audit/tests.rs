@@ -30,13 +30,13 @@ fn event() -> Event {
     }
 }
 
-/// A job of two rounds whose private parties promise four hundred guesses.
+/// Returns a job of two rounds whose private parties promise four hundred guesses.
 fn spec(world: &World) -> Spec {
     let audit = Some(Audit { canaries: TRIAL.canaries, guesses: TRIAL.guesses, recordings: 0 });
     Spec { audit, ..world.spec(ROUNDS) }
 }
 
-/// Every lease, after every round was paid and averaged.
+/// Returns every lease, after every round was paid and averaged.
 async fn trained(world: &mut World) -> (Job, Vec<String>) {
     let job = world.propose(spec(world)).await.unwrap();
     let job = world.approved(job).await;

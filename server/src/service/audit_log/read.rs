@@ -1,4 +1,4 @@
-//! Reading a place's log: page by page, whole as a file, and checking its chain. Pages are read as they are sent, so memory
+//! Reads a place's log: page by page, as a file, or to check its chain. Pages are read while they are sent, so memory
 //! does not grow with the log.
 
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::service::code::{from_json, from_word, word};
 use crate::service::entity::{api_key, audit_log, member, worker};
 
-/// Entries read at once.
+/// The number of entries read at once.
 const ROWS: u64 = 500;
 
 /// In which form a log is taken away.
@@ -38,20 +38,20 @@ pub enum Format {
     Csv,
 }
 
-/// A file on its way out.
+/// An exported file.
 pub struct Export {
-    /// Its name.
+    /// The file name.
     pub name: String,
-    /// What it is.
+    /// The content type.
     pub content_type: &'static str,
-    /// Its bytes.
+    /// The content.
     pub body: BoxStream<'static, Result<Vec<u8>, Error>>,
 }
 
-/// A place's entries, the last first; the cursor is the number of the last one seen.
+/// Returns a place's entries, the last first. The cursor is the number of the last entry of the previous page.
 ///
 /// # Errors
-/// 404 and 403 as usual, `validation_failed` for a filter or cursor that is none.
+/// 404 and 403 as usual, `validation_failed` for an invalid filter or cursor.
 pub async fn list(
     ctx: &Ctx,
     actor: &Actor,
@@ -74,7 +74,7 @@ pub async fn list(
     Ok(Page { items: shown(ctx.db.read(), rows).await?, next })
 }
 
-/// Reads a place's whole log and tells whether its chain holds.
+/// Reads a place's whole log and checks its chain.
 ///
 /// # Errors
 /// 404 and 403 as usual.
@@ -95,10 +95,10 @@ pub async fn check(ctx: &Ctx, actor: &Actor, place: Where) -> Result<AuditCheck,
     Ok(AuditCheck { entries: number as u64, broken_at: broken, head })
 }
 
-/// A place's entries in a file, the first first. That it was taken away is an entry itself, the last in the file.
+/// Exports a place's entries as a file, the first first. The export is itself an entry, the last in the file.
 ///
 /// # Errors
-/// 404 and 403 as usual, `validation_failed` for a filter that is none.
+/// 404 and 403 as usual, `validation_failed` for an invalid filter.
 pub async fn export(
     ctx: &Ctx,
     actor: &Actor,
@@ -128,7 +128,7 @@ pub async fn export(
     Ok(Export { name, content_type, body: body.boxed() })
 }
 
-/// How far an export is.
+/// The progress of an export.
 struct Progress {
     ctx: Ctx,
     place: Where,
@@ -200,12 +200,12 @@ fn table(entries: &[AuditEntry], first: bool) -> Written {
     Ok(table.into_inner()?)
 }
 
-/// A text for a table that a spreadsheet does not take for a formula: names and questions are other people's.
+/// Returns a text that a spreadsheet does not interpret as a formula: names and questions come from other users.
 pub(crate) fn harmless(text: &str) -> String {
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.to_owned() }
 }
 
-/// Who may read a place's log.
+/// Returns the operation of reading a place's log.
 const fn operation(place: Where) -> Operation {
     match place {
         Where::Server => Operation::ReadServerLog,
@@ -214,7 +214,7 @@ const fn operation(place: Where) -> Operation {
     }
 }
 
-/// The place as the policy knows it.
+/// Returns the place in the terms of the policy.
 const fn at(place: Where) -> Place {
     match place {
         Where::Server => Place::Server,
@@ -273,7 +273,7 @@ async fn shown(connection: &impl ConnectionTrait, rows: Vec<audit_log::Model>) -
 /// Returns the text of an entry that is hashed.
 ///
 /// # Errors
-/// When the row is none that this version knows.
+/// When this version does not know a value in the row.
 pub(crate) fn content_of(row: audit_log::Model) -> Result<String, Error> {
     Ok(entry(row, &HashMap::new())?.content())
 }

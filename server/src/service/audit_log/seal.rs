@@ -1,7 +1,8 @@
-//! Places of audit entries in the signed log: whoever rewrites or drops an entry that has one cannot answer the next site.
+//! Leaves of audit entries in the signed log: after a sealed entry was rewritten or dropped, the server cannot prove
+//! its log to the next site.
 //!
-//! A leaf has the salted digest of an entry and not the entry, so that an entry can be erased: what it said cannot be guessed from the
-//! leaf once its salt is gone. Entries get their places in batches, by the server's duties ([`seal`]); until then, 15 seconds at most
+//! A leaf contains a salted digest of an entry, not the entry, so that an entry can be erased: without the salt, the
+//! leaf does not reveal the content. The scheduler seals entries in batches ([`seal`]). Until then, at most 15 seconds
 //! while the server runs, only the chain of their own log protects them.
 
 use sea_orm::{EntityTrait as _, IntoActiveModel as _, ModelTrait as _, QueryOrder as _, QuerySelect as _};
@@ -15,10 +16,10 @@ use crate::error::Error;
 use crate::service::entity::{audit_log, audit_pending, audit_seal};
 use crate::service::log;
 
-/// Most entries that get their places in one transaction.
+/// The highest number of entries sealed in one transaction.
 pub(crate) const AT_ONCE: u64 = 500;
 
-/// Gives the entries that wait their places in the signed log. Returns how many there were.
+/// Seals the pending entries in the signed log. Returns their number.
 ///
 /// # Errors
 /// When the database fails, or the log does not lead to its last head.

@@ -1,4 +1,4 @@
-//! The audit entries behind a stretch of the log.
+//! The audit entries behind a section of the log.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,14 +13,14 @@ use crate::error::Error;
 use crate::service::audit_log::content_of;
 use crate::service::entity::{audit_log, audit_seal};
 
-/// Returns the leaf of an entry as it is now; `None` when it cannot be read.
+/// Returns the leaf of an entry in its present form; `None` when the entry cannot be read.
 fn leaf_of(seal: &audit_seal::Model, row: &audit_log::Model) -> Option<Leaf> {
     let salt = hex::decode(&seal.salt).ok()?;
     let digest = AuditRecord::commit(&salt, &content_of(row.clone()).ok()?);
     Some(Leaf::Audit(AuditRecord::new(&seal.place, seal.place_id, seal.number, &digest)))
 }
 
-/// An entry by its log and its number there.
+/// An entry's log and its number there.
 type EntryKey = (String, Uuid, i64);
 
 /// Seals by position, with their entries.
@@ -38,7 +38,7 @@ impl AuditPage {
         if seals.is_empty() {
             return Ok(Self::default());
         }
-        // Of each log the entries of a stretch follow one another.
+        // The entries of one log in a section have consecutive numbers.
         let mut spans: BTreeMap<(&str, Uuid), (i64, i64)> = BTreeMap::new();
         for seal in &seals {
             let span = spans.entry((&seal.place, seal.place_id)).or_insert((seal.number, seal.number));
@@ -55,7 +55,7 @@ impl AuditPage {
         })
     }
 
-    /// Returns the entry at a position, by its name, and its leaf as the entry is now.
+    /// Returns the name of the entry at a position, and the leaf of its present form.
     pub(super) fn leaf(&self, position: i64) -> (String, Option<Leaf>) {
         let Some(seal) = self.seals.get(&position) else { return ("an audit entry".to_owned(), None) };
         let place =

@@ -1,4 +1,4 @@
-//! A stretch of the log with the records that its leaves speak of, and whether each is the one that was written.
+//! A section of the log with the records behind its leaves, and the check that each record is unchanged.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -31,10 +31,10 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Reads what `rows`, which follow one another, speak of.
+    /// Reads the records behind `rows`, which are consecutive.
     pub(super) async fn read(tx: &Tx, rows: &[log_leaf::Model]) -> Result<Self, Error> {
         let (first, last) = (rows.first().map_or(0, |row| row.position), rows.last().map_or(0, |row| row.position));
-        // Of each account the rows of a page follow one another too.
+        // The rows of one account in a page are consecutive too.
         let mut spans: BTreeMap<Uuid, (i64, i64)> = BTreeMap::new();
         for (id, sequence) in rows.iter().filter_map(|row| Some((row.account_id, row.sequence?))) {
             let span = spans.entry(id).or_insert((sequence, sequence));
@@ -71,7 +71,7 @@ impl Page {
         })
     }
 
-    /// What a row of the log comes to, with the receipt and the head that follow it.
+    /// Returns the lines of a row of the log, with the receipt and the head that follow it.
     pub(super) fn lines(
         &self,
         row: &log_leaf::Model,
@@ -108,7 +108,7 @@ impl Page {
         let content = content.filter(|content| leaf_hash(content.as_bytes()) == hash);
         let organization = self.accounts.get(&row.account_id).map(|account| account.organization_id);
         let organization = organization.or(self.keys.get(&row.position).map(|event| event.organization_id));
-        // A statement of a restoration concerns everybody.
+        // The statement of a restoration is disclosed to every reader.
         let disclosed = matches!(leaf, Some(Leaf::Restoration(_)))
             || organization.map_or(reach.organizations.is_none(), |organization| reach.discloses(organization));
         let mut lines = Vec::with_capacity(3);
@@ -129,7 +129,7 @@ impl Page {
         lines
     }
 
-    /// The record, by its name, and what its leaf says now.
+    /// Returns the name of the record, and the leaf of its present form.
     fn leaf(&self, row: &log_leaf::Model) -> (String, Option<Leaf>) {
         let account = row.account_id;
         match (&*row.kind, row.sequence, row.budget_id) {

@@ -1,4 +1,4 @@
-//! Rows that the log does not know: put into a table behind the server's back, or left there when their place was removed.
+//! Rows that are not in the log: inserted into a table behind the server's back, or left after their leaf was removed.
 
 use sea_orm::{ConnectionTrait as _, DbErr, QueryResult, Statement};
 use uuid::Uuid;
@@ -7,10 +7,10 @@ use super::Sink;
 use crate::db::Tx;
 use crate::error::Error;
 
-/// Most rows of each kind that are named.
+/// The highest number of rows of each kind that are named.
 const NAMED: usize = 20;
 
-/// A question whose answer should be empty.
+/// A query whose result should be empty.
 struct Question {
     sql: &'static str,
     /// Columns that name the row: ids first, then numbers.
@@ -89,7 +89,7 @@ const QUESTIONS: [Question; 8] = [
     },
 ];
 
-/// Asks every question, and tells each row that answers.
+/// Runs every query, and reports each row that it returns.
 pub(super) async fn find(tx: &Tx, sink: &mut impl Sink) -> Result<(), Error> {
     for question in QUESTIONS {
         let sql = format!("{} LIMIT {NAMED}", question.sql);

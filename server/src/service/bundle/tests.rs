@@ -17,7 +17,8 @@ use crate::service::world::World;
 use crate::testing::{on_both, tamper};
 use crate::verify::{Pins, Report, file};
 
-/// A consortium in which everything has happened: limits set and raised, a job refused, one paid for and settled, one open.
+/// Makes a consortium with every kind of ledger record: limits set and raised, one job refused, one paid for and
+/// settled, one open.
 async fn lived(ctx: &Ctx) -> World {
     let mut world = World::new(ctx, 2, 12.0).await;
     let job = world.queued(3).await;
@@ -41,20 +42,21 @@ async fn judged(ctx: &Ctx, pins: Pins) -> Report {
     examine(&ctx.db, &ctx.signer.verifying_key(), pins, ctx.now()).await.unwrap()
 }
 
-/// The newest head, as a site keeps it.
+/// Returns the newest head, as a site stores it.
 async fn kept(ctx: &Ctx) -> Pins {
     let head = crate::service::log::newest(ctx.db.read()).await.unwrap().unwrap();
     Pins { server_key: None, head: Some(Signed { payload: head.payload, signature: head.signature }) }
 }
 
-/// The examination's first finding, and that of a bundle made of the same database, must both name `place` and say `what`.
+/// Asserts that the first finding of the examination, and of a bundle of the same database, names `place` and contains
+/// `what`.
 #[track_caller]
 fn says(report: &Report, place: &str, what: &str) {
     let first = report.findings.first().unwrap_or_else(|| panic!("nothing was found of: {place}: {what}"));
     assert!(first.place.contains(place) && first.what.contains(what), "{report}");
 }
 
-/// One value of the database.
+/// Reads one value from the database.
 async fn value(ctx: &Ctx, sql: &str) -> i64 {
     use sea_orm::{ConnectionTrait as _, Statement};
     let statement = Statement::from_string(ctx.db.read().get_database_backend(), sql.to_owned());
@@ -71,7 +73,7 @@ on_both! {
         assert_eq!(third.err().unwrap().code(), Code::RateLimited);
         let mut snapshots = Vec::new();
         for _ in 0..READERS {
-            // Each waits its turn for as long as an export is written, and no longer.
+            // Each waits while an export is written, and no longer.
             snapshots.push(app.ctx.db.snapshot().await.unwrap());
         }
         let mut bundles = Vec::new();
@@ -138,7 +140,7 @@ on_both! {
 
     async fn a_row_altered_with_its_hashes_is_named_by_the_head(app: &TestApp) {
         lived(&app.ctx).await;
-        // Whoever knows how leaves are made can mend the row's hash and its place in the log, but not the server's signatures.
+        // An attacker can repair the row's hash and its place in the log, but not the server's signatures.
         let zeros = "0".repeat(64);
         tamper(&app.ctx, "log_leaf", &format!("UPDATE log_leaf SET nodes = '{zeros}' WHERE position = 4")).await;
         let report = judged(&app.ctx, Pins::default()).await;
@@ -224,7 +226,7 @@ on_both! {
         tamper(&app.ctx, "countersignature", &swap).await;
         let report = judged(&app.ctx, Pins::default()).await;
         assert!(report.findings.iter().any(|finding| finding.what.contains("is for another receipt")), "{report}");
-        // Even one that the server really signs must name the place of the charge.
+        // Even a countersignature that the server really signed must name the position of the charge.
         let word: Countersignature = serde_json::from_str(&one.payload).unwrap();
         let moved = Signed::new(&Countersignature { position: word.position + 1, ..word }, &app.ctx.signer).unwrap();
         let change = format!(
@@ -268,7 +270,7 @@ on_both! {
 
     async fn every_table_of_record_refuses_to_be_changed(app: &TestApp) {
         lived(&app.ctx).await;
-        // Rows that this consortium's life did not bring about.
+        // Rows of tables that this consortium did not fill.
         let rows = [
             "INSERT INTO overlap SELECT id, 9, '{}', 'said', id, 'a', CURRENT_TIMESTAMP FROM consortium LIMIT 1",
             "INSERT INTO certificate SELECT id, 'd', 'p', 's', CURRENT_TIMESTAMP FROM job \
@@ -322,7 +324,7 @@ on_both! {
         says(&changed, "row 1 of account", "signed manifest charges");
         assert!(changed.findings.iter().any(|finding| finding.what.contains("it does not cover")), "{changed}");
         assert!(changed.findings.iter().any(|finding| finding.what.contains("not those that were written")), "{changed}");
-        // A whole bundle of another server, signed throughout with another key.
+        // A complete bundle of another server, signed with another key throughout.
         let other = ed25519_dalek::SigningKey::from_bytes(&[3; 32]).verifying_key();
         let pins = Pins { server_key: Some(other), head: None };
         says(&judge(&text, pins), "the beginning", "another server's ledger");

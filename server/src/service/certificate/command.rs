@@ -9,7 +9,7 @@ use undertone_api::signed::{self, CertificateFile, SignedError};
 
 use super::verify::{Known, Verdict, verify};
 
-/// Bytes of a model that are read at once.
+/// The number of bytes of a model read at once.
 const AT_ONCE: usize = 1 << 16;
 
 /// What to check, and what is known from elsewhere.
@@ -29,28 +29,28 @@ pub struct Options {
     pub site_key: Vec<String>,
 }
 
-/// Why nothing could be checked.
+/// The reason why nothing could be checked.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     /// A file cannot be read.
     #[error("{path}: {source}")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// It is no certificate's file.
+    /// The file is not a certificate.
     #[error("{path} is not a certificate's file: {source}")]
     Form {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },
-    /// A key is none.
+    /// A key is invalid.
     #[error("--server-key: {0}; give 64 hex digits")]
     Key(#[from] SignedError),
 }
@@ -58,7 +58,7 @@ pub enum CommandError {
 /// Checks a file.
 ///
 /// # Errors
-/// [`CommandError`] when there is nothing to check; what does not hold is in the verdict.
+/// [`CommandError`] when there is nothing to check; failed checks are in the verdict.
 pub fn run(options: &Options) -> Result<Verdict, CommandError> {
     let in_file = |source| CommandError::File { path: options.file.clone(), source };
     let text = std::fs::read_to_string(&options.file).map_err(in_file)?;
@@ -72,7 +72,7 @@ pub fn run(options: &Options) -> Result<Verdict, CommandError> {
     Ok(verify(&file, &known))
 }
 
-/// Size and SHA-256 of a file, which may be larger than the memory.
+/// Returns the size and SHA-256 of a file, which may be larger than the memory.
 fn digest(path: &Path) -> Result<(u64, String), CommandError> {
     let in_file = |source| CommandError::File { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(in_file)?;

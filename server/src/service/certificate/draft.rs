@@ -1,4 +1,5 @@
-//! What a certificate says but for its figures: read from the rows, the last of them last, so that each covers those before.
+//! The content of a certificate without its figures. Rows are read in an order in which each later row covers the
+//! earlier ones.
 
 use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _, QueryOrder as _};
 use undertone_api::id::JobId;
@@ -20,8 +21,8 @@ use crate::service::entity::{account, artifact, audit, consortium, job, particip
 use crate::service::job::state;
 use crate::service::{consortium as consortia, ledger, log, site_key};
 
-/// The draft of a job's certificate; `None` while it is not due. Due is one when the job has finished; when it ended
-/// otherwise, one is due once something was released and every site has closed its part.
+/// Returns the draft of a job's certificate; `None` while it is not due. It is due when the job has finished, or when
+/// it ended otherwise after a release and every site has closed its part.
 pub(super) async fn of(ctx: &Ctx, job: &job::Model) -> Result<Option<Certificate>, Error> {
     let (connection, ended) = (ctx.db.read(), state::of(job)?);
     if !matches!(ended, State::Finished | State::Failed | State::Cancelled) {
@@ -39,7 +40,7 @@ pub(super) async fn of(ctx: &Ctx, job: &job::Model) -> Result<Option<Certificate
     let overlap = consortia::in_force(connection, [consortium.id]).await?.remove(&consortium.id).unwrap_or_default();
     let files = artifact::Entity::find().filter(artifact::Column::JobId.eq(job.id));
     let files = files.order_by_asc(artifact::Column::Name).all(connection).await?;
-    // After everything that it is to cover.
+    // Read last, so that it covers everything above.
     let head = log::newest(connection).await?;
     Ok(Some(Certificate {
         version: Certificate::VERSION,
@@ -63,7 +64,7 @@ pub(super) async fn of(ctx: &Ctx, job: &job::Model) -> Result<Option<Certificate
     }))
 }
 
-/// Every dataset of a job with what it has paid until now, the lead first; figures are left out.
+/// Returns every dataset of a job with its charges until now, the lead first, without figures.
 pub(super) async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) -> Result<Vec<Party>, Error> {
     let mut parties = Vec::new();
     for part in state::participants(ctx.db.read(), JobId(job.id)).await? {
@@ -73,7 +74,7 @@ pub(super) async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) ->
     Ok(parties)
 }
 
-/// The job, as documents about it name it.
+/// Returns the job in the form that documents about it contain.
 pub(crate) fn covered(job: &job::Model, state: State) -> JobCovered {
     JobCovered {
         id: job.id.into(),
@@ -109,14 +110,14 @@ async fn party(ctx: &Ctx, part: participant::Model, spec: &Spec, units: u64) -> 
     if let Some(charge) = charge {
         party.charged = charged(ctx, &part, &party, &charge, spec).await?;
     }
-    // A site changes its key between jobs only, so that what it signed for this one has one key.
+    // A site changes its key only between jobs, so all signatures for this job have one key.
     if let Some(first) = party.charged.as_ref().and_then(|charged| charged.receipts.first) {
         party.site_key = hex::encode(keys.at(first).to_bytes());
     }
     Ok(party)
 }
 
-/// What a part paid; `None` when nothing was ever reserved for it.
+/// Returns the charges of a part; `None` when nothing was ever reserved for it.
 async fn charged(
     ctx: &Ctx,
     part: &participant::Model,
@@ -125,7 +126,7 @@ async fn charged(
     spec: &Spec,
 ) -> Result<Option<Charged>, Error> {
     let connection = ctx.db.read();
-    // Settled first, then the receipts: what is settled gets no more of them.
+    // The reservation first, then the receipts: after settlement no further receipts are added.
     let Some(reservation) = ledger::of(connection, part.job_id, part.dataset_id).await? else { return Ok(None) };
     let receipts = receipt::Entity::find()
         .filter(receipt::Column::WorkerId.eq(part.worker_id))
@@ -143,7 +144,8 @@ async fn charged(
         ticks.push(document.tick);
     }
     let reserved = reservation.releases as u64;
-    // The most that the manifest plans: when a job stops may follow from its outputs, so what was made is no number to price.
+    // The planned maximum: the stopping time of a job may depend on its outputs, so the number of made releases must
+    // not be priced.
     let counted = reserved.max(committed);
     let releases = Releases { reserved, committed, settled: reservation.settled, counted, in_the_clear };
     let pieces: Vec<_> = receipts.into_iter().map(|row| (row.sequence as u64, row.digest)).collect();

@@ -1,4 +1,4 @@
-//! What bears a certificate out: read from rows that nobody can change, up to where the certificate says it ends.
+//! The evidence of a certificate: read from immutable rows, up to the end of the certificate.
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _};
 use undertone_api::log::proof::{assemble, inclusion_path};
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::service::entity::{job, receipt};
 use crate::service::{log, witness};
 
-/// The evidence of a certificate.
+/// Returns the evidence of a certificate.
 pub(super) async fn of(ctx: &Ctx, job: job::Model, certificate: &Certificate) -> Result<Evidence, Error> {
     let head: Option<Head> = match &certificate.head {
         Some(head) => {
@@ -27,7 +27,7 @@ pub(super) async fn of(ctx: &Ctx, job: job::Model, certificate: &Certificate) ->
     Ok(Evidence { manifest: Signed { payload: job.manifest, signature: job.signature }, receipts })
 }
 
-/// A party's receipts with their places in the log, oldest first.
+/// Returns a party's receipts with their places in the log, oldest first.
 async fn proven(ctx: &Ctx, job: &job::Model, party: &Party, head: Option<&Head>) -> Result<Vec<Proven>, Error> {
     let Some(last) = party.charged.as_ref().and_then(|charged| charged.receipts.last) else { return Ok(Vec::new()) };
     let rows = receipt::Entity::find()
@@ -56,7 +56,7 @@ async fn proven(ctx: &Ctx, job: &job::Model, party: &Party, head: Option<&Head>)
     Ok(receipts)
 }
 
-/// Where the log charges receipts, by number, with the proofs under the head of `size` leaves.
+/// Returns the log's charges of receipts, by number, with the proofs under the head of `size` leaves.
 async fn logged(ctx: &Ctx, party: &Party, numbers: &[u64], size: u64) -> Result<Vec<(i64, Logged)>, Error> {
     let found = witness::charged(ctx, party.worker, numbers, size).await?;
     let paths: Vec<_> = found.iter().map(|(row, _)| inclusion_path(row.position as u64, size)).collect();

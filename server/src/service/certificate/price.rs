@@ -1,5 +1,5 @@
-//! The figures of a certificate, computed from what else it says: by the server when it is made, and again by whoever checks
-//! it. Pure.
+//! The figures of a certificate, computed from its other content: by the server when it is made, and again during
+//! verification. Pure.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use undertone_privacy::mechanism::{self, PriceError};
 use undertone_privacy::pld::Plan;
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, OrderGrid, PrivacyUnit, UnitError, convert};
 
-/// Why a figure cannot be computed.
+/// The reason why a figure cannot be computed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FigureError {
     /// The event has no price.
@@ -29,7 +29,8 @@ pub(super) enum FigureError {
     Curve(#[from] CurveError),
 }
 
-/// What made each release: the event's noise is relative to the clip, which is the sensitivity by construction.
+/// Returns the mechanism of each release. The event's noise is relative to the clip, which is the sensitivity by
+/// construction.
 pub(super) fn mechanism(charge: &Charge, clip: Option<f64>) -> Mechanism {
     let multiplier = match charge.event.innermost() {
         Event::Gaussian { noise_multiplier } | Event::PoissonSampledGaussian { noise_multiplier, .. } => {
@@ -47,7 +48,7 @@ pub(super) fn mechanism(charge: &Charge, clip: Option<f64>) -> Mechanism {
     }
 }
 
-/// As much of a dataset as decides what a job does with it.
+/// Returns the facts about a dataset that determine its use in a job.
 pub(super) fn known_of(party: &Party) -> Dataset {
     Dataset {
         id: party.dataset,
@@ -72,7 +73,7 @@ pub(super) fn known_of(party: &Party) -> Dataset {
     }
 }
 
-/// The certificate with every figure computed anew from its releases.
+/// Returns the certificate with every figure recomputed from its releases.
 ///
 /// # Errors
 /// [`FigureError`] when an event has no price or a number is out of range.
@@ -93,7 +94,7 @@ pub(super) fn filled(mut certificate: Certificate) -> Result<Certificate, Figure
     Ok(certificate)
 }
 
-/// The Rényi curve of the counted releases on the fine grid of reports.
+/// Returns the Rényi curve of the counted releases on the fine grid of reports.
 fn curve(charged: &Charged) -> Result<Curve, PriceError> {
     let one = mechanism::curve(&charged.mechanism.event, charged.adjacency, &OrderGrid::reporting())?;
     Ok(one.times(charged.releases.counted))
@@ -104,7 +105,8 @@ fn renyi(charged: &Charged, delta: Delta) -> Result<Figure, PriceError> {
     Ok(Figure::renyi(epsilon, delta.get()))
 }
 
-/// The tight number; `None` where no distribution is known or none fits on a grid: the Rényi number stands alone then.
+/// Returns the tight number; `None` where no distribution is known or none fits on a grid: then only the Rényi number
+/// is stated.
 fn tight(charged: &Charged, delta: Delta) -> Option<Figure> {
     let mut plan = Plan::new();
     plan.add(&charged.mechanism.event, charged.adjacency, charged.releases.counted);
@@ -112,7 +114,8 @@ fn tight(charged: &Charged, delta: Delta) -> Option<Figure> {
     Some(Figure::tight(epsilon, delta.get()))
 }
 
-/// What the consortium may say, for each unit and adjacency. Two datasets of one organization may always hold one person.
+/// Returns the consortium's figures, for each unit and adjacency. Two datasets of one organization may always contain
+/// the same person.
 fn together(certificate: &Certificate) -> Result<Vec<Together>, FigureError> {
     let mut kinds: BTreeMap<(PrivacyUnit, Adjacency), Vec<(OrganizationId, &Charged)>> = BTreeMap::new();
     for party in &certificate.parties {

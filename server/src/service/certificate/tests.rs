@@ -24,21 +24,21 @@ use crate::service::offer::{self, Asking};
 use crate::service::world::{CLIP, World};
 use crate::testing::on_both;
 
-/// What the model holds.
+/// The content of the model.
 pub(super) const MODEL: &[u8] = b"what was learned";
 
 fn report() -> Report {
     Report::DpSgd(DpSgdReport { parameters: 7, ..DpSgdReport::default() })
 }
 
-/// Two private sites and a public one run `rounds` rounds, the lead stores a model, and nobody has ended their part.
+/// Runs `rounds` rounds of two private sites and a public one; the lead stores a model, and no site has ended its part.
 async fn at_the_end(world: &mut World, rounds: u32) -> (Job, [String; 3]) {
     let job = world.queued(rounds).await;
     let leases = submitted(world, &job, rounds).await;
     (job, leases)
 }
 
-/// Every site of a queued job sends its vectors of `rounds` rounds, the lead stores a model.
+/// Submits every site's vectors for `rounds` rounds of a queued job; the lead stores a model.
 async fn submitted(world: &mut World, job: &Job, rounds: u32) -> [String; 3] {
     let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
     for round in 1..=rounds {
@@ -58,7 +58,7 @@ async fn submitted(world: &mut World, job: &Job, rounds: u32) -> [String; 3] {
     leases
 }
 
-/// Every site of a queued job runs `rounds` rounds and ends its part.
+/// Runs `rounds` rounds of a queued job and ends every site's part.
 pub(crate) async fn played(world: &mut World, job: &Job, rounds: u32) {
     let leases = submitted(world, job, rounds).await;
     for site in [1, 2, 0] {
@@ -71,7 +71,7 @@ async fn end(world: &World, site: usize, lease: &str) {
     finish(&world.ctx, world.sites[site].worker, lease, &outcome, &[]).await.unwrap();
 }
 
-/// The same, and all have ended.
+/// Runs the same job, and all sites have ended their parts.
 pub(crate) async fn finished(world: &mut World, rounds: u32) -> Job {
     let (job, leases) = at_the_end(world, rounds).await;
     for site in [1, 2, 0] {
@@ -80,7 +80,7 @@ pub(crate) async fn finished(world: &mut World, rounds: u32) -> Job {
     world.job(job.summary.id).await
 }
 
-/// Somebody who runs the consortium.
+/// Returns an admin of the consortium.
 fn admin(world: &World) -> Actor {
     let mut actor = world.sites[1].steward.clone();
     actor.member.grants.push(Grant { scope: Scope::Consortium(world.consortium), role: Role::ConsortiumAdmin });
@@ -100,7 +100,7 @@ on_both! {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let job = finished(&mut world, 3).await;
         let file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
-        // As it lies on a disk.
+        // As stored on a disk.
         let file = serde_json::from_str(&serde_json::to_string(&file).unwrap()).unwrap();
         let verdict = verify(&file, &known(&world));
         assert!(verdict.holds(), "{verdict}");
@@ -172,7 +172,7 @@ on_both! {
         for (site, lease) in leases.iter().enumerate() {
             world.submit(&job, site, lease, 1, &[1.0]).await.unwrap();
         }
-        // Somebody looked at the first round and stopped the job.
+        // A member looked at the first round and stopped the job.
         let gave_up = Outcome::GaveUp("it looks bad".to_owned());
         for (site, lease) in leases.iter().enumerate() {
             finish(&app.ctx, world.sites[site].worker, lease, &gave_up, &[]).await.unwrap();
@@ -192,7 +192,7 @@ on_both! {
         let verdict = verify(&file, &Known { model: None, ..known(&world) });
         assert!(verdict.holds(), "{verdict}");
 
-        // A server that prices what was made is found out, whichever rules it claims.
+        // A server that prices only the made releases is detected, whichever rules it claims.
         for version in [1, Certificate::VERSION, 3] {
             let mut lie = certificate.clone();
             lie.version = version;
@@ -253,7 +253,7 @@ on_both! {
         assert_eq!((of(1).releases.counted, of(1).releases.settled), (3, true));
         assert_eq!((of(2).releases.counted, of(2).releases.settled), (3, false));
         assert_eq!(of(2).renyi.unwrap().epsilon, of(1).renyi.unwrap().epsilon, "closed or not, the plan is priced");
-        // It comes back with a receipt that the certificate does not know, and the certificate stays what it was.
+        // The site returns with a receipt that the certificate does not know, and the certificate does not change.
         let late = world.sites[2].receipt(&job, 1, 2);
         finish(&app.ctx, world.sites[2].worker, &leases[2], &Outcome::Done(None), &[late]).await.unwrap();
         let file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();

@@ -1,8 +1,9 @@
-//! Checks a certificate with nothing but the file: what it says follows from documents that the sites and the server signed,
-//! and every figure is computed again. Pure: it runs on any machine and asks nobody.
+//! Checks a certificate with nothing but the file: its content follows from documents that the sites and the server
+//! signed, and every figure is computed again. Pure: it runs on any machine without a network.
 //!
-//! Each [`Point`] is checked for itself and named in the [`Verdict`]; a point that cannot be checked says so and is no
-//! success. To check one more thing: a variant of [`Point`], a function that gives its [`Finding`], a forgery in the tests.
+//! Each [`Point`] is checked separately and named in the [`Verdict`]; a point that cannot be checked is reported as
+//! such and is no success. To check one more thing: a variant of [`Point`], a function that returns its [`Finding`], a
+//! forgery in the tests.
 
 mod figures;
 mod proofs;
@@ -17,7 +18,7 @@ use undertone_api::signed::{self, Certificate, CertificateFile, Manifest, Receip
 
 use super::price;
 
-/// What the one who checks knows from elsewhere.
+/// The verifier's knowledge from other sources.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
     /// The server's public key, as a worker's enrolment pinned it.
@@ -28,34 +29,34 @@ pub struct Known {
     pub model: Option<(u64, String)>,
 }
 
-/// What is checked.
+/// A checked point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Point {
-    /// The server signed exactly this.
+    /// The server signed exactly this certificate.
     Signature,
-    /// The manifest is the server's, and says what the certificate says of job, parties and charges.
+    /// The manifest is the server's, and agrees with the certificate about job, parties and charges.
     Manifest,
-    /// The sites' keys are those that are known.
+    /// The sites' keys are the known ones.
     Sites,
-    /// Noise, sampling and clip are those of the manifest.
+    /// Noise, sampling and clip follow from the manifest.
     Mechanism,
-    /// Every receipt is signed by its site and pays for what the manifest foresees.
+    /// Every receipt is signed by its site and pays for a planned release.
     Receipts,
-    /// The receipts are unbroken pieces of the sites' chains, and all of those that are named.
+    /// The receipts are complete, unbroken pieces of the sites' chains.
     Chain,
-    /// Releases are counted right.
+    /// The number of releases is correct.
     Counts,
     /// The formulas are those of this program.
     Accountant,
     /// Every party's ε follows from its releases.
     Epsilon,
-    /// The consortium's ε follows from the parties' under the rule.
+    /// The consortium's ε follows from the parties' ε under the rule.
     Rule,
     /// The accounts' positions are consistent, and cover this job.
     Account,
     /// Every receipt is charged in the server's log under the certificate's signed head.
     Log,
-    /// No audit measured more than was claimed.
+    /// No audit measured more than the claim.
     Audit,
     /// The model at hand is the job's.
     Model,
@@ -80,7 +81,7 @@ impl Point {
         Self::Model,
     ];
 
-    /// The point in one word.
+    /// Returns the point in one word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Signature => "signature",
@@ -101,41 +102,41 @@ impl Point {
     }
 }
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
-    /// It holds; what was found.
+    /// It holds; a summary.
     Holds(String),
-    /// It could not be checked; why.
+    /// It could not be checked; the reason.
     Unchecked(String),
-    /// It does not hold; everything that is wrong.
+    /// It does not hold; every defect.
     Fails(Vec<String>),
 }
 
 impl Finding {
-    /// Holds when nothing is wrong.
+    /// Returns `Holds` when there is no defect.
     fn of(wrong: Vec<String>, right: impl FnOnce() -> String) -> Self {
         if wrong.is_empty() { Self::Holds(right()) } else { Self::Fails(wrong) }
     }
 }
 
-/// What came of all checks.
+/// The results of all checks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Verdict(Vec<(Point, Finding)>);
 
 impl Verdict {
-    /// Whether nothing is wrong. What could not be checked is not wrong; it is told.
+    /// Returns whether no check failed. An unchecked point is no failure; it is reported.
     pub fn holds(&self) -> bool {
         !self.0.is_empty() && !self.0.iter().any(|(_, finding)| matches!(finding, Finding::Fails(_)))
     }
 
-    /// The points that do not hold.
+    /// Returns the failed points.
     pub fn failed(&self) -> Vec<Point> {
         let fails = |(point, finding): &(Point, Finding)| matches!(finding, Finding::Fails(_)).then_some(*point);
         self.0.iter().filter_map(fails).collect()
     }
 
-    /// What came of one check; `None` when an earlier failure left nothing to check.
+    /// Returns the result of one check; `None` when an earlier failure prevented it.
     pub fn finding(&self, point: Point) -> Option<&Finding> {
         self.0.iter().find(|(known, _)| *known == point).map(|(_, finding)| finding)
     }
@@ -145,7 +146,7 @@ impl Verdict {
     }
 }
 
-/// A line for each point, and one for each thing that is wrong.
+/// A line for each point, and one for each defect.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (point, finding) in &self.0 {
@@ -169,12 +170,12 @@ struct Opened {
     certificate: Certificate,
     key: VerifyingKey,
     manifest: Manifest,
-    /// Every receipt with its digest and the index of its party; only those whose signature holds.
+    /// Every receipt with a valid signature, with its digest and the index of its party.
     receipts: Vec<(usize, String, Receipt)>,
 }
 
 impl Opened {
-    /// The parties that were charged, with their receipts.
+    /// Returns the charged parties with their receipts.
     fn parts(&self) -> impl Iterator<Item = (&Party, Vec<(&str, &Receipt)>)> {
         self.certificate.parties.iter().enumerate().map(|(index, party)| {
             let own = self.receipts.iter().filter(move |(of, ..)| *of == index);
@@ -183,7 +184,7 @@ impl Opened {
     }
 }
 
-/// Checks everything that can be checked.
+/// Checks every point that the file permits to check.
 pub fn verify(file: &CertificateFile, known: &Known) -> Verdict {
     let mut verdict = Verdict::default();
     let (certificate, key) = match signature(file, known) {
@@ -222,7 +223,7 @@ pub fn verify(file: &CertificateFile, known: &Known) -> Verdict {
     verdict
 }
 
-/// Opens the certificate: with the key that is known, else with the one that it names, which proves less.
+/// Opens the certificate: with the known key, otherwise with the key that it names, which proves less.
 fn signature(file: &CertificateFile, known: &Known) -> Result<(Certificate, VerifyingKey, Finding), String> {
     let named = serde_json::from_str::<Certificate>(&file.payload)
         .map_err(|error| SignedError::Payload(error.to_string()))

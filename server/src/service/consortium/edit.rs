@@ -1,4 +1,4 @@
-//! Changing how a consortium is called and described. What was signed under another name keeps it.
+//! Changes a consortium's name and description. Documents signed under an earlier name keep it.
 
 use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _};
 use serde_json::json;
@@ -18,8 +18,8 @@ use crate::service::version::Expected;
 /// Changes a consortium's name or description.
 ///
 /// # Errors
-/// 404 and 403 as usual, `validation_failed`, `already_exists` when the name is taken, `precondition_failed` when the consortium is
-/// not as the caller believes.
+/// 404 and 403 as usual, `validation_failed`, `already_exists` when the name is taken, `precondition_failed` when the
+/// consortium has another version than the caller expects.
 pub async fn edit(
     ctx: &Ctx,
     actor: &Actor,

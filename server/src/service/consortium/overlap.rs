@@ -1,8 +1,8 @@
-//! The cross-organization rule: what was declared about people who may be in several organizations, by whom and when.
+//! The cross-organization rule: the declarations about people in several organizations, with author and time.
 //!
-//! A declaration is a claim that lowers what the consortium promises, so each is kept; the last is in force. It is read when
-//! a certificate is made and never changes one that was made before. No budget is decided by it: every organization's
-//! account holds by itself.
+//! A declaration is a claim that weakens the consortium's promise, so each is kept; the last is in force. It is read
+//! when a certificate is made and never changes an earlier certificate. No budget depends on it: every organization's
+//! account is independent.
 
 use std::collections::HashMap;
 
@@ -31,10 +31,10 @@ pub async fn attest(ctx: &Ctx, actor: &Actor, id: ConsortiumId, new: &NewOverlap
     attest_if(ctx, actor, id, new, &Expected::Anything).await
 }
 
-/// Declares the rule as [`attest`] does, if what was declared until now is what the caller believes.
+/// Declares the rule as [`attest`] does, if the earlier declarations have the version that the caller expects.
 ///
 /// # Errors
-/// As [`attest`]; `precondition_failed` when it is not.
+/// As [`attest`]; `precondition_failed` when they have another version.
 pub async fn attest_if(
     ctx: &Ctx,
     actor: &Actor,
@@ -77,7 +77,7 @@ pub async fn attest_if(
     shown(row)
 }
 
-/// Every declaration of a consortium, the last first; none while the default was never touched.
+/// Returns every declaration of a consortium, the last first; none while the default applies.
 ///
 /// # Errors
 /// 404 when the caller may not know the consortium.
@@ -86,7 +86,7 @@ pub async fn history(ctx: &Ctx, actor: &Actor, id: ConsortiumId) -> Result<Vec<O
     rows(ctx.db.read(), [id.0]).await?.into_iter().rev().map(shown).collect()
 }
 
-/// The rules in force, by consortium; the default where there is none.
+/// Returns the rules in force, by consortium, without consortia under the default.
 pub(crate) async fn in_force(
     connection: &impl ConnectionTrait,
     consortia: impl IntoIterator<Item = Uuid>,
@@ -95,7 +95,7 @@ pub(crate) async fn in_force(
     rows(connection, consortia).await?.into_iter().map(|row| Ok((row.consortium_id, shown(row)?))).collect()
 }
 
-/// The rows of consortia, each one's in order.
+/// Returns the rows of consortia, in order within each.
 async fn rows(
     connection: &impl ConnectionTrait,
     consortia: impl IntoIterator<Item = Uuid>,

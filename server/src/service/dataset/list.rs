@@ -1,4 +1,4 @@
-//! Datasets in lists, narrowed by what is wanted of them.
+//! Lists of datasets with filters.
 
 use undertone_api::dataset::{Content, Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, OrganizationId};
@@ -8,20 +8,20 @@ use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::error::Error;
 
-/// Which datasets. Everything that is named must hold.
+/// A filter of datasets. Every given condition must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wanted {
-    /// Of this organization.
+    /// The owner.
     pub organization: Option<OrganizationId>,
-    /// Of which this may be learned.
+    /// The visibility.
     pub visibility: Option<Visibility>,
-    /// Of this.
+    /// The kind of content.
     pub content: Option<Content>,
-    /// With this text in the name, whatever the case.
+    /// A text in the name, case-insensitive.
     pub text: Option<String>,
 }
 
-/// The datasets of a consortium that are wanted, by organization and name.
+/// Returns the datasets of a consortium that match the filter, by organization and name.
 ///
 /// # Errors
 /// 404 when the caller may not know the consortium.

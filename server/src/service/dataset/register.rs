@@ -1,4 +1,4 @@
-//! What a site tells of its datasets when its worker connects.
+//! The registration of a site's datasets when its worker connects.
 
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _,
@@ -22,19 +22,19 @@ use crate::service::audit_log::{self, Act, By, What};
 use crate::service::code::{from_word, to_json, word};
 use crate::service::entity::{dataset, job, participant, worker};
 
-/// Most coefficients in a frame, and most classes.
+/// The highest number of coefficients in a frame, and of classes.
 const WIDEST: u32 = 1_000_000;
 
-/// Most datasets of one worker: none is ever removed.
+/// The highest number of datasets of one worker: none is ever removed.
 pub(crate) const MOST_DATASETS: u64 = 1_000;
 
-/// Registers a dataset that `worker` holds, or takes the new facts of one that is known by its name. The caller is the
-/// worker itself, proven by its key: no member's role is asked. Several datasets of an organization may have one lineage, at one worker or
-/// at several: they share its accounts. Which do is the sites' to find out; the server learns the lineage's id alone.
+/// Registers a dataset that `worker` holds, or updates the facts of one with the same name. The caller is the worker
+/// itself, proven by its key; no member's role is checked. Several datasets of an organization may have one lineage, at
+/// one worker or at several: they share its accounts. The sites determine the lineage; the server learns only its id.
 ///
 /// # Errors
-/// `validation_failed` with every violation; `too_large` when the worker has `MOST_DATASETS`; `wrong_state` when the lineage of a name would change, or while data that was
-/// not public would become so.
+/// `validation_failed` with every violation; `too_large` when the worker has `MOST_DATASETS`; `wrong_state` when the
+/// lineage or the kind of content of a name would change, or its visibility while it is in a job.
 pub async fn register(ctx: &Ctx, worker: WorkerId, told: &Registration) -> Result<Dataset, Error> {
     if let Some(known) = registered(ctx, worker, told).await? {
         return Ok(known);
@@ -80,7 +80,7 @@ pub async fn register(ctx: &Ctx, worker: WorkerId, told: &Registration) -> Resul
             let row = row(ctx, &worker, known.id.into(), known.created_at, told)?;
             let row = row.into_active_model().reset_all().update(tx).await?;
             if let Some(now) = shown(tx, vec![row.clone()]).await?.pop() {
-                // A manifest that says something else of it is about no data any more.
+                // A manifest with other facts about the dataset is no longer valid.
                 approval::changed(ctx, tx, &now).await?;
             }
             Ok(row)
@@ -91,7 +91,7 @@ pub async fn register(ctx: &Ctx, worker: WorkerId, told: &Registration) -> Resul
     shown(ctx.db.read(), vec![row]).await?.pop().ok_or_else(|| Error::not_found("dataset"))
 }
 
-/// Returns a worker's dataset that is registered with exactly these facts already: there is nothing to write then.
+/// Returns a worker's dataset if it is registered with exactly these facts already, so that nothing must be written.
 ///
 /// # Errors
 /// `validation_failed` with every violation.
@@ -115,7 +115,7 @@ pub async fn registered(ctx: &Ctx, worker: WorkerId, told: &Registration) -> Res
     Ok(shown(connection, vec![known]).await?.pop())
 }
 
-/// Whether the new facts may stand for the old ones.
+/// Checks that the new facts may replace the old ones.
 async fn agrees(connection: &impl ConnectionTrait, known: &dataset::Model, told: &Registration) -> Result<(), Error> {
     if known.lineage_id != told.lineage.0 {
         return Err(Error::wrong_state(
@@ -126,7 +126,7 @@ async fn agrees(connection: &impl ConnectionTrait, known: &dataset::Model, told:
     if from_word::<Content>(&known.content)? != told.content {
         return Err(Error::wrong_state("the name is of data of another kind: register these under another name"));
     }
-    // Jobs under way were approved for what the data was.
+    // Running jobs were approved for the previous visibility.
     if from_word::<Visibility>(&known.visibility)? != told.visibility {
         let parts =
             participant::Entity::find().filter(participant::Column::DatasetId.eq(known.id)).all(connection).await?;
@@ -204,8 +204,8 @@ fn violations(told: &Registration) -> Vec<Violation> {
     violations
 }
 
-/// What follows from what the data are of: recordings have coefficients and classes; of a private log of queries nobody learns
-/// which labels there are; of recordings to be transcribed only the words are protected, and their length is told.
+/// Checks the rules for each kind of content. Speech has coefficients and classes. The labels of a private query log
+/// are never disclosed. For recordings without labels, only the words are protected, and the length is stated.
 fn check_content(told: &Registration, violations: &mut Vec<Violation>) {
     let mut within = |field: &str, count: u32, least: u32, most: u32| {
         if !(least..=most).contains(&count) {

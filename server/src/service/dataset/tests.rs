@@ -180,7 +180,7 @@ on_both! {
         let accounts = get(&app.ctx, &steward, second.id).await.expect("seen").accounts;
         assert_eq!(accounts, get(&app.ctx, &steward, first.id).await.expect("seen").accounts);
         assert_eq!(accounts.len(), 1);
-        // Another organization's account of the same lineage would be another one.
+        // Another organization has another account for the same lineage.
         let elsewhere = worker_of(app, founded.south.0, &founded.south.1, 3).await;
         let theirs = register(&app.ctx, elsewhere, &registration()).await.expect("registered");
         assert!(theirs.accounts.is_empty());

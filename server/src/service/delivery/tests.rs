@@ -24,7 +24,7 @@ const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
 type Lines = Arc<Mutex<Vec<String>>>;
 
-/// Speaks SMTP with one client, and keeps each line that comes.
+/// Speaks SMTP with one client, and stores each received line.
 async fn speak_smtp(stream: TcpStream, lines: Lines) -> std::io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader).lines();
@@ -108,7 +108,7 @@ async fn waiting(ctx: &Ctx) -> u64 {
     notice_delivery::Entity::find().count(ctx.db.read()).await.expect("counted")
 }
 
-/// Sends what is due on the way to the state in which nothing waits.
+/// Sends the due notices and asserts that none remains.
 async fn settle_all(app: &TestApp, channels: &Channels) {
     deliver_due(&app.ctx, channels).await.expect("sent");
     assert_eq!(waiting(&app.ctx).await, 0);
@@ -179,7 +179,7 @@ async fn refused_post_is_repeated_after_a_restart_with_its_id() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn notice_that_never_arrives_is_given_up() {
-    // Nothing listens there once the listener is gone.
+    // No process listens at this port after the listener is dropped.
     let address =
         TcpListener::bind("127.0.0.1:0").await.and_then(|listener| listener.local_addr()).expect("a free port");
     let app = TestApp::sqlite_with(|config| with_webhook(config, address)).await;

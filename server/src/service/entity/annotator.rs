@@ -1,8 +1,8 @@
-//! Whom a number of a job stands for: a member, or a named import. Append-only.
+//! The member or the named import behind an annotator's number in a job. Append-only.
 
 use sea_orm::entity::prelude::*;
 
-/// Whom a number of a job stands for: a member, or a named import. Append-only.
+/// The member or the named import behind an annotator's number in a job. Append-only.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "annotator")]
 pub struct Model {

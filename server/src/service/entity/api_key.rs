@@ -1,8 +1,8 @@
-//! A key by which a program asks for a member, by the hash of its secret.
+//! A key with which a program acts for a member, by the hash of its secret.
 
 use sea_orm::entity::prelude::*;
 
-/// A key by which a program asks for a member, by the hash of its secret.
+/// A key with which a program acts for a member, by the hash of its secret.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "api_key")]
 pub struct Model {

@@ -1,8 +1,8 @@
-//! A steward's standing word on which jobs need not be asked about.
+//! A steward's standing approval of jobs within a limit.
 
 use sea_orm::entity::prelude::*;
 
-/// A steward's standing word on which jobs need not be asked about.
+/// A steward's standing approval of jobs within a limit.
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "approval_limit")]
 pub struct Model {

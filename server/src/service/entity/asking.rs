@@ -1,8 +1,8 @@
-//! A round of questions; round 0 is that of the pools, and has a row once it is closed.
+//! A round of questions. Round 0 is that of the pools, and has a row once it is closed.
 
 use sea_orm::entity::prelude::*;
 
-/// A round of questions; round 0 is that of the pools, and has a row once it is closed.
+/// A round of questions. Round 0 is that of the pools, and has a row once it is closed.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "asking")]
 pub struct Model {

@@ -1,15 +1,15 @@
-//! How often somebody, or somewhere, has tried to get in within a window of time.
+//! The number of sign-in attempts of one member or address within a window of time.
 
 use sea_orm::entity::prelude::*;
 
-/// How often somebody, or somewhere, has tried to get in within a window of time.
+/// The number of sign-in attempts of one member or address within a window of time.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "attempt")]
 pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub key_hash: String,
     pub began_at: TimeDateTimeWithTimeZone,
-    /// When the window is over.
+    /// The end of the window.
     pub ends_at: TimeDateTimeWithTimeZone,
     pub count: i32,
 }

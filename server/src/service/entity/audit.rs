@@ -1,8 +1,8 @@
-//! What an audit found: the site's signed statement, and what the server makes of it. Append-only.
+//! The result of an audit: the site's signed statement, and the server's assessment. Append-only.
 
 use sea_orm::entity::prelude::*;
 
-/// What an audit found: the site's signed statement, and what the server makes of it. Append-only.
+/// The result of an audit: the site's signed statement, and the server's assessment. Append-only.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "audit")]
 pub struct Model {

@@ -1,8 +1,8 @@
-//! Which challenges a worker has answered, until their minute is over.
+//! The challenges that a worker has answered, until their minute is over.
 
 use sea_orm::entity::prelude::*;
 
-/// Which challenges a worker has answered, until their minute is over; `asked_at` is when it last did.
+/// The challenges that a worker has answered, until their minute is over; `asked_at` is the time of the last answer.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "challenge")]
 pub struct Model {

@@ -20,13 +20,13 @@ pub struct Model {
     pub test_records: i64,
     /// Absent where there is no column of users.
     pub users: Option<i64>,
-    /// Words with blanks between; absent in rows from before it was told: records and speakers.
+    /// Words separated by blanks; absent in old rows: records and speakers.
     pub units: Option<String>,
-    /// What it is of: `speech`, `queries` or `recordings`.
+    /// The kind of content: `speech`, `queries` or `recordings`.
     pub content: String,
-    /// Seconds of sound; of recordings only.
+    /// Seconds of sound; for recordings only.
     pub seconds: Option<i64>,
-    /// How its site approves jobs, JSON; absent from workers that do not say.
+    /// The approval rule and keys of its site, JSON; absent from workers that do not state them.
     #[sea_orm(column_type = "Text", nullable)]
     pub approval: Option<String>,
     pub created_at: TimeDateTimeWithTimeZone,

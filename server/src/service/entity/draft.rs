@@ -1,8 +1,8 @@
-//! A job in the making.
+//! A draft of a job.
 
 use sea_orm::entity::prelude::*;
 
-/// A job in the making.
+/// A draft of a job.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "draft")]
 pub struct Model {

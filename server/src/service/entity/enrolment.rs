@@ -1,8 +1,8 @@
-//! A one-time token by which a worker enrols, by the hash of its secret.
+//! A one-time token for the enrolment of a worker, by the hash of its secret.
 
 use sea_orm::entity::prelude::*;
 
-/// A one-time token by which a worker enrols, by the hash of its secret.
+/// A one-time token for the enrolment of a worker, by the hash of its secret.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "enrolment")]
 pub struct Model {

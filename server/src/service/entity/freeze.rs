@@ -1,8 +1,8 @@
-//! A freeze of a line of versions, or its end. Append-only: the last row of a line says how it stands.
+//! A freeze of a lineage, or its end. Append-only: the last row of a lineage is its present state.
 
 use sea_orm::entity::prelude::*;
 
-/// A freeze of a line of versions, or its end. Append-only: the last row of a line says how it stands.
+/// A freeze of a lineage, or its end. Append-only: the last row of a lineage is its present state.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "account_freeze")]
 pub struct Model {

@@ -1,8 +1,8 @@
-//! A sign-in whose password was right and that waits for a code, by the hash of its token.
+//! A sign-in with a correct password that waits for a code, by the hash of its token.
 
 use sea_orm::entity::prelude::*;
 
-/// A sign-in whose password was right and that waits for a code, by the hash of its token.
+/// A sign-in with a correct password that waits for a code, by the hash of its token.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "half_session")]
 pub struct Model {

@@ -1,8 +1,8 @@
-//! That a question stands before a member, until when.
+//! A question that is assigned to a member until a time.
 
 use sea_orm::entity::prelude::*;
 
-/// That a question stands before a member, until when.
+/// A question that is assigned to a member until a time.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "hold")]
 pub struct Model {

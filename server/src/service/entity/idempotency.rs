@@ -1,8 +1,8 @@
-//! A request that bears a key, and its answer, sealed, once there is one.
+//! A request with an idempotency key, and its encrypted response, once there is one.
 
 use sea_orm::entity::prelude::*;
 
-/// A request that bears a key, and its answer, sealed, once there is one.
+/// A request with an idempotency key, and its encrypted response, once there is one.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "idempotency")]
 pub struct Model {

@@ -1,8 +1,8 @@
-//! An identity at a provider of sign-ins.
+//! A member's identity at a sign-in provider.
 
 use sea_orm::entity::prelude::*;
 
-/// An identity at a provider of sign-ins.
+/// A member's identity at a sign-in provider.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "identity")]
 pub struct Model {

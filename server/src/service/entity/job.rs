@@ -33,15 +33,15 @@ pub struct Model {
     pub created_at: TimeDateTimeWithTimeZone,
     pub started_at: Option<TimeDateTimeWithTimeZone>,
     pub finished_at: Option<TimeDateTimeWithTimeZone>,
-    /// Whether it asks questions of people.
+    /// Whether the job has questions for annotators.
     pub asks: bool,
-    /// When it is refused by itself unless all have answered; empty in jobs of before there was such a time.
+    /// The deadline for all approvals, after which the job is refused; empty in old jobs.
     pub answer_by: Option<TimeDateTimeWithTimeZone>,
-    /// When its manifest ends, and with it the job; empty in jobs of before.
+    /// The end of its manifest, and thus of the job; empty in old jobs.
     pub not_after: Option<TimeDateTimeWithTimeZone>,
-    /// Since when it is paused; empty while it is not.
+    /// The start of the present pause; empty while it is not paused.
     pub paused_at: Option<TimeDateTimeWithTimeZone>,
-    /// Milliseconds that it was paused before, all in all.
+    /// The total length of earlier pauses, milliseconds.
     pub paused_for: i64,
 }
 

@@ -1,8 +1,8 @@
-//! That somebody holds a job, or held it.
+//! A hold on a job, present or past.
 
 use sea_orm::entity::prelude::*;
 
-/// That somebody holds a job, or held it.
+/// A hold on a job, present or past.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "job_hold")]
 pub struct Model {

@@ -10,14 +10,14 @@ pub struct Model {
     pub job_id: Uuid,
     #[sea_orm(primary_key, auto_increment = false)]
     pub number: i64,
-    /// Absent when the server says something of the whole job.
+    /// Absent in lines of the server about the whole job.
     pub dataset_id: Option<Uuid>,
-    /// The site's own number; the same number again is the network's repetition.
+    /// The site's own number; a repeated number is a retransmission.
     pub sequence: Option<i64>,
     pub level: String,
     #[sea_orm(column_type = "Text")]
     pub event: String,
-    /// How far the site's clock was before the server's.
+    /// The lead of the site's clock over the server's, seconds.
     pub skew_seconds: Option<i64>,
     pub at: TimeDateTimeWithTimeZone,
 }

@@ -1,8 +1,8 @@
-//! The lease of a participant, and who holds it.
+//! The lease of a participant, with its holder.
 
 use sea_orm::entity::prelude::*;
 
-/// The lease of a participant, and who holds it.
+/// The lease of a participant, with its holder.
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "lease")]
 pub struct Model {

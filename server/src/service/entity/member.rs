@@ -1,8 +1,8 @@
-//! A person who signs in.
+//! A person with an account.
 
 use sea_orm::entity::prelude::*;
 
-/// A person who signs in.
+/// A person with an account.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "member")]
 pub struct Model {
@@ -13,9 +13,9 @@ pub struct Model {
     pub password_hash: String,
     pub operator: bool,
     pub created_at: TimeDateTimeWithTimeZone,
-    /// Since when the account is retired; absent while it is not.
+    /// The time of the account's retirement; absent while it is active.
     pub retired_at: Option<TimeDateTimeWithTimeZone>,
-    /// When an admin or a provider confirmed the e-mail address; absent while it is as the member typed it.
+    /// The time at which an admin or a provider confirmed the e-mail address; absent while it is unconfirmed.
     pub address_confirmed_at: Option<TimeDateTimeWithTimeZone>,
 }
 

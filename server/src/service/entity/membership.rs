@@ -11,7 +11,7 @@ pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub organization_id: Uuid,
     pub joined_at: TimeDateTimeWithTimeZone,
-    /// Since when the organization is retired from the consortium; absent while it is not.
+    /// The time of the organization's retirement from the consortium; absent while it is a member.
     pub retired_at: Option<TimeDateTimeWithTimeZone>,
 }
 

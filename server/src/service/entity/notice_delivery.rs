@@ -1,8 +1,8 @@
-//! A security notice that waits to be sent by one channel.
+//! A security notice queued for one channel.
 
 use sea_orm::entity::prelude::*;
 
-/// A security notice that waits to be sent by one channel.
+/// A security notice queued for one channel.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "notice_delivery")]
 pub struct Model {

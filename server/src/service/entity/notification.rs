@@ -1,8 +1,8 @@
-//! Something that a member is told.
+//! A notification of a member.
 
 use sea_orm::entity::prelude::*;
 
-/// Something that a member is told.
+/// A notification of a member.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "notification")]
 pub struct Model {
@@ -10,7 +10,7 @@ pub struct Model {
     pub id: Uuid,
     pub member_id: Uuid,
     pub kind: String,
-    /// What it was made from: the same thing is told once.
+    /// The key of the notified event: the same event is notified once.
     pub key: String,
     #[sea_orm(column_type = "Text")]
     pub text: String,

@@ -1,8 +1,8 @@
-//! What was declared about people who may be in several organizations of a consortium. Append-only.
+//! A declaration about people in several organizations of a consortium. Append-only.
 
 use sea_orm::entity::prelude::*;
 
-/// What was declared about people who may be in several organizations of a consortium. Append-only.
+/// A declaration about people in several organizations of a consortium. Append-only.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "overlap")]
 pub struct Model {

@@ -27,7 +27,7 @@ pub struct Model {
     pub steward_approved: bool,
     pub limit_id: Option<Uuid>,
     pub site_answered: bool,
-    /// What the owner's consent rests on, JSON.
+    /// The evidence of the owner's consent, JSON.
     #[sea_orm(column_type = "Text", nullable)]
     pub consent: Option<String>,
     pub state: String,

@@ -16,9 +16,9 @@ pub struct Model {
     /// The credential's id, hex.
     #[sea_orm(column_type = "Text")]
     pub credential: String,
-    /// SHA-256 of the credential's id: each is registered once.
+    /// SHA-256 of the credential's id, which must be unique.
     pub credential_hash: String,
-    /// The last signature counter; 0 of passkeys that have none.
+    /// The last signature counter; 0 for passkeys without one.
     pub counter: i64,
     pub created_at: TimeDateTimeWithTimeZone,
     pub last_used_at: Option<TimeDateTimeWithTimeZone>,

@@ -1,8 +1,8 @@
-//! A challenge that a passkey has answered, until it is over: each is answered once.
+//! A challenge that a passkey has answered, until its expiry: each is answered once.
 
 use sea_orm::entity::prelude::*;
 
-/// A challenge that a passkey has answered, until it is over: each is answered once.
+/// A challenge that a passkey has answered, until its expiry: each is answered once.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "passkey_answer")]
 pub struct Model {

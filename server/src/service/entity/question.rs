@@ -1,8 +1,8 @@
-//! A question that was chosen. Append-only.
+//! A chosen question. Append-only.
 
 use sea_orm::entity::prelude::*;
 
-/// A question that was chosen. Append-only.
+/// A chosen question. Append-only.
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "question")]
 pub struct Model {

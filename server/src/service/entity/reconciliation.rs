@@ -1,8 +1,8 @@
-//! The progress of a worker that gives a restored server its receipts back.
+//! The progress of a worker that returns its receipts to a restored server.
 
 use sea_orm::entity::prelude::*;
 
-/// The progress of a worker that gives a restored server its receipts back.
+/// The progress of a worker that returns its receipts to a restored server.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "reconciliation")]
 pub struct Model {
@@ -11,9 +11,9 @@ pub struct Model {
     pub restoration: i64,
     #[sea_orm(primary_key, auto_increment = false)]
     pub worker_id: Uuid,
-    /// Receipts that came back.
+    /// The number of returned receipts.
     pub receipts: i64,
-    /// When the worker had given all of them; absent until then.
+    /// The time at which the worker had returned all of them; absent until then.
     pub finished_at: Option<TimeDateTimeWithTimeZone>,
 }
 

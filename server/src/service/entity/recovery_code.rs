@@ -1,8 +1,8 @@
-//! A code that lets a member in once, by its hash.
+//! A one-time code for sign-in, by its hash.
 
 use sea_orm::entity::prelude::*;
 
-/// A code that lets a member in once, by its hash.
+/// A one-time code for sign-in, by its hash.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "recovery_code")]
 pub struct Model {

@@ -1,8 +1,9 @@
-//! What a job may still be charged on an account. A job has one reservation on each account that it charges.
+//! A reservation: the charges that a job may still make on an account. A job has one reservation on each account that
+//! it charges.
 
 use sea_orm::entity::prelude::*;
 
-/// What a job may still be charged on an account.
+/// A reservation: the charges that a job may still make on an account.
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "reservation")]
 pub struct Model {

@@ -1,8 +1,8 @@
-//! A one-time link by which a member sets a new password, by the hash of its secret.
+//! A one-time link for a new password, by the hash of its secret.
 
 use sea_orm::entity::prelude::*;
 
-/// A one-time link by which a member sets a new password, by the hash of its secret.
+/// A one-time link for a new password, by the hash of its secret.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "reset")]
 pub struct Model {

@@ -1,8 +1,8 @@
-//! A signed statement that the server was put back to an earlier state. Append-only.
+//! A signed statement that the server was restored to an earlier state. Append-only.
 
 use sea_orm::entity::prelude::*;
 
-/// A signed statement that the server was put back to an earlier state. Append-only.
+/// A signed statement that the server was restored to an earlier state. Append-only.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "restoration")]
 pub struct Model {

@@ -1,8 +1,8 @@
-//! An act of retirement, and its end.
+//! A retirement, and its end.
 
 use sea_orm::entity::prelude::*;
 
-/// An act of retirement, and its end.
+/// A retirement, and its end.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "retirement")]
 pub struct Model {
@@ -17,7 +17,7 @@ pub struct Model {
     pub authority: String,
     #[sea_orm(column_type = "Text")]
     pub reason: String,
-    /// What a restoration gives back, JSON.
+    /// The roles that a restoration returns, JSON.
     #[sea_orm(column_type = "Text")]
     pub roles: String,
     pub retired_at: TimeDateTimeWithTimeZone,

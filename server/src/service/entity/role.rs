@@ -1,8 +1,8 @@
-//! What a member may do, and where.
+//! A role of a member, and its scope.
 
 use sea_orm::entity::prelude::*;
 
-/// What a member may do, and where.
+/// A role of a member, and its scope.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "role")]
 pub struct Model {

@@ -1,8 +1,8 @@
-//! A session, and the hash of the refresh token that still works.
+//! A session, and the hash of the valid refresh token.
 
 use sea_orm::entity::prelude::*;
 
-/// A session, and the hash of the refresh token that still works.
+/// A session, and the hash of the valid refresh token.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "session")]
 pub struct Model {
@@ -17,7 +17,7 @@ pub struct Model {
     pub ended_at: Option<TimeDateTimeWithTimeZone>,
     pub network: String,
     pub agent: String,
-    /// When the member last proved their identity; absent in sessions of before this was recorded.
+    /// The time of the member's last proof of identity; absent in old sessions.
     pub proven_at: Option<TimeDateTimeWithTimeZone>,
 }
 

@@ -1,8 +1,8 @@
-//! How many answers a question has that count.
+//! The number of a question's valid answers.
 
 use sea_orm::entity::prelude::*;
 
-/// How many answers a question has that count.
+/// The number of a question's valid answers.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "tally")]
 pub struct Model {

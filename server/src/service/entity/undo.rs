@@ -1,8 +1,8 @@
-//! That an answer was taken back. Append-only.
+//! The withdrawal of an answer. Append-only.
 
 use sea_orm::entity::prelude::*;
 
-/// That an answer was taken back. Append-only.
+/// The withdrawal of an answer. Append-only.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "undo")]
 pub struct Model {

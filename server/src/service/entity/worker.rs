@@ -16,7 +16,7 @@ pub struct Model {
     pub kinds: String,
     pub created_at: TimeDateTimeWithTimeZone,
     pub last_seen_at: Option<TimeDateTimeWithTimeZone>,
-    /// Since when it is retired; absent while it is not.
+    /// The time of its retirement; absent while it is active.
     pub retired_at: Option<TimeDateTimeWithTimeZone>,
     /// The retired worker whose datasets it took over.
     pub replaces: Option<Uuid>,

@@ -1,8 +1,8 @@
-//! A change of a site's key, as both keys have signed it. Append-only.
+//! A change of a site's key, signed with both keys. Append-only.
 
 use sea_orm::entity::prelude::*;
 
-/// A change of a site's key, as both keys have signed it. Append-only.
+/// A change of a site's key, signed with both keys. Append-only.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "worker_key")]
 pub struct Model {

@@ -1,8 +1,8 @@
-//! A worker that was written off, because its site does not return.
+//! A worker that was written off, because its site will not return.
 
 use sea_orm::entity::prelude::*;
 
-/// A worker that was written off, because its site does not return.
+/// A worker that was written off, because its site will not return.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "write_off")]
 pub struct Model {
@@ -13,9 +13,9 @@ pub struct Model {
     pub reason: String,
     pub written_off_by: Uuid,
     pub written_off_at: TimeDateTimeWithTimeZone,
-    /// When the site returned with its key and gave its receipts back; absent until then.
+    /// The time at which the site returned with its key and its receipts; absent until then.
     pub returned_at: Option<TimeDateTimeWithTimeZone>,
-    /// Root of the last head that the site had verified until then.
+    /// The root of the last head that the site had verified until then.
     pub returned_head: Option<String>,
 }
 

@@ -21,7 +21,7 @@ use crate::testing::{HERE, TestApp, on_both};
 
 const READ: Operation = Operation::ReadJob;
 
-/// The steward of a site as somebody who has signed in and has the steward's roles: a stream asks who they are again.
+/// Signs in the steward of a site as a member with the steward's roles: a stream rechecks them.
 async fn signed_in(app: &TestApp, world: &World, site: usize) -> Actor {
     use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
     let steward = &world.sites[site].steward;
@@ -55,7 +55,7 @@ async fn signed_in(app: &TestApp, world: &World, site: usize) -> Actor {
     session::authenticate(&app.ctx, &tokens.access_token).await.unwrap()
 }
 
-/// The next event; the test fails when there is none within a while.
+/// Returns the next event; the test fails without one within a minute.
 async fn next(events: &mut Events) -> Option<std::sync::Arc<Seen>> {
     tokio::time::timeout(Duration::from_mins(1), events.next()).await.expect("something is told in time")
 }
@@ -80,7 +80,7 @@ on_both! {
         let (second, state) = state_of(&mut events).await;
         assert!(first != second && state == State::Queued, "{state:?}");
 
-        // Who comes back with an old version is told the present; with the present one, only what is new.
+        // A subscriber with an old version receives the present state; with the present version, only new ones.
         let mut back = watch(&app.ctx, &actor, HERE, subject, READ, Some(first)).await.unwrap();
         assert_eq!(state_of(&mut back).await, (second.clone(), State::Queued));
         let mut current = watch(&app.ctx, &actor, HERE, subject, READ, Some(second)).await.unwrap();
@@ -101,7 +101,7 @@ on_both! {
         assert_eq!(heard(|wake, _| wake.ring_standings()), [true, true]);
     }
 
-    /// Another server on the same database rings no bell here.
+    /// Another server on the same database sends no change notification to this process.
     async fn what_another_replica_does_is_told_as_well(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
         let actor = signed_in(app, &world, 1).await;

@@ -1,5 +1,5 @@
-//! Second factors as they are stored: whether they can be opened, which is looked at when a server is made of a backup, and their re-sealing
-//! under a new key.
+//! Stored second factors: the check that they can be decrypted, for a restore from a backup, and their encryption under
+//! a new key.
 
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, Condition, EntityTrait as _, IntoActiveModel as _, PaginatorTrait as _,
@@ -14,10 +14,10 @@ use crate::error::Error;
 use crate::keys::FactorKeys;
 use crate::service::entity::second_factor;
 
-/// Most second factors that are sealed again in one transaction.
+/// The highest number of second factors encrypted again in one transaction.
 const AT_ONCE: u64 = 100;
 
-/// How many second factors there are, and how many of them these keys do not open: without keys none is opened.
+/// Returns the number of second factors, and the number that these keys do not decrypt; without keys, all of them.
 ///
 /// # Errors
 /// When the database fails.
@@ -29,7 +29,7 @@ pub(crate) async fn locked_out(db: &Db, keys: Option<&FactorKeys>) -> Result<(us
     Ok((rows.len(), rows.len() - rows.iter().filter(opens).count()))
 }
 
-/// Seals again what another key than the one in force has sealed, up to a hundred second factors. Returns how many there were.
+/// Encrypts second factors under an older key again, up to a hundred. Returns their number.
 ///
 /// # Errors
 /// When the database fails.
@@ -61,8 +61,8 @@ pub(crate) async fn reseal(ctx: &Ctx) -> Result<usize, Error> {
         .await
 }
 
-/// Returns how many second factors the key of this id has sealed; those without an id count for the first key, whose id is to be
-/// given with `is_first`.
+/// Returns the number of second factors under the key of this id. Those without an id count for the first key, marked
+/// by `is_first`.
 ///
 /// # Errors
 /// When the database fails.

@@ -1,4 +1,4 @@
-//! Tells members of wrong codes of their second factor: at sign-in, these come from someone who knows the password.
+//! Notifies members about wrong codes of their second factor: at sign-in, such a caller knows the password.
 
 use undertone_api::id::MemberId;
 
@@ -9,16 +9,16 @@ use crate::error::Error;
 use crate::service::attempt;
 use crate::service::notification::{Notice, tell};
 
-/// Wrong codes within a day after which the member is notified, once each.
+/// The numbers of wrong codes within a day at which the member is notified, once each.
 pub(in crate::service) const NOTIFIED_AFTER: [i32; 3] = [3, 10, 20];
 
-/// Notifies a member whose second factor was just tried with a wrong code, at the third, the tenth and the twentieth of a day.
+/// Notifies a member after a wrong code of the second factor, at the third, the tenth and the twentieth of a day.
 ///
 /// # Errors
 /// When the database fails.
 pub(in crate::service) async fn notify_wrong_codes(ctx: &Ctx, tx: &Tx, member: MemberId) -> Result<(), Error> {
     let (attempts, began) = attempt::attempts(ctx, tx, &Door::DailyCodes(member)).await?;
-    // Of codes that are given at the same time, each may see all the others; a notice with the same key is sent once.
+    // Concurrent attempts may all see the same count; a notice with the same key is sent once.
     let Some(at_least) = NOTIFIED_AFTER.into_iter().rev().find(|number| attempts >= *number) else { return Ok(()) };
     tell(ctx, tx, Notice::SecondFactorFailed { member: member.0, at_least, began }).await
 }
@@ -36,7 +36,7 @@ mod tests {
 
     const EMAIL: &str = "operator@example.org";
 
-    /// Gives a wrong code at sign-in; returns how it is refused.
+    /// Gives a wrong code at sign-in; returns the error code.
     async fn guess(app: &TestApp, half_token: &str) -> Code {
         let step = SecondStep { half_token: half_token.to_owned(), code: "wrong".to_owned() };
         session::finish(&app.ctx, HERE, &step).await.expect_err("it is wrong").code()
@@ -74,7 +74,7 @@ mod tests {
                 session::finish(&app.ctx, HERE, &SecondStep { half_token, code: device.code(app) }).await
             };
             let closed = right().await.expect_err("closed for the day").into_problem();
-            // Four windows of 15 minutes are over.
+            // Four windows of 15 minutes have passed.
             let rest = DAY - Duration::hours(1);
             let left = rest.whole_seconds() as u32;
             assert_eq!((closed.code, closed.retry_after), (Code::RateLimited, Some(left)));

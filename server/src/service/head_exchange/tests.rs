@@ -88,7 +88,7 @@ on_both! {
 
     async fn forked_history_is_detected_by_a_peer(app: &TestApp) {
         let world = World::new(&app.ctx, 2, 20.0).await;
-        // The first site is shown the log; then the server rewrites an entry and goes on for the second site.
+        // The first site receives the log; then the server rewrites an entry and continues for the second site.
         world.queued(6).await;
         let (_, first) = observe(&world, 1).await;
         exchange(&app.ctx, &world, 1, &first).await;

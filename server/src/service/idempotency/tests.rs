@@ -5,7 +5,7 @@ use super::{MOST, begin, idempotency};
 use crate::ctx::Ctx;
 use crate::testing::on_both;
 
-/// The answers as they stand in the table.
+/// Returns the stored responses.
 pub(crate) async fn stored(ctx: &Ctx) -> Vec<Vec<u8>> {
     let rows = idempotency::Entity::find().all(ctx.db.read()).await.expect("read");
     rows.into_iter().filter_map(|row| row.answer).collect()

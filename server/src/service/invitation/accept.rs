@@ -1,4 +1,4 @@
-//! Accepting a link: the one way to become a member, or to gain roles as one.
+//! The acceptance of a link, with which a person becomes a member or gains roles as one.
 
 use sea_orm::{ActiveModelTrait as _, ConnectionTrait, IntoActiveModel as _};
 use serde_json::json;
@@ -23,11 +23,11 @@ use crate::service::{
 /// The roles of a new organization's first member.
 const FIRST: [Role; 3] = [Role::OrganizationAdmin, Role::DataSteward, Role::Researcher];
 
-/// Accepts a link and signs in. Somebody who is a member already gives their e-mail and password, and gains the roles.
+/// Accepts a link and signs in. An existing member gives their e-mail and password, and gains the roles.
 ///
 /// # Errors
 /// `link_spent`; `validation_failed` with every violation; `wrong_credentials` when the e-mail is a member's and the
-/// password is not; `already_exists` when the organization's name is taken.
+/// password is wrong; `already_exists` when the organization's name is taken.
 pub async fn accept(ctx: &Ctx, from: impl Into<Origin>, secret: &str, new: &NewMember) -> Result<Session, Error> {
     let from = from.into();
     let row = open(ctx, ctx.db.read(), secret).await?;
@@ -58,7 +58,7 @@ pub async fn accept(ctx: &Ctx, from: impl Into<Origin>, secret: &str, new: &NewM
     let (row, tokens) = ctx
         .db
         .write("accept invitation", async |tx| {
-            // All is asked again: another request may have been first.
+            // Everything is checked again: another request may have been faster.
             let link = open(ctx, tx, secret).await?;
             let purpose = purpose(&link)?;
             if let Some(known) = &known {
@@ -80,7 +80,7 @@ pub async fn accept(ctx: &Ctx, from: impl Into<Origin>, secret: &str, new: &NewM
     Ok(Session { member: members::with_grants(ctx.db.read(), row).await?, tokens })
 }
 
-/// Refuses to let in by a password alone who has a second factor.
+/// Rejects a member with a second factor: a password alone is not enough.
 async fn no_second_factor(connection: &impl ConnectionTrait, member: MemberId) -> Result<(), Error> {
     if !factor::in_force(connection, member).await? {
         return Ok(());
@@ -88,7 +88,7 @@ async fn no_second_factor(connection: &impl ConnectionTrait, member: MemberId) -
     Err(Error::wrong_state("you have an account with two-factor on: sign in first, then open the link again"))
 }
 
-/// Tells whoever made a link that somebody came by it.
+/// Notifies the author of a link that it was accepted.
 pub(super) async fn told(
     ctx: &Ctx,
     tx: &Tx,
@@ -117,7 +117,7 @@ const fn row_purpose(row: &member::Model) -> &'static str {
     if row.operator { "operator" } else { "member" }
 }
 
-/// The member's row: made, or the one that is there.
+/// Returns the member's row, existing or new.
 async fn settle(
     ctx: &Ctx,
     tx: &Tx,
@@ -147,14 +147,14 @@ async fn settle(
     }
 }
 
-/// Which organization comes with whoever accepts.
+/// The organization that joins with the caller.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Bring<'a> {
     /// None.
     Nothing,
-    /// A new one of this name.
+    /// A new one with this name.
     New(&'a str),
-    /// One that is there.
+    /// An existing one.
     Existing(OrganizationId),
 }
 
@@ -164,7 +164,7 @@ impl<'a> Bring<'a> {
     }
 }
 
-/// Gives what the link promises, and logs it where it holds.
+/// Grants the roles of the link, and logs it in the place of the roles.
 pub(super) async fn admit(
     ctx: &Ctx,
     tx: &Tx,

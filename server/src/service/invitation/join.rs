@@ -1,5 +1,5 @@
-//! Accepting a link with the account one has: the same person then stands in several organizations, and an organization in
-//! several consortia, without a second account.
+//! The acceptance of a link with an existing account: one person can belong to several organizations, and an
+//! organization to several consortia, without a second account.
 
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 use undertone_api::member::{Join, Member, Role, check_name};
@@ -14,12 +14,12 @@ use crate::error::Error;
 use crate::service::entity::{invitation, member, membership};
 use crate::service::member as members;
 
-/// Accepts a link as the caller; gives them with their new roles. A link that brings an organization into a consortium takes
-/// one of which they are an admin, or the name of a new one.
+/// Accepts a link as the caller; returns the member with their new roles. A link that brings an organization into a
+/// consortium takes one of which the caller is an admin, or the name of a new one.
 ///
 /// # Errors
-/// `link_spent`; `validation_failed` with every violation; `already_exists` when the organization is in the consortium, or the
-/// name is taken.
+/// `link_spent`; `validation_failed` with every violation; `already_exists` when the organization is in the consortium,
+/// or the name is taken.
 pub async fn join(ctx: &Ctx, actor: &Actor, secret: &str, with: &Join) -> Result<Member, Error> {
     policy::check(actor, Operation::JoinByLink, Place::Server)?;
     let row = open(ctx, ctx.db.read(), secret).await?;
@@ -35,7 +35,7 @@ pub async fn join(ctx: &Ctx, actor: &Actor, secret: &str, with: &Join) -> Result
     let row = ctx
         .db
         .write("join by invitation", async |tx| {
-            // Asked again: another request may have been first.
+            // Checked again: another request may have been faster.
             let link = open(ctx, tx, secret).await?;
             let purpose = purpose(&link)?;
             let row = member::Entity::find_by_id(actor.id().0).one(tx).await?;

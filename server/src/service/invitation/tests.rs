@@ -81,7 +81,7 @@ on_both! {
         let link = app.link(&founded.operator, Purpose::Organization { consortium: founded.consortium }).await;
         let taken = accept(&app.ctx, HERE, secret(&link), &newcomer("Third", Some(" North "))).await;
         assert_eq!(taken.expect_err("taken").code(), Code::AlreadyExists);
-        // Nothing of it stayed: the link still works, the e-mail is free.
+        // The transaction was rolled back: the link still works, and the e-mail is free.
         app.accept(&link, newcomer("Third", Some("West"))).await;
     }
 

@@ -1,5 +1,5 @@
-//! Drafts: the researchers of an organization write them together, in one consortium. A draft is nobody else's business:
-//! to others, stewards and admins among them, there is none.
+//! Drafts of jobs: the researchers of an organization write them together, in one consortium. Drafts are invisible to
+//! all other members, including stewards and admins.
 
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _,
@@ -23,10 +23,10 @@ use crate::service::dataset;
 use crate::service::entity::draft;
 use crate::service::version::Expected;
 
-/// Most drafts of an organization in a consortium.
+/// The highest number of drafts of an organization in a consortium.
 pub const MOST_DRAFTS: u64 = 200;
 
-/// The drafts that the caller may see in a consortium, the last changed first.
+/// Returns the drafts that the caller may see in a consortium, the last changed first.
 ///
 /// # Errors
 /// 404 and 403 as usual.
@@ -44,7 +44,7 @@ pub async fn draft_list(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> R
     rows.into_iter().map(|row| shown(row, &datasets)).collect()
 }
 
-/// A draft.
+/// Returns a draft.
 ///
 /// # Errors
 /// 404 when there is none that the caller may see.
@@ -57,17 +57,18 @@ pub async fn draft_get(ctx: &Ctx, actor: &Actor, id: DraftId) -> Result<Draft, E
 /// Begins a draft, for the researchers of the caller's organization.
 ///
 /// # Errors
-/// 404 and 403 as usual, `validation_failed` when it has not the form of a draft, `too_large` when there are too many.
+/// 404 and 403 as usual, `validation_failed` when it does not have the form of a draft, `too_large` when there are too
+/// many.
 pub async fn draft_create(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId, new: &NewDraft) -> Result<Draft, Error> {
     policy::check(actor, Operation::WriteDraft, Place::Consortium(consortium))?;
     begin(ctx, actor, consortium, new, None).await
 }
 
-/// Writes a draft anew. `version` names the version that is changed, as `expected` does by what was shown; either may be
-/// left out.
+/// Replaces a draft's content. `version` and `expected` both identify the version that the caller read; either may be
+/// omitted.
 ///
 /// # Errors
-/// 404 as usual, `validation_failed` as [`draft_create`], `precondition_failed` when somebody changed it in between.
+/// 404 as usual, `validation_failed` as [`draft_create`], `precondition_failed` after a change by another member.
 pub async fn draft_update(
     ctx: &Ctx,
     actor: &Actor,
@@ -119,10 +120,10 @@ pub async fn draft_delete(ctx: &Ctx, actor: &Actor, id: DraftId) -> Result<(), E
         .await
 }
 
-/// Proposes a draft to the owners of its datasets; with that it is a job, and a draft no longer.
+/// Proposes a draft to the owners of its datasets. The draft becomes a job and is deleted.
 ///
 /// # Errors
-/// 404 as usual, `validation_failed` with everything that it lacks, and as [`propose`](super::propose()).
+/// 404 as usual, `validation_failed` with every violation, and as [`propose`](super::propose()).
 pub async fn draft_propose(ctx: &Ctx, actor: &Actor, id: DraftId) -> Result<Job, Error> {
     let row = wanted(ctx.db.read(), actor, id).await?;
     let consortium = ConsortiumId(row.consortium_id);
@@ -132,7 +133,7 @@ pub async fn draft_propose(ctx: &Ctx, actor: &Actor, id: DraftId) -> Result<Job,
     submit(ctx, actor, consortium, NewJob { title: content.title, spec }, Before::Draft(&row)).await
 }
 
-/// Begins a draft, for rules that have asked the policy already.
+/// Begins a draft. The caller has checked the policy.
 pub(super) async fn begin(
     ctx: &Ctx,
     actor: &Actor,
@@ -177,7 +178,7 @@ pub(super) async fn begin(
     shown(row, &datasets)
 }
 
-/// Takes a draft away that has become a job, in the transaction in which it does: it becomes one job only.
+/// Deletes a proposed draft, in the transaction of the proposal: it becomes one job only.
 pub(super) async fn spend(tx: &Tx, draft: &draft::Model) -> Result<(), Error> {
     let gone = draft::Entity::delete_many()
         .filter(draft::Column::Id.eq(draft.id))
@@ -190,7 +191,7 @@ pub(super) async fn spend(tx: &Tx, draft: &draft::Model) -> Result<(), Error> {
     Err(Error::problem(Code::PreconditionFailed, "somebody changed, proposed or deleted this draft in the meantime"))
 }
 
-/// A draft that the caller may see.
+/// Returns a draft that the caller may see.
 async fn wanted(connection: &impl ConnectionTrait, actor: &Actor, id: DraftId) -> Result<draft::Model, Error> {
     let hidden = || Error::not_found("draft");
     let row = draft::Entity::find_by_id(id.0).one(connection).await?.ok_or_else(hidden)?;
@@ -199,7 +200,7 @@ async fn wanted(connection: &impl ConnectionTrait, actor: &Actor, id: DraftId) -
     if own(actor, consortium).contains(&OrganizationId(row.organization_id)) { Ok(row) } else { Err(hidden()) }
 }
 
-/// The organizations in a consortium for which the caller does research.
+/// Returns the organizations in a consortium in which the caller is a researcher.
 fn own(actor: &Actor, consortium: ConsortiumId) -> Vec<OrganizationId> {
     let all = actor.consortia.get(&consortium).into_iter().flatten().copied();
     all.filter(|organization| actor.roles_within(consortium, *organization).any(|role| role == Role::Researcher))
@@ -231,7 +232,7 @@ fn shown(row: draft::Model, datasets: &[Dataset]) -> Result<Draft, Error> {
     })
 }
 
-/// What stands in the way of proposing it.
+/// Returns the violations that prevent a proposal.
 fn lacks(content: &NewDraft, datasets: &[Dataset]) -> Vec<Violation> {
     match content.parsed() {
         Ok(spec) => violations(&NewJob { title: content.title.clone(), spec }, datasets),

@@ -1,8 +1,8 @@
-//! Holds: a job is paused while anybody holds it, and goes on when nobody does any more.
+//! Holds: a job is paused while it has at least one hold, and continues after the last hold ends.
 //!
-//! While it is paused no lease is given or kept, no round opens or closes, and no deadline runs: the time that it was paused
-//! is added to the deadlines of what is open. Reservations stay, and the ledger is not touched, so its epsilon is what it
-//! was. Who holds decides alone when their hold ends: an admin cannot lift a steward's, nor a steward a site's.
+//! During a pause no lease is given or extended, no round opens or closes, and no deadline runs: the length of the
+//! pause is added to open deadlines. Reservations stay, and the ledger does not change, so ε stays the same. Only the
+//! holder can end a hold: an admin cannot lift a steward's hold, nor a steward a site's.
 
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
@@ -26,10 +26,10 @@ use crate::service::code::{from_word, word};
 use crate::service::entity::{job, job_hold, participant, worker};
 use crate::service::{certificate, round};
 
-/// Longest reason of a site, in characters.
+/// The length limit of a site's reason, in characters.
 const LONGEST_REASON: usize = 500;
 
-/// A hold that somebody is about to place or to lift.
+/// The holder of a new or ending hold.
 struct Grip<'a> {
     holder: Holder,
     dataset: Option<DatasetId>,
@@ -37,11 +37,11 @@ struct Grip<'a> {
     by: By,
 }
 
-/// Pauses a whole job: its proposer may, and the consortium's admins.
+/// Pauses a whole job, for its proposer or the consortium's admins.
 ///
 /// # Errors
-/// 404 and 403 as usual, `validation_failed` without a reason, `wrong_state` unless workers may be at it or when it is held so
-/// already.
+/// 404 and 403 as usual, `validation_failed` without a reason, `wrong_state` unless workers may run the job or when the
+/// same holder holds it already.
 pub async fn pause(ctx: &Ctx, actor: &Actor, id: JobId, pause: &Pause) -> Result<Job, Error> {
     let row = readable(ctx, actor, id).await?;
     may_steer(actor, Operation::PauseJob, &row)?;
@@ -49,7 +49,7 @@ pub async fn pause(ctx: &Ctx, actor: &Actor, id: JobId, pause: &Pause) -> Result
     hold(ctx, actor, id, &grip, pause).await
 }
 
-/// Lets a job go on that was paused as a whole; it stays paused while stewards or sites hold it.
+/// Ends the hold on a whole job; it stays paused while stewards or sites hold it.
 ///
 /// # Errors
 /// As [`pause`].
@@ -60,8 +60,8 @@ pub async fn resume(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
     release(ctx, actor, id, &grip).await
 }
 
-/// Holds a job for a dataset: its owner's stewards may. Nobody goes on meanwhile, for a round without a party is another one
-/// than was approved.
+/// Holds a job for a dataset, for its owner's stewards. The other sites pause too: a round without a party would differ
+/// from the approved one.
 ///
 /// # Errors
 /// As [`pause`].
@@ -79,7 +79,7 @@ pub async fn hold_dataset(
     hold(ctx, actor, id, &grip, pause).await
 }
 
-/// Lets a job go on, as far as a dataset's stewards are concerned.
+/// Ends the hold of a dataset's stewards.
 ///
 /// # Errors
 /// As [`pause`].
@@ -91,11 +91,11 @@ pub async fn release_dataset(ctx: &Ctx, actor: &Actor, id: JobId, dataset: Datas
     release(ctx, actor, id, &grip).await
 }
 
-/// Takes a site's signed word that a job stops at its dataset, or may go on. The same word again changes nothing.
+/// Accepts a site's signed hold for its dataset, or the end of one. The same statement again changes nothing.
 ///
 /// # Errors
-/// `bad_signature` when the site's key did not sign it or it is about another manifest, `wrong_state` when nobody can be at
-/// the job.
+/// `bad_signature` when the site's key did not sign it or it is about another manifest, `wrong_state` when no worker
+/// can run the job.
 pub(crate) async fn hold_by_site(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), Error> {
     let id = ctx
         .db
@@ -134,7 +134,7 @@ pub(crate) async fn hold_by_site(ctx: &Ctx, worker: WorkerId, signed: &Signed) -
     Ok(())
 }
 
-/// The holds in force on a job, oldest first; none on one that is not paused.
+/// Returns the holds in force on a job, oldest first; none unless it is paused.
 pub(crate) async fn of(connection: &impl ConnectionTrait, row: &job::Model) -> Result<Vec<Hold>, Error> {
     if state::of(row)? != State::Paused {
         return Ok(Vec::new());
@@ -157,7 +157,7 @@ pub(crate) async fn of(connection: &impl ConnectionTrait, row: &job::Model) -> R
     open(connection, row.id).await?.into_iter().map(view).collect()
 }
 
-/// Why a paused job is paused, in words.
+/// Returns the reasons of a pause, in words.
 pub(crate) async fn in_words(connection: &impl ConnectionTrait, row: &job::Model) -> Result<String, Error> {
     let said = |hold: &Hold| match hold.holder {
         Holder::Job => format!("paused by {}: {}", hold.by, hold.reason),
@@ -168,12 +168,12 @@ pub(crate) async fn in_words(connection: &impl ConnectionTrait, row: &job::Model
     Ok(if held.is_empty() { State::Paused.label().to_owned() } else { held.join("; ") })
 }
 
-/// Whether the caller leads the job: its proposer does where they still are a researcher, and the consortium's admins.
+/// Checks that the caller may steer the job: its proposer, while a researcher, and the consortium's admins may.
 pub(super) fn may_steer(actor: &Actor, operation: Operation, row: &job::Model) -> Result<(), Error> {
     let consortium = ConsortiumId(row.consortium_id);
     policy::check(actor, operation, Place::Consortium(consortium))?;
     let proposed_it = row.proposer_id == actor.id().0;
-    // Auditors and annotators have a role over it too.
+    // Auditors and annotators have a role over the consortium too.
     let runs_consortium = actor.roles_over(consortium).any(|role| role == Role::ConsortiumAdmin);
     if proposed_it || runs_consortium {
         return Ok(());
@@ -222,7 +222,7 @@ async fn release(ctx: &Ctx, actor: &Actor, id: JobId, grip: &Grip<'_>) -> Result
     shown(ctx, actor, row).await
 }
 
-/// Lifts the holds for a dataset whose part was withdrawn: they would keep the others waiting.
+/// Lifts the holds for a dataset whose part was withdrawn: otherwise the other participants would wait.
 ///
 /// # Errors
 /// When the database fails.
@@ -242,7 +242,7 @@ pub(crate) async fn lift_dataset(
     Ok(())
 }
 
-/// What a change of a job by others than its workers entails outside the transaction.
+/// Runs the reactions outside the transaction to a change of a job that its workers did not cause.
 async fn moved(ctx: &Ctx, id: JobId) {
     round::clear(ctx, id).await;
     certificate::issue_if_due(ctx, id).await;
@@ -301,7 +301,7 @@ async fn lift(
     }
     let begun = row.started_at.is_some();
     let row = state::step(ctx, tx, grip.by, row, Step::Resume { begun }, None).await?;
-    // Its last participant may have come to its end meanwhile.
+    // Its last participant may have finished in the meantime.
     state::finish_if_done(ctx, tx, grip.by, row).await
 }
 
@@ -316,7 +316,7 @@ async fn log(ctx: &Ctx, tx: &Tx, row: &job::Model, grip: &Grip<'_>, what: What) 
     record(ctx, tx, act).await
 }
 
-/// The open holds of a job, oldest first.
+/// Returns the open holds of a job, oldest first.
 async fn open(connection: &impl ConnectionTrait, job: Uuid) -> Result<Vec<job_hold::Model>, Error> {
     Ok(job_hold::Entity::find()
         .filter(job_hold::Column::JobId.eq(job))
@@ -327,7 +327,7 @@ async fn open(connection: &impl ConnectionTrait, job: Uuid) -> Result<Vec<job_ho
         .await?)
 }
 
-/// The open hold of this holder.
+/// Returns the open hold of this holder.
 async fn of_grip(
     connection: &impl ConnectionTrait,
     job: Uuid,

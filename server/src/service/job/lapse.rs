@@ -1,5 +1,5 @@
-//! Times that run out by themselves: a proposal that nobody answered, and a manifest that has come to its end. Whoever runs
-//! this second finds nothing left to do, so every replica may.
+//! Expiry: proposals without all answers, and manifests past their end. The operation is idempotent, so every replica
+//! may run it.
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, ExprTrait as _, QueryFilter as _};
 use time::{Duration, OffsetDateTime};
@@ -15,13 +15,13 @@ use crate::service::code::word;
 use crate::service::entity::job;
 use crate::service::{certificate, round};
 
-/// When the time for answers to a job that is proposed now is over.
+/// Returns the deadline for the answers to a job that is proposed now.
 pub(super) fn answer_by(ctx: &Ctx) -> OffsetDateTime {
     ctx.now() + Duration::days(i64::from(ctx.config.answer_days))
 }
 
-/// Refuses proposed jobs whose time for answers is over, and fails those under way whose manifest has come to its end: no
-/// site would go on with them.
+/// Refuses proposed jobs past their deadline for answers, and fails active jobs past the end of their manifest: no site
+/// would continue them.
 ///
 /// # Errors
 /// When the database fails.
@@ -68,7 +68,7 @@ async fn one(ctx: &Ctx, tx: &Tx, row: job::Model, now: OffsetDateTime) -> Result
         state::step(ctx, tx, By::System, row, step, Some(reason)).await?;
         return Ok(());
     }
-    // Nobody refused it: the log says that its time was over.
+    // No owner refused it: the log states that it expired.
     let row = state::moved(ctx, tx, row, step, Some(reason.clone())).await?;
     state::log(ctx, tx, By::System, &row, What::JobExpired, Some(reason)).await
 }

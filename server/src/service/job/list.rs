@@ -1,4 +1,4 @@
-//! Jobs in lists: newest first, a page at a time, narrowed by what is wanted of them.
+//! Lists of jobs: newest first, by page, with filters.
 
 use sea_orm::sea_query::extension::postgres::PgExpr as _;
 use sea_orm::sea_query::{LikeExpr, Query, SimpleExpr};
@@ -20,27 +20,27 @@ use crate::error::Error;
 use crate::service::code::word;
 use crate::service::entity::{job, participant};
 
-/// Longest text that is looked for, in characters.
+/// The length limit of a search text, in characters.
 const LONGEST_TEXT: usize = 100;
 
-/// Which jobs. Everything that is named must hold.
+/// A filter of jobs. Every given condition must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wanted {
-    /// In this state.
+    /// The state.
     pub state: Option<State>,
-    /// Of this kind.
+    /// The kind.
     pub kind: Option<String>,
-    /// That name this dataset.
+    /// A dataset of the job.
     pub dataset: Option<DatasetId>,
-    /// That this member proposed.
+    /// The proposer.
     pub proposer: Option<MemberId>,
-    /// Proposed at this moment or later.
+    /// The earliest time of the proposal.
     pub since: Option<OffsetDateTime>,
-    /// With this text in the title, whatever the case.
+    /// A text in the title, case-insensitive.
     pub text: Option<String>,
 }
 
-/// The jobs of a consortium, newest first.
+/// Returns the jobs of a consortium, newest first.
 ///
 /// # Errors
 /// As [`search`].
@@ -53,10 +53,11 @@ pub async fn list(
     search(ctx, actor, consortium, &Wanted::default(), page).await
 }
 
-/// The jobs of a consortium that are wanted, newest first.
+/// Returns the jobs of a consortium that match the filter, newest first.
 ///
 /// # Errors
-/// 404 when the caller may not know the consortium, `validation_failed` for a cursor that is none and a text that is too long.
+/// 404 when the caller may not know the consortium, `validation_failed` for an invalid cursor or a search text that is
+/// too long.
 pub async fn search(
     ctx: &Ctx,
     actor: &Actor,
@@ -112,18 +113,20 @@ fn condition(ctx: &Ctx, wanted: &Wanted) -> Result<Condition, Error> {
     Ok(all)
 }
 
-/// The jobs whose title holds a text, whatever its case: of ASCII letters on SQLite, of all on PostgreSQL.
+/// Returns the condition that a title contains a text, case-insensitive: for ASCII letters on SQLite, for all on
+/// PostgreSQL.
 fn holds(text: &str, backend: DbBackend) -> SimpleExpr {
     let title = job::Column::Title.into_expr();
     match backend {
-        // Without an ESCAPE clause, PostgreSQL takes the backslash; the query builder would write one where it cannot stand.
+        // Without an ESCAPE clause, PostgreSQL uses the backslash; the query builder would write the clause in an
+        // invalid place.
         DbBackend::Postgres => title.ilike(format!("%{}%", literal(text, '\\'))),
-        // SQLite's LIKE escapes nothing by itself, and looks past the case.
+        // SQLite's LIKE has no escape character by default, and is case-insensitive.
         _ => title.like(LikeExpr::new(format!("%{}%", literal(text, '!'))).escape('!')),
     }
 }
 
-/// A text in which nothing is a wildcard.
+/// Returns a text with its wildcards escaped.
 fn literal(text: &str, escape: char) -> String {
     text.chars()
         .flat_map(|c| (matches!(c, '%' | '_') || c == escape).then_some(escape).into_iter().chain([c]))

@@ -1,5 +1,5 @@
-//! Proposing a job: every violation is named, the budgets are asked at once, and what may run is signed before anybody is
-//! asked to approve it.
+//! The proposal of a job: every violation is reported, the budgets are checked at once, and the manifest is signed
+//! before any owner must approve it.
 
 use std::collections::BTreeMap;
 
@@ -25,28 +25,28 @@ use crate::service::entity::{draft, job, participant};
 use crate::service::retirement::parts as retired_datasets;
 use crate::service::{dataset, ledger, notification, restoration};
 
-/// Proposes a job to the owners of its datasets. One that needs nobody's approval is reserved and queued at once.
+/// Proposes a job to the owners of its datasets. A job that needs no approval is reserved and queued at once.
 ///
 /// # Errors
-/// `validation_failed` with every violation, `budget_missing` or `budget_exceeded` with the figures of every account that
-/// would refuse.
+/// `validation_failed` with every violation, `budget_missing` or `budget_exceeded` with the figures of every account
+/// that would refuse.
 pub async fn propose(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId, new: NewJob) -> Result<Job, Error> {
     policy::check(actor, Operation::ProposeJob, Place::Consortium(consortium))?;
     submit(ctx, actor, consortium, new, Before::Nothing).await
 }
 
-/// What a proposed job was before.
+/// The origin of a proposed job.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Before<'a> {
-    /// Nothing.
+    /// A new job.
     Nothing,
-    /// A draft, which is over.
+    /// A draft, which is deleted.
     Draft(&'a draft::Model),
     /// Another job, which this one repeats.
     Job(JobId),
 }
 
-/// Proposes a job that was something else until now, or was not, for rules that have asked the policy already.
+/// Proposes a job of any origin. The caller has checked the policy.
 pub(super) async fn submit(
     ctx: &Ctx,
     actor: &Actor,
@@ -71,7 +71,7 @@ pub(super) async fn submit(
     let row = ctx
         .db
         .write("propose job", async |tx| {
-            // In the transaction: a retirement may have come in between.
+            // In the transaction: a retirement may have happened in between.
             let retired = retired_datasets::violations(tx, consortium, row_datasets(&parts)).await?;
             if !retired.is_empty() {
                 return Err(Error::validation(retired));
@@ -115,7 +115,7 @@ pub(super) async fn submit(
     view::job(ctx, actor, row).await
 }
 
-/// Everything wrong with a proposal.
+/// Returns every violation of a proposal.
 pub fn violations(new: &NewJob, datasets: &[Dataset]) -> Vec<Violation> {
     let mut violations = new.spec.check(datasets);
     check_name("title", &new.title, &mut violations);
@@ -123,7 +123,8 @@ pub fn violations(new: &NewJob, datasets: &[Dataset]) -> Vec<Violation> {
     violations
 }
 
-/// A job that would charge two datasets of one lineage: the same people would take part twice, and a site reserves once for a job.
+/// Returns the violation of a job that would charge two datasets of one lineage: the same people would take part twice,
+/// and a site reserves once for a job.
 fn shared_accounts(new: &NewJob, datasets: &[Dataset]) -> Option<Violation> {
     let mut charged: BTreeMap<(OrganizationId, LineageId), &Dataset> = BTreeMap::new();
     let named = new.spec.datasets();
@@ -163,7 +164,7 @@ fn rows(
         title: title.clone(),
         proposed_by: actor.member.name.clone(),
         spec: spec.clone(),
-        // Participants whose data have another form do not pass the check before.
+        // Participants with another form of data fail the check above.
         model: used.first().and_then(|(lead, _)| spec.model(lead.inputs)),
         limits: Some(Limits::of(spec, &participants, ctx.now())),
         participants,

@@ -1,10 +1,10 @@
-//! Why budgets refuse a job, in sentences that name what would help.
+//! The reasons for which budgets refuse a job, in sentences that name a remedy.
 
 use undertone_api::budget::{ExceededPart, Refusal};
 use undertone_api::dataset::Dataset;
 use undertone_privacy::PrivacyUnit;
 
-/// Refusals as sentences.
+/// Returns refusals as sentences.
 pub(crate) fn in_words(refusals: &[Refusal], datasets: &[Dataset]) -> String {
     // A budget for its own unit would not help a job that another limit refuses.
     let in_vain = |refusal: &Refusal| {
@@ -41,7 +41,8 @@ fn sentence(refusal: &Refusal, datasets: &[Dataset]) -> String {
     )
 }
 
-/// A budget for one unit says nothing about another: speakers are not records, whichever of them has a limit.
+/// Returns the sentence for a missing budget. A budget for one unit does not apply to another: speakers are not
+/// records.
 fn without_budget(refusal: &Refusal, datasets: &[Dataset]) -> String {
     let (name, unit) = (&refusal.dataset_name, plural(refusal.unit));
     let known = datasets.iter().find(|dataset| dataset.id == refusal.dataset);

@@ -1,4 +1,4 @@
-//! From a job that there is to a new one: a clone is a draft to be changed, a retry is the same job proposed again.
+//! New jobs from existing ones: a clone is a draft to be changed, a retry is the same job proposed again.
 
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::{Draft, Job, NewDraft, NewJob, Spec, State};
@@ -10,12 +10,12 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::code::from_json;
 
-/// Begins a draft with a job's title and spec, whatever the job's state. Nothing of the job's approvals or payments comes
-/// with it.
+/// Begins a draft with a job's title and spec, whatever the job's state. The job's approvals and charges are not
+/// copied.
 ///
 /// # Errors
-/// 404 when the caller may not know the job, 403 unless they are a researcher there, `too_large` when there are too many
-/// drafts.
+/// 404 when the caller may not know the job, 403 unless they are a researcher there, `too_large` when there are too
+/// many drafts.
 pub async fn clone_spec(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Draft, Error> {
     let row = readable(ctx, actor, id).await?;
     let consortium = ConsortiumId(row.consortium_id);
@@ -25,8 +25,8 @@ pub async fn clone_spec(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Draft, Er
     draft::begin(ctx, actor, consortium, &new, Some(id)).await
 }
 
-/// Proposes a job again that failed, was cancelled or refused: the same spec under a new manifest. Its owners are asked
-/// anew and it is paid for anew; what the first one released stays spent.
+/// Proposes a failed, cancelled or refused job again: the same spec under a new manifest. It needs new approvals and
+/// new charges; the releases of the first job stay spent.
 ///
 /// # Errors
 /// 404 and 403 as usual, `wrong_state` for a job in any other state, and as [`propose`](super::propose()).

@@ -1,5 +1,4 @@
-//! The rounds of a job as they were fixed when it was proposed: who contributes, with what weight, and what each vector
-//! releases.
+//! The rounds of a job as fixed at its proposal: the contributors, their weights, and the release of each vector.
 
 use serde::{Deserialize, Serialize};
 use undertone_api::dataset::Dataset;
@@ -8,23 +7,23 @@ use undertone_api::job::audit::Audited;
 use undertone_api::job::{Series, Spec};
 use undertone_privacy::Event;
 
-/// A series with what each contributor's vectors release.
+/// A series with the release of each contributor's vectors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Planned {
     /// The rounds.
     pub(crate) series: Series,
-    /// What one vector releases, for every dataset that is not public.
+    /// The release of one vector, for every dataset that is not public.
     releases: Vec<(DatasetId, Event)>,
-    /// The audits promised of these, by dataset; none in jobs of before there were audits.
+    /// The promised audits of these releases, by dataset; empty in old jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     audited: Vec<(DatasetId, Audited)>,
-    /// The greatest norms of vectors, by dataset; none in jobs of before they were looked at.
+    /// The greatest norms of vectors, by dataset; empty in old jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     most_norms: Vec<(DatasetId, f64)>,
 }
 
 impl Planned {
-    /// The series of a spec, in order.
+    /// Returns the series of a spec, in order.
     pub(crate) fn of(spec: &Spec, datasets: &[Dataset]) -> Vec<Self> {
         let plan = |series: Series| Self {
             releases: datasets
@@ -45,7 +44,7 @@ impl Planned {
         spec.series(datasets).into_iter().map(plan).collect()
     }
 
-    /// What one vector of a dataset releases; `None` for public data.
+    /// Returns the release of one vector of a dataset; `None` for public data.
     pub(crate) fn release_of(&self, dataset: DatasetId) -> Option<&Event> {
         self.releases.iter().find(|(id, _)| *id == dataset).map(|(_, event)| event)
     }
@@ -55,17 +54,17 @@ impl Planned {
         self.most_norms.iter().find(|(id, _)| *id == dataset).map(|(_, norm)| *norm)
     }
 
-    /// The audit promised of a dataset's releases in this series.
+    /// Returns the promised audit of a dataset's releases in this series.
     pub(crate) fn audited_of(&self, dataset: DatasetId) -> Option<&Audited> {
         self.audited.iter().find(|(id, _)| *id == dataset).map(|(_, audited)| audited)
     }
 
-    /// Whether an audit of anybody's releases in this series is promised.
+    /// Returns whether an audit of any releases in this series is promised.
     pub(crate) const fn is_audited(&self) -> bool {
         !self.audited.is_empty()
     }
 
-    /// A contributor's weight.
+    /// Returns a contributor's weight.
     pub(crate) fn weight_of(&self, dataset: DatasetId) -> Option<f64> {
         self.series.weights.iter().find(|(id, _)| *id == dataset).map(|(_, weight)| *weight)
     }

@@ -1,5 +1,6 @@
-//! How a job moves on: every change of state goes through here, with what it entails for leases and reservations, and with
-//! its entry in the consortium's audit log where it is admitted or over. Whoever moves a job says who caused it.
+//! The transitions of a job. Every change of state goes through this module, with its consequences for leases and
+//! reservations. Admissions and ends get an entry in the consortium's audit log. Callers name the author of each
+//! transition.
 
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
@@ -23,12 +24,12 @@ use crate::service::entity::{asking, job, lease, participant, round};
 use crate::service::ledger::{self, Ask};
 use crate::service::{audit, dataset, job_log, notification, restoration};
 
-/// The job's row.
+/// Returns the job's row.
 pub(crate) async fn row(connection: &impl ConnectionTrait, id: JobId) -> Result<job::Model, Error> {
     job::Entity::find_by_id(id.0).one(connection).await?.ok_or_else(|| Error::not_found("job"))
 }
 
-/// The participants of a job, the lead first.
+/// Returns the participants of a job, the lead first.
 pub(crate) async fn participants(
     connection: &impl ConnectionTrait,
     id: JobId,
@@ -40,12 +41,12 @@ pub(crate) async fn participants(
         .await?)
 }
 
-/// The state of a row.
+/// Returns the state of a row.
 pub(crate) fn of(row: &job::Model) -> Result<State, Error> {
     from_word(&row.state)
 }
 
-/// Moves a job on, as `by` caused it, and writes the audit log's entry about it; `reason` says why it ended badly.
+/// Moves a job to its next state, caused by `by`, and writes the entry in the audit log; `reason` explains a bad end.
 ///
 /// # Errors
 /// `wrong_state` when its present state does not have this step.
@@ -67,7 +68,7 @@ pub(crate) async fn step(
     Ok(row)
 }
 
-/// What the audit log calls a step; nothing for those whose own operation says more about them.
+/// Returns the audit log's name of a step; `None` for steps whose own operation writes a more precise entry.
 const fn logged(step: Step) -> Option<What> {
     match step {
         Step::Reserve => Some(What::JobAdmitted),
@@ -79,8 +80,8 @@ const fn logged(step: Step) -> Option<What> {
     }
 }
 
-/// Writes about a job into the audit log of its consortium. Why a site gave up is in the site's own words: the job tells
-/// them, the log, which nobody can change, does not.
+/// Writes about a job into the audit log of its consortium. The reason of a site is its own free text: the job contains
+/// it, the immutable log does not.
 pub(super) async fn log(
     ctx: &Ctx,
     tx: &Tx,
@@ -100,7 +101,7 @@ pub(super) async fn log(
     audit_log::record(ctx, tx, act).await
 }
 
-/// Moves a job on without an entry in the audit log, for who writes one of another name.
+/// Moves a job without an entry in the audit log, for callers that write another entry.
 ///
 /// # Errors
 /// As [`step`].
@@ -117,7 +118,7 @@ pub(super) async fn moved(
     if step == Step::Pause {
         row.paused_at = Some(ctx.now());
     } else if let Some(since) = row.paused_at.take() {
-        // Nobody was at it in between, so no deadline ran.
+        // No worker ran the job during the pause, so no deadline ran.
         let paused = ctx.now() - since;
         row.paused_for += paused.whole_milliseconds() as i64;
         put_off(tx, row.id, paused).await?;
@@ -143,7 +144,7 @@ pub(super) async fn moved(
     Ok(row)
 }
 
-/// Puts the deadlines of what is open off by `time`.
+/// Moves the deadlines of open rounds by `time`.
 async fn put_off(tx: &Tx, job: Uuid, time: Duration) -> Result<(), Error> {
     let open = round::Entity::find().filter(round::Column::JobId.eq(job)).filter(round::Column::ClosedAt.is_null());
     for row in open.all(tx).await? {
@@ -158,15 +159,15 @@ async fn put_off(tx: &Tx, job: Uuid, time: Duration) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reserves everything and queues the job once nobody's answer is awaited, as `by` caused it who gave the last one; a
-/// budget's no refuses it, which is the server's doing. Does nothing while an answer is missing.
+/// Reserves everything and queues the job when no answer is missing, caused by the author `by` of the last answer. If a
+/// budget refuses, the server refuses the job. Does nothing while an answer is missing.
 pub(crate) async fn admit(ctx: &Ctx, tx: &Tx, by: By, row: job::Model) -> Result<job::Model, Error> {
     let id = JobId(row.id);
     let participants = participants(tx, id).await?;
     if of(&row)? != State::Proposed || participants.iter().any(|part| part.approval == "pending") {
         return Ok(row);
     }
-    // What a worker spent that the restored server lacks is not known: the job waits for it.
+    // The charges that a worker made and the restored server lacks are unknown: the job waits for the worker.
     if !restoration::waiting(tx, participants.iter().map(|part| part.worker_id)).await?.is_empty() {
         return Ok(row);
     }
@@ -180,7 +181,7 @@ pub(crate) async fn admit(ctx: &Ctx, tx: &Tx, by: By, row: job::Model) -> Result
     step(ctx, tx, By::System, row, Step::Refuse, Some(reason)).await
 }
 
-/// What the participants ask of their accounts.
+/// Returns the requests of participants to their accounts.
 pub(crate) fn asks(participants: &[participant::Model]) -> Result<Vec<Ask>, Error> {
     let mut asks = Vec::new();
     for part in participants {
@@ -197,9 +198,9 @@ pub(crate) fn asks(participants: &[participant::Model]) -> Result<Vec<Ask>, Erro
     Ok(asks)
 }
 
-/// Finishes a running job whose lead has reported and in which nobody is still at work. A participant that has fallen
-/// silent after the last round closed is not waited for, it settles when it comes back; unless it owes the audit that the
-/// job promises. Without that the job fails. `by` is who was waited for last.
+/// Finishes a running job whose lead has reported and in which no participant is still running. A participant that
+/// became silent after the last closed round does not delay the end, and settles when it returns. If it owes a promised
+/// audit, the job fails. `by` is the last participant to finish.
 pub(crate) async fn finish_if_done(ctx: &Ctx, tx: &Tx, by: By, row: job::Model) -> Result<job::Model, Error> {
     if !is_done(ctx, tx, &row).await? {
         return Ok(row);
@@ -210,7 +211,7 @@ pub(crate) async fn finish_if_done(ctx: &Ctx, tx: &Tx, by: By, row: job::Model) 
     }
 }
 
-/// Finishes jobs in which the last one at work has fallen silent, which no message tells of.
+/// Finishes jobs whose last running participant has become silent, which no message reports.
 pub(crate) async fn finish_silent(ctx: &Ctx) -> Result<(), Error> {
     let reported = job::Entity::find()
         .filter(job::Column::State.eq(word(&State::Running)?))
@@ -233,7 +234,8 @@ pub(crate) async fn finish_silent(ctx: &Ctx) -> Result<(), Error> {
 }
 
 async fn is_done(ctx: &Ctx, connection: &impl ConnectionTrait, row: &job::Model) -> Result<bool, Error> {
-    // A lead that has asked all that was worth asking ends early; a mean that is missing, somebody waits for.
+    // The lead of a job with questions may end early, when no useful question remains; a missing mean is still expected
+    // by a participant.
     let rounds_left = !row.asks && row.rounds_done < row.rounds;
     if of(row)? != State::Running || row.report.is_none() || rounds_left {
         return Ok(false);
@@ -258,8 +260,8 @@ pub(crate) fn is_out(part: &participant::Model) -> bool {
     matches!(&*part.state, "failed" | "withdrawn")
 }
 
-/// Ends the parts of participants that never had a lease and gives back their reservations: provably nothing of theirs ever
-/// left. The others settle when they hand in their last receipts.
+/// Ends the parts of participants that never had a lease and returns their reservations: they provably made no release.
+/// The others settle with their last receipts.
 async fn settle_untouched(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
     let end = if of(row)? == State::Finished { "done" } else { "failed" };
     for part in participants(tx, JobId(row.id)).await? {
@@ -269,7 +271,8 @@ async fn settle_untouched(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Er
             part.into_active_model().reset_all().update(tx).await?;
             ledger::settle(ctx, tx, row.id, dataset).await?;
         } else if part.state == "withdrawn" {
-            // Releases may have left before the retirement. The part is offered until its worker has accounted for them.
+            // Releases may have been made before the retirement. The part is offered until its worker has accounted for
+            // them.
             let part = participant::Model { state: "running".to_owned(), ..part };
             part.into_active_model().reset_all().update(tx).await?;
         }

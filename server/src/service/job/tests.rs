@@ -72,13 +72,13 @@ on_both! {
         }
         let spent = world.account(1).await;
         assert!(spent.committed > 0.0);
-        // The same people under another name: what was spent is spent there too.
+        // The same people under another name: the spent ε counts there too.
         let other = world.continued(1, "speech-2").await;
         let first = std::mem::replace(&mut world.sites[1].dataset, other);
         assert_eq!(world.account(1).await, spent);
         let refused = world.propose(world.spec(5000)).await.unwrap_err();
         assert_eq!(refused.code(), Code::BudgetExceeded);
-        // And both of them are not in one job.
+        // One job cannot contain both.
         let mut both = world.spec(1);
         let again = undertone_api::job::dp_sgd::Party { dataset: first, ..both.participants[1] };
         both.participants.push(again);
@@ -231,7 +231,7 @@ on_both! {
         assert_eq!(offer::next(&app.ctx, world.sites[1].worker, &Asking::default()).await.unwrap(), Offer::Nothing);
     }
 
-    /// Its worker died, or the answer that held its token was lost: it holds no token that the server knows.
+    /// Its worker crashed, or the response with its token was lost: the site holds no token that the server knows.
     async fn a_site_that_lost_its_lease_can_still_settle_when_the_job_is_over(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(3).await;

@@ -1,4 +1,4 @@
-//! Jobs as they are shown. Every epsilon is that of the job alone at the account's δ, rounded up.
+//! Views of jobs. Every epsilon is that of the job alone at the account's δ, rounded up.
 
 mod live;
 
@@ -21,7 +21,7 @@ use crate::service::stuck;
 
 pub(super) use live::progress;
 
-/// A job in a list.
+/// Returns a job's list item.
 pub(super) fn summary(row: &job::Model) -> Result<JobSummary, Error> {
     Ok(JobSummary {
         id: row.id.into(),
@@ -36,7 +36,7 @@ pub(super) fn summary(row: &job::Model) -> Result<JobSummary, Error> {
     })
 }
 
-/// A job in full, as `reader` may see it.
+/// Returns a job in full, with the content that `reader` may see.
 pub(super) async fn job(ctx: &Ctx, reader: &Actor, row: job::Model) -> Result<Job, Error> {
     let holds = hold::of(ctx.db.read(), &row).await?;
     let diagnoses = stuck::diagnose(ctx, &row).await?;
@@ -56,8 +56,8 @@ pub(super) async fn job(ctx: &Ctx, reader: &Actor, row: job::Model) -> Result<Jo
     })
 }
 
-/// The datasets of a job and how each stands. Why a steward is asked tells the inside of a limit, so it is for those who may read
-/// the limits of the dataset's owner; what many read together, without a `reader`, does not hold it.
+/// Returns the datasets of a job with their states. The reason for which a steward must answer reveals facts about a
+/// limit, so only readers of the owner's limits receive it. Shared views, without a `reader`, omit it.
 async fn participants(ctx: &Ctx, reader: Option<&Actor>, row: &job::Model) -> Result<Vec<Participant>, Error> {
     let reads_limits = |owner: Uuid| {
         let place = Place::Organization(owner.into());
@@ -80,7 +80,7 @@ async fn participants(ctx: &Ctx, reader: Option<&Actor>, row: &job::Model) -> Re
         let delta = charge.as_ref().map(|charge| delta(&accounts, &part, charge)).transpose()?.flatten();
         let epsilon = |releases| ledger::epsilon_alone(charge.as_ref()?, releases, delta?);
         let purpose: Purpose = from_word(&part.purpose)?;
-        // A dataset that is only measured on is where the lead is.
+        // A dataset that is used for evaluation only is at the lead's site.
         let worker = if purpose == Purpose::Evaluate { lead.as_ref().unwrap_or(&part) } else { &part };
         shown.push(Participant {
             dataset: part.dataset_id.into(),
@@ -106,7 +106,7 @@ async fn participants(ctx: &Ctx, reader: Option<&Actor>, row: &job::Model) -> Re
     Ok(shown)
 }
 
-/// δ of the account that a charge goes to; nothing without a budget.
+/// Returns δ of the account that a charge goes to; `None` without a budget.
 fn delta(accounts: &[account::Model], part: &participant::Model, charge: &Charge) -> Result<Option<f64>, Error> {
     let (unit, adjacency) = (word(&charge.unit)?, word(&charge.adjacency.account())?);
     let own = accounts.iter().find(|account| {

@@ -28,7 +28,7 @@ on_both! {
         let now = app.ctx.now().unix_timestamp();
         let events = [said(7, now - 5, BEGUN), said(8, now, SiteEvent::Sent { series: 0, round: 1, repeated: false })];
         append(&app.ctx, world.sites[1].worker, &lease, now, &events).await.unwrap();
-        // The network repeats.
+        // A retransmission.
         append(&app.ctx, world.sites[1].worker, &lease, now, &events).await.unwrap();
         let only = LogQuery { dataset: Some(world.sites[1].dataset), ..LogQuery::default() };
         let page = list(&app.ctx, &world.sites[2].steward, job.summary.id, &only).await.unwrap();
@@ -81,7 +81,7 @@ on_both! {
             }
         }));
         for sequence in 1..=10 {
-            // The network repeats, and whoever repeats may come to another replica.
+            // Retransmissions, also to another replica.
             let mut saying = Vec::new();
             for (site, lease) in &leases {
                 for ctx in replicas.clone() {

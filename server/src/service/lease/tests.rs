@@ -31,7 +31,7 @@ on_both! {
         assert_eq!(row(&app.ctx, &first).await.unwrap().expires_at, looked.row.expires_at, "it has long to go");
         app.clock.advance(Duration::seconds(30));
         for _ in 0..2 {
-            // The second has looked at it before the first extended it.
+            // The second call has read it before the first extended it.
             extend(&app.ctx, &looked, &first).await.unwrap();
             let until = app.ctx.now() + Duration::seconds(i64::from(SECONDS));
             assert_eq!(row(&app.ctx, &first).await.unwrap().expires_at, until);

@@ -1,4 +1,5 @@
-//! An account's row and its rows of evidence: found and written; never decided about. The rules are `privacy`'s.
+//! An account's row and its evidence rows: reads and writes, without decisions. The rules are those of the `privacy`
+//! crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,24 +24,24 @@ use crate::service::code::{from_json, from_word, to_json, word};
 use crate::service::entity::{account, ledger_entry, reservation};
 use crate::service::log::leaf;
 
-/// Who sees each party's own messages: the class of observers that all accounts are kept against.
+/// The observer class of all accounts: an observer that sees each party's own messages.
 const OBSERVER: &str = "insider";
 
-/// What an account is kept for.
+/// The key of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     /// The party.
     pub(crate) organization: OrganizationId,
-    /// The line of versions.
+    /// The lineage.
     pub(crate) lineage: LineageId,
-    /// Who is protected.
+    /// The protected unit.
     pub(crate) unit: PrivacyUnit,
-    /// The relation under whose name the account is kept: always [`Adjacency::account`] of what was charged.
+    /// The relation that names the account: always [`Adjacency::account`] of the charged one.
     adjacency: Adjacency,
 }
 
 impl Key {
-    /// Returns the account to which charges under `adjacency` go.
+    /// Returns the key of the account to which charges under `adjacency` go.
     pub(crate) const fn new(
         organization: OrganizationId,
         lineage: LineageId,
@@ -51,17 +52,17 @@ impl Key {
     }
 }
 
-/// An account in memory, while its transaction is the one writer.
+/// An account in memory, while its transaction is the single writer.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
     row: account::Model,
     /// Whether it has no row yet.
     new: bool,
-    /// What is spent and reserved.
+    /// The spent and reserved sums.
     pub(crate) balance: Balance,
 }
 
-/// What a new row of the ledger says.
+/// The content of a new ledger row.
 #[derive(Debug, Clone)]
 pub(crate) struct Line<'a> {
     pub(crate) kind: EntryKind,
@@ -82,17 +83,17 @@ impl Held {
         Ok(Self { row, new: false, balance })
     }
 
-    /// Its id.
+    /// Returns its id.
     pub(crate) const fn id(&self) -> Uuid {
         self.row.id
     }
 
-    /// Counts a release that left in the clear, outside the balance.
+    /// Counts an exact release, outside the balance.
     pub(crate) const fn count_in_the_clear(&mut self) {
         self.row.in_the_clear += 1;
     }
 
-    /// Writes a new account's row, so that others can refer to it. Gives what the log must say of that.
+    /// Inserts a new account's row, so that other rows can refer to it. Returns its leaf for the log.
     pub(crate) async fn begin(&mut self, tx: &Tx) -> Result<Option<Leaf>, Error> {
         if !self.new {
             return Ok(None);
@@ -102,7 +103,7 @@ impl Held {
         Ok(Some(leaf::of_account(&self.row)))
     }
 
-    /// Appends a row of evidence. Gives what the log must say of it.
+    /// Appends an evidence row. Returns its leaf for the log.
     pub(crate) async fn append(&mut self, tx: &Tx, at: OffsetDateTime, line: Line<'_>) -> Result<Leaf, Error> {
         let mut row = ledger_entry::Model {
             account_id: self.row.id,
@@ -130,7 +131,7 @@ impl Held {
         Ok(leaf)
     }
 
-    /// Writes the projection back.
+    /// Writes the account's row.
     pub(crate) async fn save(self, tx: &Tx) -> Result<account::Model, Error> {
         let balance = to_json(&self.balance)?;
         let row = account::Model { balance, ..self.row };
@@ -138,12 +139,12 @@ impl Held {
     }
 }
 
-/// The account of this key, when there is one.
+/// Returns the account with this key, if there is one.
 pub(crate) async fn find(connection: &impl ConnectionTrait, key: Key) -> Result<Option<account::Model>, Error> {
     Ok(account::Entity::find().filter(is(key)?).one(connection).await?)
 }
 
-/// The balances of those of these accounts that there are, all at once.
+/// Returns the balances of the existing accounts with these keys, in one query.
 pub(crate) async fn balances(
     connection: &impl ConnectionTrait,
     keys: &BTreeSet<Key>,
@@ -165,7 +166,8 @@ pub(crate) async fn balances(
     Ok(found)
 }
 
-/// The account of this key; when there is none, one without a budget, of which nothing is written before [`Held::begin`].
+/// Returns the account with this key. If there is none, returns one without a budget, which is not stored before
+/// [`Held::begin`].
 pub(crate) async fn open(ctx: &Ctx, connection: &impl ConnectionTrait, key: Key) -> Result<Held, Error> {
     if let Some(found) = find(connection, key).await? {
         return Held::of(found);
@@ -186,13 +188,13 @@ pub(crate) async fn open(ctx: &Ctx, connection: &impl ConnectionTrait, key: Key)
     Ok(Held { balance: from_json(&row.balance)?, row, new: true })
 }
 
-/// The reservations of a dataset in a job with their accounts: that of the unit which the job protects first.
+/// Returns the reservations of a dataset in a job with their accounts, that of the protected unit first.
 pub(crate) async fn reserved(tx: &Tx, job: Uuid, dataset: Uuid) -> Result<Vec<(reservation::Model, Held)>, Error> {
     let rows = reservations(tx, job, dataset).await?;
     rows.into_iter().map(|(reserved, row)| Ok((reserved, Held::of(row)?))).collect()
 }
 
-/// The same with the accounts' rows.
+/// Returns the same reservations with the accounts' rows.
 pub(super) async fn reservations(
     connection: &impl ConnectionTrait,
     job: Uuid,
@@ -217,7 +219,7 @@ pub(super) async fn reservations(
     found.into_iter().map(known).collect()
 }
 
-/// The units of a lineage that have a limit, with the balances of their accounts, in a lasting order.
+/// Returns the limited units of a lineage, with the balances of their accounts, in a stable order.
 pub(crate) async fn limited(
     connection: &impl ConnectionTrait,
     organization: OrganizationId,
@@ -227,7 +229,7 @@ pub(crate) async fn limited(
     Ok(all.remove(&(organization, lineage)).unwrap_or_default())
 }
 
-/// The same of several lineages at once.
+/// Returns the limited units of several lineages, in one query.
 pub(super) async fn limited_of(
     connection: &impl ConnectionTrait,
     lineages: Vec<Uuid>,
@@ -243,7 +245,7 @@ pub(super) async fn limited_of(
     Ok(limited)
 }
 
-/// The accounts of lines of versions, in a lasting order.
+/// Returns the accounts of lineages, in a stable order.
 pub(crate) async fn of_lineages(
     connection: &impl ConnectionTrait,
     lineages: Vec<Uuid>,

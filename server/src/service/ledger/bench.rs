@@ -1,5 +1,6 @@
-//! How fast the ledger is: many clients reserve, commit and settle at once, through the same functions as workers and
-//! stewards, beside a bare insert of one row on the same connections. For measurement only: the jobs are rows without a life.
+//! The speed of the ledger: many clients reserve, commit and settle at once, through the same functions as workers and
+//! stewards. A bare insert of one row on the same connections is measured for comparison. For measurement only: the
+//! jobs are rows that nothing else uses.
 
 use std::time::{Duration, Instant};
 
@@ -25,23 +26,23 @@ use crate::service::code::{to_json, word};
 use crate::service::entity::{budget, job, organization, participant, worker};
 use crate::service::{log, receipt};
 
-/// The bytes of a bare row: as many as a ledger row has.
+/// The size of a bare row, bytes: the same as of a ledger row.
 const BARE: usize = 500;
 
-/// How long one kind of transaction took.
+/// The durations of one kind of transaction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figures {
     /// `bare`, `reserve`, `commit`, `settle`, or `ledger` for the three together.
     pub operation: &'static str,
-    /// Clients at once.
+    /// The number of concurrent clients.
     pub clients: usize,
-    /// How many.
+    /// The number of transactions.
     pub transactions: usize,
-    /// In one second, over all clients; only where the clients did nothing else meanwhile.
+    /// The rate over all clients; only where the clients did nothing else in the meantime.
     pub per_second: Option<f64>,
-    /// Half of them took at most this, in milliseconds, waiting included.
+    /// The median in milliseconds, including waiting.
     pub p50_ms: f64,
-    /// 99 of 100 took at most this.
+    /// The 99th percentile in milliseconds.
     pub p99_ms: f64,
 }
 
@@ -58,7 +59,7 @@ struct Client {
     head: String,
 }
 
-/// What one client measured.
+/// The durations of one client.
 #[derive(Default)]
 struct Times {
     reserve: Vec<Duration>,
@@ -66,14 +67,14 @@ struct Times {
     settle: Vec<Duration>,
 }
 
-/// What makes a commit last on this database, as it says itself.
+/// Returns the database's own settings for the durability of a commit.
 ///
 /// # Errors
 /// When the database does not answer.
 pub async fn durability(ctx: &Ctx) -> Result<String, Error> {
     let settings: &[&str] = match ctx.db.read().get_database_backend() {
         DbBackend::Postgres => &["SHOW fsync", "SHOW synchronous_commit", "SHOW full_page_writes"],
-        // The writing connection's own; the reading ones have no say in it.
+        // The settings of the writing connection; those of the readers do not matter.
         _ => &["PRAGMA journal_mode", "PRAGMA synchronous"],
     };
     let mut said = Vec::new();
@@ -95,7 +96,7 @@ pub async fn durability(ctx: &Ctx) -> Result<String, Error> {
 /// Inserts one row of a table without keys or triggers, `each` times by each client.
 ///
 /// # Errors
-/// When the database says no.
+/// When the database refuses.
 pub async fn bare(ctx: &Ctx, clients: usize, each: usize) -> Result<Figures, Error> {
     let table = "CREATE TABLE IF NOT EXISTS bench_row (number BIGINT NOT NULL, content TEXT NOT NULL)";
     ctx.db.write("bench", async |tx| Ok(tx.execute_unprepared(table).await?)).await?;
@@ -121,7 +122,7 @@ pub async fn bare(ctx: &Ctx, clients: usize, each: usize) -> Result<Figures, Err
 /// Reserves, commits `releases` times and settles, `jobs` times by each client, each on its own account.
 ///
 /// # Errors
-/// When the database says no.
+/// When the database refuses.
 pub async fn ledger(ctx: &Ctx, clients: usize, jobs: usize, releases: u64) -> Result<Vec<Figures>, Error> {
     let mut made = Vec::with_capacity(clients);
     for _ in 0..clients {
@@ -157,7 +158,7 @@ fn figures(operation: &'static str, clients: usize, mut times: Vec<Duration>, to
 }
 
 impl Client {
-    /// A site with an account, a limit, and jobs that nothing but the ledger knows.
+    /// Makes a site with an account, a limit, and jobs that only the ledger uses.
     async fn new(ctx: &Ctx, jobs: usize, releases: u64) -> Result<Self, Error> {
         let wrong = |error: &dyn std::fmt::Display| Error::internal("preparing a measurement", error.to_string());
         let event = Event::PoissonSampledGaussian {
@@ -322,7 +323,7 @@ impl Client {
         Ok(times)
     }
 
-    /// The next receipt, as the site signs it.
+    /// Returns the next receipt, signed by the site.
     fn receipt(&mut self, ctx: &Ctx, job: Uuid, round: u32) -> Result<Signed, Error> {
         self.sequence += 1;
         let receipt = Receipt {

@@ -1,22 +1,23 @@
-//! The hash chain of an account: each row's hash covers the row and the hash before it, so that no row can be changed, left
-//! out or put in between without every later hash telling.
+//! The hash chain of an account: each row's hash covers the row and the previous hash. A changed, missing or inserted
+//! row invalidates every later hash.
 
 use sha2::{Digest as _, Sha256};
 
 use crate::service::entity::ledger_entry;
 use crate::service::log::leaf::of_entry;
 
-/// The hash before the first row.
+/// Returns the hash before the first row.
 pub(crate) fn origin() -> String {
     hex::encode(Sha256::digest(b""))
 }
 
-/// The hash of a row over everything but its hash, hex.
+/// Returns the hash of a row over all fields except its hash, hex.
 pub(crate) fn hash(row: &ledger_entry::Model) -> String {
     of_entry(row).hash()
 }
 
-/// The first row, by sequence, at which the chain does not hold; `None` when it holds from the origin to the end.
+/// Returns the first row, by sequence, at which the chain is invalid; `None` when it is valid from the origin to the
+/// end.
 pub(crate) fn broken_at(rows: &[ledger_entry::Model]) -> Option<i64> {
     let mut previous = origin();
     for (row, expected) in rows.iter().zip(1_i64..) {

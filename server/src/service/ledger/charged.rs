@@ -1,7 +1,7 @@
-//! Which accounts a job charges: that of the unit which it protects, and that of every other limited unit of the lineage.
+//! The accounts that a job charges: that of its protected unit, and that of every other limited unit of the lineage.
 //!
-//! Each limit bounds all that every job releases about its unit (`privacy.md`, 14.1), so a job is charged to all of them or is
-//! refused. What the others are charged follows from the charge in the manifest alone.
+//! Each limit bounds the releases of all jobs about its unit (`privacy.md`, 14.1), so a job is charged to all of them
+//! or is refused. The charges of the other accounts follow from the charge in the manifest alone.
 
 use sea_orm::ConnectionTrait;
 use undertone_api::budget::Refusal;
@@ -9,16 +9,16 @@ use undertone_api::budget::Refusal;
 use super::{Ask, account, figures};
 use crate::error::Error;
 
-/// What a job asks of one account.
+/// The request of a job to one account.
 #[derive(Debug, Clone)]
 pub(super) struct AccountCharge {
-    /// The charge as this account is charged for it.
+    /// The charge, converted to this account's unit.
     pub(super) ask: Ask,
-    /// Whether the account is that of the unit which the job protects.
+    /// Whether the account is that of the protected unit.
     pub(super) own: bool,
 }
 
-/// The accounts that `asks` charge, and the refusals of those limits at which a job has no price.
+/// Returns the accounts that `asks` charge, and the refusals of the limits at which a job has no price.
 pub(super) async fn accounts(
     connection: &impl ConnectionTrait,
     asks: &[Ask],

@@ -1,5 +1,6 @@
-//! Why one row of a ledger is to be believed: its price, its place in the account's chain and in the server's log, and what
-//! the site signed. Everything is checked here as anybody could check it elsewhere, and handed out with what it takes to do so.
+//! The evidence for one row of a ledger: its price, its place in the account's chain and in the server's log, and the
+//! site's signature. Everything is checked here as it can be checked elsewhere, and returned with the data that a check
+//! needs.
 
 use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _};
 use undertone_api::id::AccountId;
@@ -23,10 +24,10 @@ use crate::service::log;
 use crate::service::log::leaf::of_entry;
 use crate::service::site_key;
 
-/// One row of an account with its proofs.
+/// Returns one row of an account with its proofs.
 ///
 /// # Errors
-/// 404 when there is no such row for the caller to know, 403 when they may not read it.
+/// 404 when there is no such row that the caller may know, 403 when they may not read it.
 pub async fn explain(ctx: &Ctx, actor: &Actor, id: AccountId, sequence: u64) -> Result<EntryProof, Error> {
     let missing = || Error::not_found("row");
     let account = account::Entity::find_by_id(id.0).one(ctx.db.read()).await?.ok_or_else(missing)?;
@@ -82,7 +83,7 @@ async fn proof(
     }))
 }
 
-/// What the releases cost at each order, beside what the account may lose there.
+/// Returns the cost of the releases at each order, with the account's limit there.
 fn price(account: &account::Model, event: &Event, count: u64) -> Result<Vec<OrderPrice>, Error> {
     if *event == Event::NonPrivate {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! The figures behind an answer: what a charge costs, and what a refusal tells. Every epsilon is rounded up.
+//! The figures of an answer: the cost of a charge, and the details of a refusal. Every epsilon is rounded up.
 
 use undertone_api::budget::{ExceededPart, Refusal, SideDelta};
 use undertone_api::job::Charge;
@@ -9,12 +9,12 @@ use undertone_privacy::{Adjacency, Delta, Event, PrivacyUnit, convert, mechanism
 use super::Ask;
 use crate::error::Error;
 
-/// What one release of a charge costs on the account's orders.
+/// Returns the cost of one release of a charge on the account's orders.
 pub(super) fn price(balance: &Balance, charge: &Charge) -> Result<Cost, Error> {
     balance.price(&charge.event, charge.adjacency).map_err(|error| Error::wrong_state(error.to_string()))
 }
 
-/// What an account answers to a charge that it does not admit. Without a budget every figure is 0, and nothing fits.
+/// Returns an account's refusal of a charge. Without a budget every figure is 0, and no release fits.
 pub(super) fn refusal(balance: &Balance, refused: &ledger::Refusal, ask: &Ask) -> Refusal {
     let summary = balance.summary();
     let shortfall = refused.shortfall();
@@ -50,7 +50,7 @@ const fn exceeded_part(refused: &ledger::Refusal) -> ExceededPart {
     }
 }
 
-/// What an account of another unit answers to a job that has no price there.
+/// Returns the refusal by an account of another unit, at which a job has no price.
 pub(super) fn unpriced(balance: &Balance, ask: &Ask, unit: PrivacyUnit, reason: String) -> Refusal {
     let summary = balance.summary();
     Refusal {
@@ -69,13 +69,14 @@ pub(super) fn unpriced(balance: &Balance, ask: &Ask, unit: PrivacyUnit, reason: 
     }
 }
 
-/// ε at δ of so many releases of a charge by themselves, on the fine grid of reports; `None` when it is infinite.
+/// Returns ε at δ of `releases` releases of a charge alone, on the fine grid of reports; `None` when it is infinite.
 pub(crate) fn epsilon_alone(charge: &Charge, releases: u64, delta: f64) -> Option<f64> {
     epsilon_together([(&charge.event, releases)], charge.adjacency, delta)
 }
 
-/// ε at δ of so many releases of each of several events together, on the fine grid of reports: their losses add at every order,
-/// whoever chose the later ones by the earlier (adaptive composition of Rényi DP). `None` when it is infinite.
+/// Returns ε at δ of the releases of several events together, on the fine grid of reports. Their losses add at every
+/// order, even if later events are chosen by earlier outputs (adaptive composition of Rényi DP). `None` when it is
+/// infinite.
 pub(crate) fn epsilon_together<'a>(
     releases: impl IntoIterator<Item = (&'a Event, u64)>,
     adjacency: Adjacency,

@@ -1,4 +1,4 @@
-//! The histories of several datasets at once: as many statements as for one.
+//! The histories of several datasets at once, with as many statements as for one.
 
 use sea_orm::ConnectionTrait;
 use undertone_api::id::{ConsortiumId, DatasetId};
@@ -13,9 +13,9 @@ use crate::error::Error;
 use crate::service::dataset;
 use crate::service::entity::{account as account_row, dataset as dataset_row};
 
-/// The histories of the accounts of some of a consortium's datasets, in the order in which they are named: of those whose rows
-/// the caller may read, as far as their rows are no more, together, than the 50,000 that one history is made of. What is too
-/// long is left out.
+/// Returns the histories of the accounts of some of a consortium's datasets, in the given order, for datasets whose
+/// rows the caller may read. Together they have at most 50,000 rows, the limit of one history. Datasets above the limit
+/// are omitted.
 ///
 /// # Errors
 /// 404 when the caller may not know the consortium.
@@ -37,7 +37,7 @@ pub async fn histories(
     Ok(all)
 }
 
-/// The histories of datasets whose accounts have up to `most` rows together.
+/// Returns the histories of datasets whose accounts have up to `most` rows together.
 pub(super) async fn of(
     connection: &impl ConnectionTrait,
     datasets: &[dataset_row::Model],
@@ -96,7 +96,7 @@ mod tests {
                 assert_eq!(*accounts, history(&app.ctx, &both, *id).await.unwrap());
             }
 
-            // Reserved and paid: two rows, and one of the other.
+            // Reserved and paid: two rows for one, and one for the other.
             let mut rows = dataset::rows(app.ctx.db.read(), world.consortium).await.unwrap();
             rows.retain(|row| ids[1..].iter().any(|id| id.0 == row.id));
             rows.sort_by_key(|row| row.id != ids[1].0);

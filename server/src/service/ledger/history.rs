@@ -1,8 +1,8 @@
-//! How the accounts of a dataset came to stand as they do: each limit and each row of the ledger in the order of the log,
-//! priced anew, and what each job has used in the end.
+//! The history of a dataset's accounts: each limit and each row of the ledger in the order of the log, priced again,
+//! and the final use by each job.
 //!
-//! Nothing is decided here. A point is what the account would have shown then: the events as they are stored, the formulas as
-//! they are now.
+//! Nothing is decided here. A point is the account's state at that time: from the stored events, with the present
+//! formulas.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -26,15 +26,15 @@ use crate::service::code::{from_json, from_word};
 use crate::service::dataset;
 use crate::service::entity::{account as account_row, budget, ledger_entry, log_leaf};
 
-/// Most rows of an account that are priced for its history.
+/// The highest number of rows of an account that are priced for its history.
 pub(super) const MOST_ROWS: i64 = 50_000;
-/// About how many points of a history are told.
+/// The approximate number of points of a history.
 pub(super) const POINTS: usize = 400;
 
-/// The histories of a dataset's accounts.
+/// Returns the histories of a dataset's accounts.
 ///
 /// # Errors
-/// 404 and 403 as usual, `too_large` for an account of more rows than are priced at once: read its rows themselves.
+/// 404 and 403 as usual, `too_large` for an account with too many rows: read its rows themselves.
 pub async fn history(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Vec<AccountHistory>, Error> {
     let dataset = dataset::get(ctx, actor, id).await?;
     policy::check(actor, Operation::ReadLedger, Place::Organization(dataset.organization))?;
@@ -49,13 +49,13 @@ pub async fn history(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Vec<Acco
     Ok(all)
 }
 
-/// Something that happened to an account.
+/// A step in the history of an account.
 pub(super) enum Step {
     Limit(OffsetDateTime, Budget),
     Entry(Box<ledger_entry::Model>),
 }
 
-/// What a job holds and has paid.
+/// The reserved and paid releases of a job.
 struct Part {
     job: Uuid,
     cost: Curve,
@@ -64,7 +64,7 @@ struct Part {
     settled: bool,
 }
 
-/// The history of one account of at most `most` rows, in about `wanted` points.
+/// Returns the history of one account of at most `most` rows, in about `wanted` points.
 pub(super) async fn of(
     connection: &impl ConnectionTrait,
     row: &account_row::Model,
@@ -79,7 +79,7 @@ pub(super) async fn of(
     told(row, &steps, wanted)
 }
 
-/// The history of an account that these steps made, in about `wanted` points.
+/// Returns the history of an account from its steps, in about `wanted` points.
 pub(super) fn told(row: &account_row::Model, steps: &[Step], wanted: usize) -> Result<AccountHistory, Error> {
     let adjacency: Adjacency = from_word(&row.adjacency)?;
     let kept = kept(steps, wanted);
@@ -122,7 +122,7 @@ pub(super) fn told(row: &account_row::Model, steps: &[Step], wanted: usize) -> R
     })
 }
 
-/// What happened to accounts, to each in the order of the log.
+/// Returns the steps of accounts, each in the order of the log.
 pub(super) async fn steps(
     connection: &impl ConnectionTrait,
     ids: Vec<Uuid>,
@@ -150,8 +150,8 @@ pub(super) async fn steps(
     Ok(steps)
 }
 
-/// Which steps become points: every one but payments, and of those so many that about `wanted` are left; always the last of
-/// several in a row.
+/// Returns whether each step becomes a point: every step except commits, and as many commits as to leave about `wanted`
+/// points; always the last commit of a sequence.
 fn kept(steps: &[Step], wanted: usize) -> Vec<bool> {
     let pays = |step: &Step| matches!(step, Step::Entry(entry) if entry.kind == "commit");
     let payments = steps.iter().filter(|step| pays(step)).count();
@@ -171,7 +171,7 @@ fn kept(steps: &[Step], wanted: usize) -> Vec<bool> {
         .collect()
 }
 
-/// Takes a row into account. An exact release is outside of every balance.
+/// Applies a row. An exact release is outside of every balance.
 fn follow(
     parts: &mut BTreeMap<(Uuid, Uuid), Part>,
     row: &ledger_entry::Model,
@@ -214,7 +214,7 @@ fn balance(budget: Option<Budget>, parts: &BTreeMap<(Uuid, Uuid), Part>) -> Resu
     Balance::rebuilt(budget, &reservations).map_err(wrong)
 }
 
-/// What each job has used, at the order that decides how much of the account is left.
+/// Returns the use by each job, at the order that determines the remaining budget of the account.
 fn shares(budget: Option<Budget>, parts: &BTreeMap<(Uuid, Uuid), Part>) -> Result<Vec<JobShare>, Error> {
     let Some(limits) = budget else { return Ok(Vec::new()) };
     let whole = balance(budget, parts)?;

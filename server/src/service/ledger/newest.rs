@@ -1,4 +1,4 @@
-//! The newest rows of a whole consortium, as far as one may read them.
+//! The newest rows of a whole consortium that a caller may read.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -21,9 +21,9 @@ use crate::service::code::word;
 use crate::service::dataset;
 use crate::service::entity::{account, dataset as dataset_row, ledger_entry};
 
-/// Up to so many rows are sorted; of more, the last are found by their time.
+/// The highest number of rows that are sorted; among more, the last are found by their time.
 const FEW: i64 = 20_000;
-/// Up to so many accounts are named in a statement. SQLite takes 32,766 values in one.
+/// The highest number of accounts in a statement. SQLite takes 32,766 values in one.
 const NAMED: usize = 5000;
 
 /// The newest rows of a consortium.
@@ -31,13 +31,13 @@ const NAMED: usize = 5000;
 pub struct Newest {
     /// The rows, each with the dataset that was charged.
     pub rows: Vec<(DatasetId, Entry)>,
-    /// How many datasets that are not public have rows that the caller may not read.
+    /// The number of datasets that are not public and whose rows the caller may not read.
     pub closed: usize,
 }
 
-/// The newest `most` of the wanted rows of all of a consortium's datasets whose rows the caller may read, the last first: by the
-/// clock, and of one moment by their place in the chain. Which of several rows of the second in which the list ends are left out is
-/// not said.
+/// Returns the newest `most` matching rows of all of a consortium's datasets whose rows the caller may read, the last
+/// first: by time, and at equal times by their place in the chain. If the limit cuts through several rows of one
+/// second, the choice among them is unspecified.
 ///
 /// # Errors
 /// 404 when the caller may not know the consortium.
@@ -57,16 +57,17 @@ pub async fn newest(
     let closed = |row: &&dataset_row::Model| row.visibility != public && !open.contains(&row.organization_id);
     let readable = readable(ctx.db.read(), &open, FEW, NAMED).await?;
     let mut rows = last(readable, wanted, most)?.all(ctx.db.read()).await?;
-    // SQLite compares texts, in which the parts of a second have no fixed length.
+    // SQLite compares texts, in which the fraction of a second has no fixed length.
     rows.sort_by_key(|row| Reverse((row.at, row.sequence, row.account_id)));
     let rows =
         rows.into_iter().map(|row| Ok((DatasetId(row.dataset_id), shown(row)?))).collect::<Result<_, Error>>()?;
     Ok(Newest { rows, closed: datasets.iter().filter(closed).count() })
 }
 
-/// Which rows are those of these organizations' accounts. Of no more than `few` rows, in no more than `named` accounts, the
-/// accounts are listed: the database takes these rows and sorts them. Of more it is asked row by row, so that it follows the
-/// time and ends once it has enough; of few it would come to the end of everybody's ledgers first.
+/// Returns the condition that a row belongs to these organizations' accounts. With at most `few` rows in at most
+/// `named` accounts, it lists the accounts: the database selects these rows and sorts them. With more, it is evaluated
+/// row by row, so that the database follows the time index and stops early; with few, that would scan the ledgers of
+/// all organizations.
 async fn readable(
     connection: &impl ConnectionTrait,
     owners: &BTreeSet<Uuid>,
@@ -92,7 +93,7 @@ async fn readable(
     Ok(Expr::exists(theirs))
 }
 
-/// The last of the readable rows.
+/// Returns the last of the readable rows.
 fn last(readable: Expr, wanted: &Wanted, most: u64) -> Result<Select<ledger_entry::Entity>, Error> {
     Ok(ledger_entry::Entity::find()
         .filter(readable)
@@ -129,7 +130,7 @@ mod tests {
     use crate::service::world::World;
     use crate::testing::on_both;
 
-    /// The same, asked of one dataset after the other.
+    /// Queries the same from one dataset after the other.
     async fn one_by_one(world: &World, actor: &Actor, wanted: &Wanted) -> Newest {
         let mut all = Newest { rows: Vec::new(), closed: 0 };
         for dataset in dataset::list(&world.ctx, actor, world.consortium).await.unwrap() {
@@ -197,7 +198,7 @@ mod tests {
             assert_eq!(refused.code(), Code::Forbidden);
         }
 
-        /// PostgreSQL decides by how many rows there are, and of the few of a test reads all.
+        /// PostgreSQL decides by the number of rows, and reads all of the few rows of a test.
         async fn few_rows_are_sorted_and_of_many_the_newest_are_found_by_their_time(app: &TestApp) {
             let connection = app.ctx.db.read();
             let world = World::new(&app.ctx, 3, 50.0).await;

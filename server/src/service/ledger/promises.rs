@@ -1,4 +1,5 @@
-//! The limits that an account promised one after another: those under which something was released before the next was set.
+//! The promised limits of an account: a limit becomes a promise when something is released before the next limit is
+//! set.
 
 use sea_orm::{
     ColumnTrait as _, ConnectionTrait, EntityTrait as _, PaginatorTrait as _, QueryFilter as _, QueryOrder as _,
@@ -13,8 +14,8 @@ use crate::error::Error;
 use crate::service::code::{from_json, to_json, word};
 use crate::service::entity::{budget, ledger_entry, log_leaf};
 
-/// Returns the promises of an account, in the order of the log: one pass over its limits, and one look between each two of them
-/// for a release.
+/// Returns the promises of an account, in the order of the log: one pass over its limits, and one query between each
+/// two of them for a release.
 pub(crate) async fn promises(connection: &impl ConnectionTrait, account: Uuid) -> Result<Vec<PromisedLimit>, Error> {
     let mut promises = Promises::default();
     let limits = budget::Entity::find().filter(budget::Column::AccountId.eq(account)).all(connection).await?;
@@ -35,7 +36,7 @@ pub(crate) async fn promises(connection: &impl ConnectionTrait, account: Uuid) -
     Ok(PromisedLimit::all_of(&promises))
 }
 
-/// Returns the promises of an account of which all steps are known.
+/// Returns the promises of an account from all its steps.
 pub(super) fn of_steps(steps: &[Step]) -> Result<Vec<PromisedLimit>, Error> {
     let mut promises = Promises::default();
     for step in steps {
@@ -52,7 +53,7 @@ pub(super) fn of_steps(steps: &[Step]) -> Result<Vec<PromisedLimit>, Error> {
     Ok(PromisedLimit::all_of(&promises))
 }
 
-/// Returns whether something with a price was released between two positions of the log.
+/// Returns whether there was a release with a price between two positions of the log.
 async fn has_release(
     connection: &impl ConnectionTrait,
     account: Uuid,

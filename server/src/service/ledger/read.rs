@@ -1,4 +1,4 @@
-//! A dataset's ledger, row by row, for those who may read it.
+//! A dataset's ledger, row by row, for its readers.
 
 use sea_orm::{ColumnTrait as _, Condition, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
 use time::OffsetDateTime;
@@ -15,20 +15,20 @@ use crate::service::code::{from_json, from_word, word};
 use crate::service::dataset;
 use crate::service::entity::ledger_entry;
 
-/// Which rows. Everything that is named must hold.
+/// A filter of rows. Every given condition must hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wanted {
-    /// Of this kind.
+    /// The kind.
     pub kind: Option<EntryKind>,
-    /// Caused by this job.
+    /// The job of the row.
     pub job: Option<JobId>,
-    /// Written at this moment or later.
+    /// The earliest time.
     pub since: Option<OffsetDateTime>,
-    /// Written before this moment.
+    /// The end of the time range, exclusive.
     pub until: Option<OffsetDateTime>,
 }
 
-/// The rows of all accounts of a dataset's lineage, the last first.
+/// Returns the rows of all accounts of a dataset's lineage, the last first.
 ///
 /// # Errors
 /// As [`search`].
@@ -36,11 +36,11 @@ pub async fn entries(ctx: &Ctx, actor: &Actor, id: DatasetId, page: &PageQuery) 
     search(ctx, actor, id, &Wanted::default(), page).await
 }
 
-/// The wanted rows of all accounts of a dataset's lineage, the last first: each account's in the order of its chain, whatever the
-/// clock said.
+/// Returns the matching rows of all accounts of a dataset's lineage, the last first: each account's in the order of its
+/// chain, independent of the clock.
 ///
 /// # Errors
-/// 404 and 403 as usual, `validation_failed` for a cursor that is none.
+/// 404 and 403 as usual, `validation_failed` for an invalid cursor.
 pub async fn search(
     ctx: &Ctx,
     actor: &Actor,

@@ -1,4 +1,4 @@
-//! The proof that a balance follows from its rows: everything is read again, priced again and added again.
+//! The proof that a balance follows from its rows: all rows are read, priced and added again.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +14,18 @@ use crate::error::Error;
 use crate::service::code::{from_json, from_word};
 use crate::service::entity::{account, ledger_entry};
 
-/// An account as its rows tell it.
+/// An account computed from its rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rebuilt {
-    /// What is spent and reserved.
+    /// The spent and reserved sums.
     pub balance: Balance,
-    /// Releases that left in the clear.
+    /// The number of exact releases.
     pub in_the_clear: u64,
     /// Hash of the last row.
     pub head: String,
 }
 
-/// One reservation on its way through the rows.
+/// The state of one reservation during the pass over the rows.
 struct Part {
     event: Event,
     releases: u64,
@@ -34,7 +34,8 @@ struct Part {
     settled: bool,
 }
 
-/// Computes an account from its rows alone; only the budget, which is a decision and not a sum, is taken from the account.
+/// Computes an account from its rows alone. Only the budget, which is a decision and not a sum, is taken from the
+/// account.
 ///
 /// # Errors
 /// When the chain is broken, when a row contradicts those before it, or when a row was priced by another version of the

@@ -21,7 +21,7 @@ use crate::service::entity::{account, ledger_entry};
 use crate::service::world::World;
 use crate::testing::on_both;
 
-/// Every account equals what its rows tell.
+/// Asserts that every account equals the sum of its rows.
 async fn all_accounts_follow_from_their_rows(ctx: &Ctx) {
     for row in account::Entity::find().all(ctx.db.read()).await.unwrap() {
         let rebuilt = rebuild(ctx.db.read(), row.id).await.unwrap();

@@ -1,5 +1,5 @@
-//! What must be true of the log before the server serves: it is signed with the server's own key, and it covers a ledger
-//! that is older than the log itself.
+//! Checks of the log before the server serves: it is signed with the server's own key, and it covers a ledger that is
+//! older than the log itself.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use crate::error::Error;
 use crate::service::entity::{account, budget, ledger_entry, receipt};
 use crate::service::receipt::sign;
 
-/// Leaves that are written in one statement.
+/// The number of leaves written in one statement.
 const AT_ONCE: usize = 500;
 
-/// Refuses a key that is not the log's, and gives the rows of a ledger from before the log their places in it, with
-/// countersignatures for the receipts that it holds. Does nothing to a log that has begun: a row that it does not know then
-/// is for `undertone-server verify` to name.
+/// Rejects a key that did not sign the log. Appends the rows of a ledger from before the log, with countersignatures
+/// for its receipts. Does nothing to a log that has begun: `undertone-server verify` then reports rows that are not in
+/// it.
 ///
 /// # Errors
 /// `wrong_state` when another key signed the log.
@@ -47,9 +47,9 @@ pub(crate) async fn adopt(ctx: &Ctx) -> Result<(), Error> {
     Ok(())
 }
 
-/// Appends everything in the order in which it happened. Gives the number of leaves.
+/// Appends all rows in chronological order. Returns the number of leaves.
 async fn whole(ctx: &Ctx, tx: &Tx) -> Result<usize, Error> {
-    // Another replica may have been quicker.
+    // Another replica may have been faster.
     if newest(tx).await?.is_some() {
         return Ok(0);
     }
@@ -60,7 +60,7 @@ async fn whole(ctx: &Ctx, tx: &Tx) -> Result<usize, Error> {
     for row in budget::Entity::find().all(tx).await? {
         leaves.push((row.set_at, 1, 0, leaf::of_limit(&row)));
     }
-    // In a transaction all moments are one: within an account the rows' own order decides.
+    // All rows of a transaction have one time: within an account their own order decides.
     for row in ledger_entry::Entity::find().order_by_asc(ledger_entry::Column::Sequence).all(tx).await? {
         leaves.push((row.at, 2, row.sequence, Leaf::Entry(leaf::of_entry(&row))));
     }

@@ -1,5 +1,5 @@
-//! A quick look at the end of the log: its newest head, and the leaves that the head covers. The whole log is for
-//! `undertone-server verify`.
+//! A quick check of the end of the log: its newest head, and the leaves that the head covers. `undertone-server verify`
+//! checks the whole log.
 
 use ed25519_dalek::VerifyingKey;
 use sea_orm::{EntityTrait as _, QueryOrder as _};
@@ -14,20 +14,20 @@ use crate::service::entity::log_leaf;
 /// The end of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LogEnd {
-    /// Nothing was ever logged.
+    /// The log has no leaves.
     Empty,
     /// The newest head is signed by the key and covers the leaves.
     Sound {
         /// Number of leaves.
         size: u64,
-        /// When the head was signed.
+        /// The time of the head's signature.
         at: OffsetDateTime,
     },
-    /// The head does not hold.
+    /// The head is invalid.
     Broken(String),
 }
 
-/// Checks the newest head by the server's key and by the hashes of the last leaves.
+/// Checks the newest head with the server's key and the hashes of the last leaves.
 ///
 /// # Errors
 /// When the database does not answer.

@@ -1,4 +1,4 @@
-//! What each record's leaf says, computed from its row.
+//! The leaves of records, computed from their rows.
 
 use time::OffsetDateTime;
 use undertone_api::log::Leaf;
@@ -8,7 +8,7 @@ use undertone_api::signed::Signed;
 use crate::service::code::from_word;
 use crate::service::entity::{account, budget, key_event, ledger_entry, restoration};
 
-/// The leaf of a row of an account's ledger.
+/// Returns the leaf of a row of an account's ledger.
 pub(crate) fn of_entry(row: &ledger_entry::Model) -> Entry {
     Entry {
         previous: row.previous.clone(),
@@ -28,7 +28,7 @@ pub(crate) fn of_entry(row: &ledger_entry::Model) -> Entry {
     }
 }
 
-/// The leaf of an account.
+/// Returns the leaf of an account.
 pub(crate) fn of_account(row: &account::Model) -> Leaf {
     Leaf::Account(Account::new(
         [row.id, row.organization_id, row.lineage_id],
@@ -37,7 +37,7 @@ pub(crate) fn of_account(row: &account::Model) -> Leaf {
     ))
 }
 
-/// The leaf of a decision on a limit.
+/// Returns the leaf of a decision on a limit.
 pub(crate) fn of_limit(row: &budget::Model) -> Leaf {
     Leaf::Limit(Limit::new(
         [row.id, row.account_id, row.set_by],
@@ -53,7 +53,7 @@ pub(crate) fn of_restoration(row: &restoration::Model) -> Leaf {
     Leaf::Restoration(RestorationRecord::new(signed.digest()))
 }
 
-/// Returns the leaf of an event of a worker's key; `None` when the row says no event that is known.
+/// Returns the leaf of an event of a worker's key; `None` for an unknown event.
 pub(crate) fn of_key_event(row: &key_event::Model) -> Option<Leaf> {
     let event: KeyEvent = from_word(&row.event).ok()?;
     let ids = [row.worker_id, row.organization_id];

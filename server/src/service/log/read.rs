@@ -1,4 +1,4 @@
-//! The log for people: its heads, and the proof that one continues another.
+//! Views of the log: its heads, and the proof that one continues another.
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
 use undertone_api::log::proof::{assemble, consistency_path};
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::service::code::from_json;
 use crate::service::entity::log_head;
 
-/// The newest head.
+/// Returns the newest head.
 ///
 /// # Errors
 /// 404 while the log is empty.
@@ -22,10 +22,10 @@ pub async fn head(ctx: &Ctx, actor: &Actor) -> Result<SignedHead, Error> {
     shown(ctx, super::newest(ctx.db.read()).await?.ok_or_else(|| Error::not_found("head: the log is empty"))?)
 }
 
-/// All heads, the newest first.
+/// Returns all heads, the newest first.
 ///
 /// # Errors
-/// `validation_failed` for a cursor that is none.
+/// `validation_failed` for an invalid cursor.
 pub async fn heads(ctx: &Ctx, actor: &Actor, page: &PageQuery) -> Result<Page<SignedHead>, Error> {
     policy::check(actor, Operation::ReadLog, Place::Server)?;
     let mut rows = log_head::Entity::find().order_by_desc(log_head::Column::Size);
@@ -43,7 +43,7 @@ pub async fn heads(ctx: &Ctx, actor: &Actor, page: &PageQuery) -> Result<Page<Si
     Ok(Page { items: rows.into_iter().map(|row| shown(ctx, row)).collect::<Result<_, _>>()?, next })
 }
 
-/// The proof that the first `to` leaves continue the first `from`.
+/// Returns the proof that the first `to` leaves continue the first `from`.
 ///
 /// # Errors
 /// `validation_failed` unless 1 ≤ `from` ≤ `to` ≤ the size of the newest head.

@@ -1,4 +1,4 @@
-//! What the jobs of a consortium have made, newest first.
+//! The models of a consortium, newest first.
 
 use undertone_api::id::ConsortiumId;
 use undertone_api::job::{JobSummary, State};
@@ -11,7 +11,8 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::job;
 
-/// The models of a consortium: its finished jobs that are wanted, with their files. A job without files is in no list.
+/// Returns the models of a consortium: its finished jobs that match the filter, with their files. Jobs without files
+/// are omitted.
 ///
 /// # Errors
 /// As [`job::search`].
@@ -24,7 +25,7 @@ pub async fn in_consortium(
 ) -> Result<Page<Model>, Error> {
     let wanted = job::Wanted { state: Some(State::Finished), ..wanted.clone() };
     let Page { items: jobs, next } = job::search(ctx, actor, consortium, &wanted, page).await?;
-    // Who finds the jobs may read them, and a finished one has passed the audit that it may have promised.
+    // The search has checked the access to the jobs, and a finished job has passed a promised audit.
     let mut files = of_jobs(ctx.db.read(), jobs.iter().map(|job| job.id.0)).await?;
     let with_files = |job: JobSummary| files.remove(&job.id.0).map(|files| Model { job, files });
     Ok(Page { items: jobs.into_iter().filter_map(with_files).collect(), next })

@@ -1,7 +1,8 @@
-//! The bytes that files of jobs may take, and the removal of those that no row names.
+//! The storage limits of job files, and the removal of files without a row.
 //!
-//! A file lies under its digest, so several names of a job may share it. An object is removed in the writer's turn, after a look
-//! at the rows, and a row is written in the writer's turn, after a look at the object: so neither loses the other.
+//! A file is stored under its digest, so several names of a job may share it. An object is removed in the writer's turn
+//! after a query of the rows. A row is written in the writer's turn after a check of the object. So neither operation
+//! loses the other's data.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -29,10 +30,10 @@ use crate::service::entity::{artifact, job, participant};
 use crate::service::job::state;
 use crate::service::round::object_error;
 
-/// How long the writer's turn may wait for the object store.
+/// The longest time for which the writer's turn may wait for the object store.
 const STORE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Room that an upload holds until it is stored or dropped.
+/// Storage that an upload reserves until it is stored or dropped.
 pub(super) struct StorageHold {
     uploads: Arc<UploadBytes>,
     owners: [Uuid; 2],
@@ -40,12 +41,12 @@ pub(super) struct StorageHold {
 }
 
 impl StorageHold {
-    /// Holds room for a file of `size` bytes that becomes `name` of a job led by `organization`.
+    /// Reserves storage for a file of `size` bytes that becomes `name` of a job led by `organization`.
     ///
     /// # Errors
-    /// `too_large` when the files of the job, or of all jobs that the organization leads, would be over their limit.
+    /// `too_large` when the files of the job, or of all jobs that the organization leads, would exceed their limit.
     pub(super) async fn take(ctx: &Ctx, job: JobId, organization: Uuid, name: &str, size: u64) -> Result<Self, Error> {
-        // Counted before the rows are read: of two uploads at once at most one finds the last room.
+        // Counted before the rows are read: of two concurrent uploads at most one gets the last storage.
         let (uploads, owners) = (Arc::clone(ctx.uploads()), [job.0, organization]);
         let [job_pending, organization_pending] = uploads.add(owners, size);
         let hold = Self { uploads, owners, size };
@@ -104,10 +105,10 @@ async fn stored_bytes(connection: &impl ConnectionTrait, selected: Condition) ->
     Ok(u64::try_from(sum.unwrap_or_default()).unwrap_or_default())
 }
 
-/// Checks in the writer's turn that the bytes of a file are still there.
+/// Checks in the writer's turn that the bytes of a file still exist.
 ///
 /// # Errors
-/// `unavailable` when another upload's end removed them: then the file is sent again.
+/// `unavailable` when the end of another upload removed them: then the file is sent again.
 pub(super) async fn check_object(ctx: &Ctx, job: JobId, digest: &str) -> Result<(), Error> {
     let path = files::path(job, digest);
     match tokio::time::timeout(STORE_PATIENCE, ctx.store.head(&path)).await {
@@ -122,7 +123,8 @@ pub(super) async fn check_object(ctx: &Ctx, job: JobId, digest: &str) -> Result<
     }
 }
 
-/// Removes the bytes of a file, unless a row of the job names them. A failure is logged: the end of the job removes what is left.
+/// Removes the bytes of a file, unless a row of the job names them. A failure is logged: the end of the job removes the
+/// remaining bytes.
 pub(super) async fn remove_unnamed(ctx: &Ctx, job: JobId, digest: &str) {
     let removed = ctx
         .db
@@ -141,7 +143,8 @@ pub(super) async fn remove_unnamed(ctx: &Ctx, job: JobId, digest: &str) {
     }
 }
 
-/// Removes the bytes of a job's files that no row names. Only for a job that is over: no upload of it can end any more.
+/// Removes the bytes of a job's files that no row names. Only for an ended job, which cannot complete an upload any
+/// more.
 ///
 /// # Errors
 /// When the database or the object store fails.
@@ -156,7 +159,7 @@ pub(crate) async fn sweep(ctx: &Ctx, job: JobId) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the jobs that have bytes which no row names: a server died, or could not remove them.
+/// Returns the jobs with bytes that no row names: a server crashed, or could not remove them.
 ///
 /// # Errors
 /// When the database or the object store fails.
@@ -179,7 +182,7 @@ pub(crate) async fn jobs_to_sweep(ctx: &Ctx) -> Result<BTreeSet<JobId>, Error> {
     Ok(jobs)
 }
 
-/// Removes the files of jobs that ended without a result `store.unfinished_days` ago.
+/// Removes the files of jobs that ended without a result at least `store.unfinished_days` ago.
 ///
 /// # Errors
 /// When the database or the object store fails.

@@ -13,7 +13,7 @@ use crate::service::model::storage;
 use crate::service::world::World;
 use crate::testing::{TestApp, on_both};
 
-/// What one worker of a job stores.
+/// The lead worker of a job, which stores files.
 struct Lead<'a> {
     app: &'a TestApp,
     worker: undertone_api::id::WorkerId,
@@ -33,7 +33,7 @@ impl Lead<'_> {
     }
 }
 
-/// How many objects lie in the place of a job's files.
+/// Returns the number of objects in the folder of a job's files.
 fn objects(app: &TestApp, job: undertone_api::id::JobId) -> usize {
     let folder = app.data_dir().join("objects/artifacts").join(job.to_string());
     std::fs::read_dir(folder).map_or(0, Iterator::count)
@@ -151,7 +151,7 @@ on_both! {
             created_at: app.ctx.now(),
         };
         app.ctx.db.write("rest", async |tx| Ok(row.clone().into_active_model().insert(tx).await?)).await.unwrap();
-        // Two at once do not both find the last room.
+        // Of two concurrent uploads only one gets the last storage.
         let first = begin(&app.ctx, lead.worker, lead.header("first", b"six by")).await.unwrap();
         let second = begin(&app.ctx, lead.worker, lead.header("second", b"five!")).await.err().unwrap();
         assert_eq!(second.code(), Code::TooLarge);

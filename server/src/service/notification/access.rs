@@ -1,4 +1,4 @@
-//! Announces retirements and restorations to those whom they concern. The kind cannot be switched off.
+//! Announces retirements and restorations to the affected members. The kind cannot be switched off.
 
 use uuid::Uuid;
 
@@ -35,7 +35,7 @@ impl<'a> AccessNotice<'a> {
         Self::new(format!("restored:{act}"), text)
     }
 
-    /// Returns the notice of something else about access, under a key of its own.
+    /// Returns another notice about access, under a key of its own.
     pub(crate) const fn new(key: String, text: &'a str) -> Self {
         Self { key, text, member: None, organizations: Vec::new(), consortium: None, has_operators: false }
     }

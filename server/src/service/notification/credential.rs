@@ -1,7 +1,8 @@
-//! Announces changes of a member's credentials: to the member, to the admins of their organizations and, where they are a
-//! steward, to the sites, which log them. Whoever takes an account over cannot keep this quiet: the kind cannot be switched off.
+//! Announces changes of a member's credentials: to the member, to the admins of their organizations and, for a steward,
+//! to the sites, which log them. A thief of an account cannot suppress this: the kind cannot be switched off.
 //!
-//! To announce another change: a variant of [`CredentialChange`] with its words, and the call in the change's transaction.
+//! To announce another change: a variant of [`CredentialChange`] with its words, and the call in the change's
+//! transaction.
 
 use std::collections::BTreeMap;
 
@@ -22,17 +23,17 @@ use crate::error::Error;
 use crate::service::code::word;
 use crate::service::entity::{credential_notice, member, role, worker};
 
-/// Most notices that a site is given at a time; it asks for the next ones.
+/// The highest number of notices sent to a site at a time; it asks for the next ones.
 pub(crate) const MOST_NOTICES: u64 = 100;
 
-/// A change of a steward's credentials, as a site is told of it.
+/// A change of a steward's credentials, for a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CredentialNotice {
     /// Id; later notices have greater ones.
     pub(crate) id: Uuid,
-    /// What happened, a sentence.
+    /// The change, a sentence.
     pub(crate) text: String,
-    /// When.
+    /// The time.
     pub(crate) at: OffsetDateTime,
 }
 
@@ -41,12 +42,12 @@ pub(crate) struct CredentialNotice {
 pub(crate) enum CredentialChange<'a> {
     /// An operator made a link that sets a new password.
     ResetLinkMade {
-        /// Whether it takes the second factor away as well.
+        /// Whether it removes the second factor as well.
         clears_second_factor: bool,
     },
     /// The password was set by such a link.
     PasswordReset {
-        /// Whether the second factor was taken away.
+        /// Whether the second factor was removed.
         clears_second_factor: bool,
     },
     /// The member changed the password.
@@ -54,7 +55,7 @@ pub(crate) enum CredentialChange<'a> {
         /// The number of API keys that were revoked with it.
         keys_revoked: u64,
     },
-    /// The member signed in, or proved their identity, by a recovery code.
+    /// The member signed in, or proved their identity, with a recovery code.
     RecoveryCodeUsed,
     /// The member switched the second factor off.
     SecondFactorOff,
@@ -65,17 +66,17 @@ pub(crate) enum CredentialChange<'a> {
     },
     /// The member registered a passkey.
     PasskeyAdded {
-        /// What the member calls it.
+        /// Its name.
         label: &'a str,
     },
     /// The member removed a passkey.
     PasskeyRemoved {
-        /// What the member calls it.
+        /// Its name.
         label: &'a str,
     },
     /// A passkey answered with a signature counter that had not grown.
     PasskeyCopied {
-        /// What the member calls it.
+        /// Its name.
         label: &'a str,
     },
     /// The member listed an approval key.
@@ -91,7 +92,7 @@ pub(crate) enum CredentialChange<'a> {
 }
 
 impl CredentialChange<'_> {
-    /// What happened to the account of `name`, as a sentence.
+    /// Returns the change of the account of `name`, as a sentence.
     fn words(self, name: &str) -> String {
         match self {
             Self::ResetLinkMade { clears_second_factor: false } => {
@@ -131,7 +132,7 @@ impl CredentialChange<'_> {
     }
 }
 
-/// Announces a change of a member's credentials, in the transaction that makes it.
+/// Announces a change of a member's credentials, in the transaction of the change.
 ///
 /// # Errors
 /// When the database fails.
@@ -167,7 +168,7 @@ pub(crate) async fn announce(ctx: &Ctx, tx: &Tx, member: MemberId, change: Crede
 /// Returns the notices for a worker's site after the one with the id `after`, oldest first, at most 100.
 ///
 /// # Errors
-/// 404 for an unknown worker, `validation_failed` for an `after` that is no id.
+/// 404 for an unknown worker, `validation_failed` for an `after` that is not an id.
 pub(crate) async fn notices_after(ctx: &Ctx, worker: WorkerId, after: &str) -> Result<Vec<CredentialNotice>, Error> {
     let site = worker::Entity::find_by_id(worker.0).one(ctx.db.read()).await?;
     let site = site.ok_or_else(|| Error::not_found("worker"))?;

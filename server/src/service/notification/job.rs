@@ -1,4 +1,4 @@
-//! What a job's life has to tell.
+//! Notifications about the progress of jobs.
 
 use undertone_api::job::{Charge, State};
 
@@ -11,10 +11,10 @@ use crate::service::entity::job;
 use crate::service::job::state;
 use crate::service::ledger::account::limited;
 
-/// From which part of a budget on, spent or reserved, little is left of it.
+/// The spent and reserved fraction of a budget from which on it is almost used up.
 const NEARLY_USED: f64 = 0.9;
 
-/// Tells the stewards whose answer a job waits for.
+/// Notifies the stewards whose answer a job needs.
 ///
 /// # Errors
 /// When the database fails.
@@ -27,7 +27,7 @@ pub(crate) async fn proposed(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(),
     Ok(())
 }
 
-/// Tells how a job ended.
+/// Notifies about the end of a job.
 ///
 /// # Errors
 /// When the database fails.
@@ -36,7 +36,7 @@ pub(crate) async fn ended(ctx: &Ctx, tx: &Tx, job: &job::Model, how: State) -> R
     tell(ctx, tx, Notice::JobOver { job, parts: &parts, state: how }).await
 }
 
-/// Tells the stewards of budgets of which a job's reservation leaves little.
+/// Notifies the stewards of budgets that a job's reservation almost uses up.
 ///
 /// # Errors
 /// When the database fails.
@@ -57,7 +57,7 @@ pub(crate) async fn reserved(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(),
     Ok(())
 }
 
-/// Tells that a job's certificate was made.
+/// Notifies about a job's certificate.
 ///
 /// # Errors
 /// When the database fails.

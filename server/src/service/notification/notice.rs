@@ -1,4 +1,4 @@
-//! What there is to tell, to whom, and in which words.
+//! The notices, with their recipients and texts.
 
 use std::collections::BTreeSet;
 
@@ -20,22 +20,22 @@ use crate::service::code::{from_word, word};
 use crate::service::entity::{job, member, notification, notification_switch, participant, role, worker};
 use crate::service::{delivery, operator};
 
-/// Something worth telling.
+/// A notice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Notice<'a> {
-    /// A job waits for the answer of a dataset's owner.
+    /// A job needs the answer of a dataset's owner.
     JobWaits { job: &'a job::Model, part: &'a participant::Model },
     /// A job is over.
     JobOver { job: &'a job::Model, parts: &'a [participant::Model], state: State },
-    /// A worker that a job needs has not been heard of.
+    /// A worker that a job needs has become silent.
     WorkerSilent { job: &'a job::Model, part: &'a participant::Model, worker: &'a worker::Model, since: OffsetDateTime },
-    /// Little is left of a budget since a job has reserved.
+    /// A job's reservation has almost used up a budget.
     BudgetLow { job: &'a job::Model, part: &'a participant::Model, unit: PrivacyUnit, left: f64 },
     /// An audit has frozen a dataset's accounts, for the `number`th time.
     DatasetFrozen { consortium: Uuid, part: &'a participant::Model, number: i32, reason: &'a str },
     /// A job's certificate was made.
     CertificateReady { job: &'a job::Model, parts: &'a [participant::Model] },
-    /// Somebody came by a link.
+    /// A link was accepted.
     InvitationAccepted {
         invitation: Uuid,
         invited_by: Uuid,
@@ -44,13 +44,13 @@ pub(crate) enum Notice<'a> {
         who: &'a str,
         label: &'a str,
     },
-    /// An API key of a member's was made.
+    /// An API key of a member was made.
     KeyMade { key: Uuid, member: Uuid, name: &'a str },
-    /// Credentials of a member were reset or changed; `text` says how.
+    /// Credentials of a member were reset or changed; `text` describes the change.
     CredentialsChanged { id: Uuid, member: Uuid, admins: &'a [Uuid], text: &'a str },
     /// Access was retired or restored.
     Access(&'a AccessNotice<'a>),
-    /// A site's key was followed by another; the admins of the organization see whether they expected it.
+    /// A site's key was replaced by another; the admins of the organization can check that they expected it.
     SiteKeyRotated { worker: &'a worker::Model, number: u32 },
     /// Codes of a member's second factor were wrong, `at_least` times since `began`.
     SecondFactorFailed { member: Uuid, at_least: i32, began: OffsetDateTime },
@@ -58,20 +58,20 @@ pub(crate) enum Notice<'a> {
     SignInNew { session: Uuid, member: Uuid, network: &'a str, agent: &'a str },
 }
 
-/// Who is to be told.
+/// A recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum To {
     /// A member.
     Member(Uuid),
-    /// Whoever has the role in the organization.
+    /// The members with the role in the organization.
     Organization(Uuid, Role),
-    /// Whoever has the role in the consortium.
+    /// The members with the role in the consortium.
     Consortium(Uuid, Role),
     /// All operators.
     Operators,
 }
 
-/// A notice in words.
+/// The text of a notice, with its recipients.
 #[derive(Debug, Clone, PartialEq)]
 struct Message {
     kind: NotificationKind,
@@ -84,7 +84,7 @@ struct Message {
     organization: Option<Uuid>,
 }
 
-/// Tells whoever is concerned and has not switched it off; what they were told before is not told again.
+/// Notifies the recipients, except those with this kind switched off. A notice with a known key is not repeated.
 ///
 /// # Errors
 /// When the database fails.
@@ -117,7 +117,7 @@ pub(crate) async fn tell(ctx: &Ctx, tx: &Tx, notice: Notice<'_>) -> Result<(), E
     Ok(())
 }
 
-/// The members who are to be told, each once.
+/// Returns the members to be notified, each once.
 async fn recipients(tx: &Tx, to: &[To], kind: &str) -> Result<BTreeSet<Uuid>, Error> {
     let mut found = BTreeSet::new();
     for one in to {
@@ -141,7 +141,7 @@ async fn recipients(tx: &Tx, to: &[To], kind: &str) -> Result<BTreeSet<Uuid>, Er
             .await?;
         found.extend(rows.into_iter().map(|row| row.member_id));
     }
-    // Who has left is told nothing.
+    // Retired members are not notified.
     let known: Vec<Uuid> = member::Entity::find()
         .select_only()
         .column(member::Column::Id)
@@ -305,7 +305,7 @@ fn access(notice: &AccessNotice<'_>) -> Message {
         key: format!("access:{}", notice.key),
         text: notice.text.to_owned(),
         to: member.into_iter().chain(admins).chain(above).chain(operators).collect(),
-        // Whoever loses the consortium reads the notice all the same.
+        // A member without access to the consortium must still be able to read the notice.
         consortium: None,
         job: None,
         dataset: None,
@@ -313,7 +313,7 @@ fn access(notice: &AccessNotice<'_>) -> Message {
     }
 }
 
-/// What a member alone is told of their own account.
+/// Returns the message about a member's own account, which only they receive.
 fn of_account(key: String, text: String, member: Uuid) -> Message {
     Message {
         kind: NotificationKind::AccountChanged,
@@ -359,7 +359,7 @@ fn over(job: &job::Model, parts: &[participant::Model], state: State) -> Message
     about(kind, format!("job_over:{}", job.id), text, job, None, concerned(job, parts))
 }
 
-/// Who proposed a job, and the stewards of all who take part.
+/// Returns the proposer of a job, and the stewards of all participants.
 fn concerned(job: &job::Model, parts: &[participant::Model]) -> Vec<To> {
     let stewards = parts.iter().map(|part| To::Organization(part.organization_id, Role::DataSteward));
     std::iter::once(To::Member(job.proposer_id)).chain(stewards).collect()

@@ -1,5 +1,5 @@
-//! What no message tells of: workers that have fallen silent while a job needs them. Every replica
-//! looks for them every 15 seconds (`duty`).
+//! Notices about workers that have become silent while a job needs them, which no message reports. Every replica checks
+//! for them every 15 seconds (`duty`).
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use time::Duration;
@@ -11,10 +11,10 @@ use crate::error::Error;
 use crate::service::code::word;
 use crate::service::entity::{job, notification, participant, worker};
 
-/// After how long a worker counts as silent here: twice a lease, so that a restart tells nobody.
+/// The time after which a worker counts as silent here: twice a lease, so that a restart causes no notice.
 const SILENT: Duration = Duration::minutes(2);
 
-/// Tells of every silence that has lasted long enough; each is told once.
+/// Notifies about every silence that has lasted long enough, once each.
 ///
 /// # Errors
 /// When the database fails.

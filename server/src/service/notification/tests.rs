@@ -15,7 +15,7 @@ use crate::service::entity::{member, role, worker};
 use crate::service::world::World;
 use crate::testing::{TestApp, on_both};
 
-/// The stewards of a world as members with their roles, as people who came by links are.
+/// Stores the stewards of a world as members with their roles, as if they had accepted links.
 async fn people(app: &TestApp, world: &World) {
     for site in &world.sites {
         let (id, name) = (site.steward.id().0, site.steward.member.name.clone());
@@ -140,7 +140,7 @@ on_both! {
     async fn a_budget_that_is_nearly_used_is_told_to_its_steward(app: &TestApp) {
         let world = World::new(&app.ctx, 2, 5.0).await;
         people(app, &world).await;
-        // The most rounds that fit leave less than a tenth.
+        // The highest number of rounds that fits leaves less than a tenth.
         let mut rounds = 1;
         while rounds < 4096 && world.propose(world.spec(rounds * 2)).await.is_ok() {
             rounds *= 2;
@@ -183,7 +183,7 @@ on_both! {
         let world = World::new(&app.ctx, 2, 50.0).await;
         people(app, &world).await;
         let (first, second) = (&world.sites[1], &world.sites[2]);
-        // An admin of the organization who is not the steward.
+        // An admin of the organization, not the steward.
         let admin = app.ctx.id::<undertone_api::id::MemberId>();
         let organization = first.steward.organizations()[0];
         app.ctx

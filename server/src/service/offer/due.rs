@@ -1,4 +1,4 @@
-//! What may be on offer, for all workers at once.
+//! The possible offers, in one query for all workers.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::service::code::word;
 use crate::service::entity::{job, lease, participant, worker};
 use crate::service::presence;
 
-/// The public key that the worker has, and whether there may be something for it: as the board says since `since`.
+/// Returns the worker's public key, and whether there may be an offer for it, from a query not older than `since`.
 ///
 /// # Errors
 /// `unauthenticated` when the worker was retired since its session was checked.
@@ -28,7 +28,7 @@ pub(super) async fn of(ctx: &Ctx, id: WorkerId, asking: &Asking, since: Instant)
     Ok((key, may_be))
 }
 
-/// Whether a worker that asks so does not have it already.
+/// Returns whether the worker does not have this offer already.
 fn is_news(due: &Due, asking: &Asking) -> bool {
     match due {
         Due::Proposal(digest) => !asking.decided.contains(digest),
@@ -70,7 +70,7 @@ async fn look(ctx: &Ctx) -> Result<Posted, Error> {
     let works = participant::Column::State
         .is_in(["waiting", "running"])
         .and(participant::Column::JobId.in_subquery(under_way()?));
-    // Of a job that is over as well: it may owe what it has reserved.
+    // Includes ended jobs: a part may still hold a reservation.
     let owes = participant::Column::State.eq("running").and(participant::Column::Charge.is_not_null());
     let rows =
         participant::Entity::find().filter(Condition::any().add(asked).add(works).add(owes)).all(connection).await?;
@@ -87,7 +87,7 @@ async fn look(ctx: &Ctx) -> Result<Posted, Error> {
     Ok(Posted { keys: keys.into_iter().collect(), due })
 }
 
-/// The ids of the jobs in these states.
+/// Selects the ids of the jobs in these states.
 fn jobs_in(states: &[State]) -> Result<SelectStatement, Error> {
     let words = states.iter().map(word).collect::<Result<Vec<_>, _>>()?;
     Ok(Query::select().column(job::Column::Id).from(job::Entity).and_where(job::Column::State.is_in(words)).take())

@@ -33,7 +33,7 @@ async fn comes(app: &TestApp, who: &Identity, invitation: Option<&str>) -> Resul
     }
 }
 
-/// Links an identity to the account of a caller who has signed in.
+/// Links an identity to the account of a signed-in caller.
 async fn links(app: &TestApp, actor: &Actor, who: &Identity) -> Result<(), Refusal> {
     link(&app.ctx, actor, who).await.expect("the database answers")
 }
@@ -43,7 +43,7 @@ on_both! {
         let before = app.operator().await;
         let thief = identity("a", Some("Operator@Example.ORG"));
         assert_eq!(comes(app, &thief, None).await, Err(Refusal::Account));
-        // Nothing of the account has ended: neither the session, nor the password, nor the second factor.
+        // The account is unchanged: its session, its password, and its second factor.
         session::authenticate(&app.ctx, &before.session.tokens.access_token).await.expect("goes on");
         let old = SignIn { email: "operator@example.org".to_owned(), password: PASSWORD.to_owned() };
         session::sign_in(&app.ctx, HERE, &old).await.expect("the password holds");

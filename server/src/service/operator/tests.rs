@@ -14,7 +14,7 @@ async fn notices(app: &TestApp, person: &Person) -> Vec<String> {
     page.items.into_iter().map(|item| item.text).collect()
 }
 
-/// What was logged at the terminal, the newest first.
+/// Returns the logged actions at the terminal, the newest first.
 async fn logged_at_terminal(app: &TestApp, person: &Person) -> Vec<What> {
     let query = AuditQuery { hand: Some(Hand::Operator), ..AuditQuery::default() };
     let actor = person.actor(app).await;

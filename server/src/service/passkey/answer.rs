@@ -1,4 +1,4 @@
-//! Believes what a passkey has signed, once.
+//! Verifies passkey assertions, and accepts each once.
 
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _};
@@ -19,19 +19,19 @@ use crate::service::code::from_word;
 use crate::service::entity::{passkey, passkey_answer};
 use crate::service::notification::credential::{self, CredentialChange};
 
-/// An assertion whose signature holds. It proves nothing until it is [spent](Self::spend).
+/// An assertion with a valid signature. It proves nothing until it is [spent](Self::spend).
 pub(in crate::service) struct VerifiedPasskey {
-    /// Whose passkey it is.
+    /// The owner of the passkey.
     pub(in crate::service) member: MemberId,
     ticket: PasskeyTicket,
     passkey: Uuid,
     counter: u32,
 }
 
-/// Verifies what a passkey has signed for a use, by `member` where one is known. Nothing is written.
+/// Verifies a passkey assertion for a use, by `member` if known. Nothing is written.
 ///
 /// # Errors
-/// `wrong_passkey`: which part does not hold stands in the log only.
+/// `wrong_passkey`; only the log names the failed check.
 pub(in crate::service) async fn verify(
     ctx: &Ctx,
     purpose: PasskeyPurpose,
@@ -50,7 +50,7 @@ pub(in crate::service) async fn verify(
     let row = row.ok_or_else(|| refused("the credential is not registered"))?;
     let owner = MemberId(row.member_id);
     let handle = assertion.user_handle.to_ascii_lowercase();
-    // Who signs in by a passkey alone is named by the authenticator; elsewhere it may leave the handle out.
+    // For sign-in by a passkey alone, the authenticator names the member; otherwise it may omit the handle.
     let handle_fits = handle == user_handle(owner) || (handle.is_empty() && member.is_some());
     if member.is_some_and(|member| member != owner) || !handle_fits {
         return Err(refused("the passkey is of another account"));
@@ -72,12 +72,12 @@ pub(in crate::service) async fn verify(
 }
 
 impl VerifiedPasskey {
-    /// Returns whether the challenge was asked for by the session of the caller.
+    /// Returns whether the caller's session requested the challenge.
     pub(in crate::service) fn is_of_session(&self, session: Option<SessionId>) -> bool {
         self.ticket.session == session
     }
 
-    /// Uses the answer up. The inner error is a refusal, whose notes are to be committed.
+    /// Uses up the answer. The inner error is a refusal, whose notes must be committed.
     ///
     /// # Errors
     /// When the database fails.
@@ -99,7 +99,7 @@ impl VerifiedPasskey {
     }
 }
 
-/// Notes that a challenge was answered; returns whether it is the first answer. Forgets the challenges that are over.
+/// Notes that a challenge was answered; returns whether it is the first answer. Deletes expired challenges.
 pub(super) async fn note_answer(ctx: &Ctx, tx: &Tx, ticket: &PasskeyTicket) -> Result<bool, Error> {
     passkey_answer::Entity::delete_many().filter(passkey_answer::Column::ExpiresAt.lte(ctx.now())).exec(tx).await?;
     let row = passkey_answer::Model { nonce: ticket.nonce.clone(), expires_at: ticket.expires_at() };

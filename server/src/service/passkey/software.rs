@@ -1,4 +1,4 @@
-//! A passkey in software, for tests: makes what browsers and authenticators make, with Ed25519.
+//! A passkey in software, for tests: produces the data of browsers and authenticators, with Ed25519.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -22,9 +22,9 @@ pub(crate) struct SoftwarePasskey {
     handle: String,
     /// The signature counter of the next use.
     pub(crate) counter: u32,
-    /// Where the browser says it is.
+    /// The origin that the browser reports.
     pub(crate) origin: String,
-    /// The flags of the authenticator's data: present and recognized.
+    /// The flags of the authenticator's data: user present and verified.
     pub(crate) flags: u8,
 }
 
@@ -56,7 +56,7 @@ impl SoftwarePasskey {
         create(&app.ctx, &actor, &new).await
     }
 
-    /// Returns what a browser gives of the new passkey.
+    /// Returns a browser's registration of the new passkey.
     pub(crate) fn registration(&self, asked: &PasskeyChallenge) -> PasskeyRegistration {
         let head = self.head(&asked.relying_party, self.flags | 0x40);
         let cose = hex::decode(COSE).expect("hex");

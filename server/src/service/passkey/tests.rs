@@ -33,7 +33,7 @@ fn code(result: Result<Session, Error>) -> Code {
     result.expect_err("refused").code()
 }
 
-/// Returns whether a person was notified in words that contain `text`.
+/// Returns whether a person has a notification that contains `text`.
 async fn announced(app: &TestApp, person: &Person, text: &str) -> bool {
     let query = NotificationQuery { kind: Some(NotificationKind::CredentialsChanged), ..NotificationQuery::default() };
     let page = notification::list(&app.ctx, &person.actor(app).await, &query).await.expect("listed");

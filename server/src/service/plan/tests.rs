@@ -1,4 +1,4 @@
-//! What a plan says, held against what the ledger then does.
+//! Compares plans with the ledger's later decisions.
 
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
@@ -20,7 +20,7 @@ async fn planned(world: &World, spec: dp_sgd::Spec) -> Plan {
     plan(&world.ctx, &world.sites[0].steward, &NewPlan { consortium: world.consortium, job }).await.unwrap()
 }
 
-/// Three private sites with different limits, one of which has spent something already.
+/// Makes three private sites with different limits, one of which has spent something already.
 async fn world(ctx: &crate::ctx::Ctx) -> World {
     let mut world = World::new(ctx, 3, 12.0).await;
     let job = world.queued(2).await;
@@ -45,7 +45,7 @@ on_both! {
         for offer in refused.offers {
             let again = NewPlan { consortium: world.consortium, job: offer.job.clone() };
             assert!(plan(&app.ctx, &world.sites[0].steward, &again).await.unwrap().admitted, "{}", offer.sentence);
-            // The paths lead to what was changed.
+            // The paths lead to the changed fields.
             let json = serde_json::to_value(&offer.job).unwrap();
             for change in &offer.changes {
                 let found = json.pointer(&format!("/{}", change.field.replace('.', "/"))).unwrap().as_f64().unwrap();
@@ -76,7 +76,7 @@ on_both! {
             let account = world.account(site + 1).await;
             assert_eq!(party.would_be.unwrap().to_bits(), account.committed.to_bits());
             assert!(party.left.unwrap() + account.committed <= account.epsilon.get());
-            // Rounds that were said to be left still fit, and one more does not.
+            // The stated number of remaining rounds still fits, and one more does not.
             let rest = planned(&world, world.spec(u32::try_from(party.rounds_left).unwrap())).await;
             let of = |plan: &Plan| plan.refusals.iter().any(|refusal| refusal.dataset == party.dataset);
             assert!(!of(&rest));
@@ -92,7 +92,7 @@ on_both! {
             assert!(0.5 * alone < tight && tight < alone, "{tight} of {alone}");
             assert!(alone < party.would_be.unwrap());
         }
-        // Three organizations that one person may be in, until somebody vouches that nobody is in two.
+        // One person may be in three organizations, until an admin declares that none is in two.
         let plan = planned(&world, world.spec(20)).await;
         let together = plan.together.unwrap();
         assert_eq!((together.organizations, together.most), (3, 3));
@@ -114,7 +114,7 @@ on_both! {
             let standing = |(unit, adjacency, balance)| Standing { unit, adjacency, balance };
             standings.push((site.dataset, balances.into_iter().map(standing).collect()));
         }
-        // What the browser computes with has been through JSON.
+        // The browser's input has been through JSON.
         let text = serde_json::to_string(&standings).unwrap();
         let standings: Vec<(DatasetId, Vec<Standing>)> = serde_json::from_str(&text).unwrap();
         for (rounds, rate, noise) in [(7, 0.125, 1.0), (300, 0.031, 0.77), (2000, 0.4, 1.9), (1, 1.0, 0.3)] {

@@ -1,5 +1,5 @@
-//! How far annotators agree: Fleiss' κ (Fleiss 1971) over the questions that at least two people gave a label, where their number
-//! may differ from question to question.
+//! The agreement of annotators: Fleiss' κ (Fleiss 1971) over the questions that at least two people labelled; their
+//! number may differ from question to question.
 
 use std::collections::HashMap;
 
@@ -12,10 +12,10 @@ use super::close;
 use crate::error::Error;
 use crate::service::entity::annotation;
 
-/// How often a question was given each label.
+/// The number of answers to a question, for each label.
 type Item = Vec<(String, u64)>;
 
-/// κ of a job's answers so far; nothing where a question is asked of one person only.
+/// Returns κ of a job's present answers; `None` where a question goes to one person only.
 pub(super) async fn of(
     connection: &impl ConnectionTrait,
     job: JobId,
@@ -27,12 +27,12 @@ pub(super) async fn of(
     Ok(of_jobs(connection, &[job.0]).await?.remove(&job.0))
 }
 
-/// Whether there can be any: a question is asked of several people.
+/// Returns whether κ can exist: a question goes to several people.
 pub(super) const fn says(questions: &Questions) -> bool {
     questions.annotators > 1
 }
 
-/// κ of the answers of several jobs so far; nothing of those without any.
+/// Returns κ of the present answers of several jobs, without jobs that have none.
 pub(super) async fn of_jobs(connection: &impl ConnectionTrait, jobs: &[Uuid]) -> Result<HashMap<Uuid, f64>, Error> {
     let counted: Vec<(Uuid, Uuid, String, i64)> = close::current_of(jobs)
         .filter(annotation::Column::Label.is_not_null())
@@ -54,8 +54,8 @@ pub(super) async fn of_jobs(connection: &impl ConnectionTrait, jobs: &[Uuid]) ->
     Ok(items.into_iter().filter_map(|(job, items)| Some((job, kappa(items.into_values())?))).collect())
 }
 
-/// κ of items, each with how often every label was given; items with fewer than two labels say nothing. Nothing where chance alone
-/// would agree as well.
+/// Returns κ of items, each with the number of answers per label; items with fewer than two labels are ignored. Returns
+/// `None` where chance alone would agree as well.
 fn kappa(items: impl Iterator<Item = Item>) -> Option<f64> {
     let (mut observed, mut count, mut all) = (0.0, 0_u64, 0_u64);
     let mut shares: HashMap<String, u64> = HashMap::new();

@@ -1,5 +1,5 @@
-//! Answering, and taking an answer back. Each person answers a question once; an answer to a question that others have answered
-//! often enough meanwhile is refused, so that the lead gets as many as the job asks for and no more.
+//! Answers and their withdrawal. Each person answers a question once. An answer to a question that others have answered
+//! often enough in the meantime is refused, so that the lead receives exactly the requested number of answers.
 
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _,
@@ -19,34 +19,34 @@ use crate::error::Error;
 use crate::service::entity::{annotation, annotator, asking, hold, job, question, tally, undo};
 use crate::service::job::state;
 
-/// Who answers, before their number is known.
+/// The author of an answer, before their number is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who<'a> {
     /// A member.
     Member(Uuid),
-    /// Labels that were given elsewhere, under a name.
+    /// A named import of labels.
     Import(&'a str),
 }
 
-/// What became of an answer.
+/// The result of recording an answer.
 pub(super) enum Recorded {
     /// It is recorded.
     Taken(annotation::Model),
     /// It was recorded before.
     Repeated(annotation::Model),
-    /// The same person has answered otherwise.
+    /// The same person has given another answer.
     Other,
-    /// It has as many answers as the job asks for.
+    /// The question has the requested number of answers.
     Full,
     /// Its round is closed, or the job over.
     Closed,
 }
 
-/// Records the caller's answer. Saying the same again changes nothing; after a skip one may still answer.
+/// Records the caller's answer. A repetition changes nothing; after a skip an answer is still possible.
 ///
 /// # Errors
-/// 404 and 403 as usual; `validation_failed` for a label that the job does not have; `already_exists` when the caller has answered
-/// otherwise; `round_closed` when it is too late.
+/// 404 and 403 as usual; `validation_failed` for a label that the job does not have; `already_exists` when the caller
+/// has given another answer; `round_closed` when it is too late.
 pub async fn annotate(ctx: &Ctx, actor: &Actor, id: QuestionId, new: &NewAnnotation) -> Result<Annotation, Error> {
     let (found, row) = answerable(ctx, actor, id).await?;
     let questions = wanted(&row)?;
@@ -76,7 +76,7 @@ pub async fn annotate(ctx: &Ctx, actor: &Actor, id: QuestionId, new: &NewAnnotat
     }
 }
 
-/// Takes the caller's answer to a question back, and puts the question before the caller again.
+/// Withdraws the caller's answer to a question, and assigns the question to the caller again.
 ///
 /// # Errors
 /// 404 and 403 as usual, and when the caller has not answered; `round_closed` when the lead has the answer already.
@@ -106,7 +106,7 @@ fn too_late() -> Error {
     Error::problem(Code::RoundClosed, "the round of this question is closed: the lead has its answers")
 }
 
-/// Whether the job can be answered so.
+/// Returns whether an answer uses only labels of the job.
 pub(super) fn knows(questions: &Questions, answer: &Answer) -> bool {
     answer.label().is_none_or(|label| questions.labels.iter().any(|known| known.name == label))
 }
@@ -154,7 +154,7 @@ pub(super) async fn record(
     Ok(Recorded::Taken(row.into_active_model().insert(tx).await?))
 }
 
-/// Closes the round of a question that was just answered, when it was the last one.
+/// Closes the round of a newly answered question, if it was the last one.
 pub(super) async fn end(ctx: &Ctx, tx: &Tx, found: &question::Model, questions: &Questions) -> Result<(), Error> {
     if let Some((row, round)) = open(ctx, tx, found).await? {
         close::close_in(ctx, tx, row, round, questions.annotators).await?;
@@ -162,7 +162,7 @@ pub(super) async fn end(ctx: &Ctx, tx: &Tx, found: &question::Model, questions: 
     Ok(())
 }
 
-/// The number of whoever answers; a new one gets the next.
+/// Returns the number of an annotator; a new one gets the next number.
 pub(super) async fn number(ctx: &Ctx, tx: &Tx, job: JobId, who: Who<'_>) -> Result<i32, Error> {
     let all = || annotator::Entity::find().filter(annotator::Column::JobId.eq(job.0));
     let own = match who {
@@ -182,7 +182,7 @@ pub(super) async fn number(ctx: &Ctx, tx: &Tx, job: JobId, who: Who<'_>) -> Resu
     Ok(number)
 }
 
-/// The question's round and its job, while both take answers.
+/// Returns the question's round and its job, while both accept answers.
 async fn open(
     ctx: &Ctx,
     connection: &impl ConnectionTrait,
@@ -194,7 +194,7 @@ async fn open(
     Ok(open.filter(|_| state::of(&row).is_ok_and(|state| state == State::Running)).map(|round| (row, round)))
 }
 
-/// The answer of an annotator to a question that stands, a skip among them.
+/// Returns the valid answer of an annotator to a question, including skips.
 async fn latest(
     connection: &impl ConnectionTrait,
     found: &question::Model,

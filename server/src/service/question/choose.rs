@@ -1,4 +1,4 @@
-//! Choosing: the lead puts questions of the pools to people, round by round. Only now is the text of a question written down.
+//! The lead's choice of questions from the pools, round by round. Only chosen texts are written to the database.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,21 +22,21 @@ use crate::service::entity::{asking, job, question, tally};
 use crate::service::lease;
 use crate::service::round::object_error;
 
-/// A question that is to be asked.
+/// A chosen question.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Choice {
-    /// Which.
+    /// The question.
     pub question: QuestionId,
-    /// How uncertain the lead is of it: the more, the earlier it is asked.
+    /// The lead's uncertainty: more uncertain questions come first.
     pub uncertainty: f64,
 }
 
-/// Puts questions to people in a round. Tells whether this very choice had been made before.
+/// Opens a round with the chosen questions. Returns whether the same choice had been made before.
 ///
 /// # Errors
-/// 403 from anyone but the lead; `validation_failed` with every choice at fault: too many, twice, asked before, not of the job's
-/// pools; `not_ready` before the pools or the round before are closed; `already_exists` when other questions were chosen in the
-/// round; `lease_lost`.
+/// 403 for any worker but the lead's; `validation_failed` with every invalid choice: too many, twice, asked before, not
+/// of the job's pools; `not_ready` before the pools or the previous round are closed; `already_exists` when other
+/// questions were chosen in the round; `lease_lost`.
 pub async fn choose(ctx: &Ctx, worker: WorkerId, token: &str, round: u32, chosen: &[Choice]) -> Result<bool, Error> {
     let (held, row) = lease::at_work(ctx.db.read(), worker, token).await?;
     let questions = led(&row, &held)?;
@@ -94,7 +94,7 @@ fn violations(questions: &Questions, round: u32, chosen: &[Choice]) -> Vec<Viola
     violations
 }
 
-/// Whether these very questions were chosen in the round before.
+/// Returns whether exactly these questions were chosen in the round already.
 async fn repeats(
     connection: &impl ConnectionTrait,
     row: &job::Model,
@@ -119,7 +119,7 @@ async fn repeats(
     Err(Error::problem(Code::AlreadyExists, format!("other questions were chosen in round {number}: they stand")))
 }
 
-/// Whether the round may begin.
+/// Checks that the round may begin.
 async fn ready(connection: &impl ConnectionTrait, row: &job::Model, number: i32) -> Result<(), Error> {
     if !is_closed(connection, row).await? {
         return Err(Error::problem(Code::NotReady, "the pools are not closed: fetch them first"));
@@ -131,7 +131,7 @@ async fn ready(connection: &impl ConnectionTrait, row: &job::Model, number: i32)
     Ok(())
 }
 
-/// What is chosen and of no pool, or was asked in a round before.
+/// Returns the violations of choices that are in no pool, or were asked in an earlier round.
 async fn strange(
     connection: &impl ConnectionTrait,
     chosen: &[Choice],
@@ -176,7 +176,7 @@ async fn insert(
     };
     open.into_active_model().insert(tx).await?;
     let mut queue = chosen.to_vec();
-    // Stable: where uncertainties are equal, as the lead has them.
+    // A stable sort: equal uncertainties keep the lead's order.
     queue.sort_by(|a, b| b.uncertainty.total_cmp(&a.uncertainty));
     let placed: Vec<(i32, &Choice)> = (0..).zip(&queue).collect();
     for some in placed.chunks(ROWS) {

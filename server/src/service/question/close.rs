@@ -1,5 +1,5 @@
-//! The end of a round of questions, and what was answered in it. A round closes when each of its questions has as many answers as
-//! the job asks for, or at its deadline; from then on nothing in it changes.
+//! The end of a round of questions, and its answers. A round closes when each of its questions has the requested number
+//! of answers, or at its deadline. Afterwards it does not change.
 
 use std::collections::HashMap;
 use std::time::Duration as Wait;
@@ -25,24 +25,24 @@ use crate::service::job::state;
 use crate::service::lease;
 use crate::service::round::object_error;
 
-/// What people answered in a round that is closed.
+/// The answers of a closed round.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answers {
-    /// Questions of the round.
+    /// The number of questions of the round.
     pub asked: u64,
-    /// Of these, answered as often as asked.
+    /// The number of them with all requested answers.
     pub answered: u64,
-    /// The answers as they travel: see [`undertone_proto::question`].
+    /// The answers in their wire format: see [`undertone_proto::question`].
     pub bytes: Vec<u8>,
     /// SHA-256 of these bytes, hex.
     pub digest: String,
 }
 
-/// Waits up to `wait_seconds` for a round to close; the answers then, else how many questions it has and how many of them are
-/// answered. Whoever waits also sees to it that a round whose deadline has passed is closed.
+/// Waits up to `wait_seconds` for a round to close. Returns its answers, or else the numbers of its questions and of
+/// the answered ones. It also closes a round past its deadline.
 ///
 /// # Errors
-/// 403 from anyone but the lead, `validation_failed` for a round that was not chosen, `lease_lost`.
+/// 403 for any worker but the lead's, `validation_failed` for a round that was not chosen, `lease_lost`.
 pub async fn answers(
     ctx: &Ctx,
     worker: WorkerId,
@@ -75,7 +75,7 @@ pub async fn answers(
     }
 }
 
-/// What a closed round came to: its answers in the order of its questions, then of the annotators' numbers.
+/// Returns a closed round's answers, in the order of its questions, then of the annotators' numbers.
 async fn closed(ctx: &Ctx, job: JobId, round: &asking::Model, needed: u32) -> Result<Answers, Error> {
     let connection = ctx.db.read();
     let places: Vec<(Uuid, i32)> = question::Entity::find()
@@ -100,7 +100,7 @@ async fn closed(ctx: &Ctx, job: JobId, round: &asking::Model, needed: u32) -> Re
     Ok(Answers { asked: round.questions as u64, answered, digest: digest(&bytes), bytes })
 }
 
-/// A round of questions.
+/// Returns a round of questions.
 pub(super) async fn find(
     connection: &impl ConnectionTrait,
     job: Uuid,
@@ -109,18 +109,18 @@ pub(super) async fn find(
     Ok(asking::Entity::find_by_id((job, number)).one(connection).await?)
 }
 
-/// The round that is open: there is one at most.
+/// Returns the open round: there is one at most.
 pub(super) async fn open(connection: &impl ConnectionTrait, job: Uuid) -> Result<Option<asking::Model>, Error> {
     let rounds = asking::Entity::find().filter(asking::Column::JobId.eq(job)).filter(asking::Column::Round.gt(POOLS));
     Ok(rounds.filter(asking::Column::ClosedAt.is_null()).one(connection).await?)
 }
 
-/// The answers of a job that were not taken back, skips among them.
+/// Selects the answers of a job that were not withdrawn, including skips.
 pub(super) fn current(job: Uuid) -> Select<annotation::Entity> {
     current_of(&[job])
 }
 
-/// As [`current`], of several jobs.
+/// Selects the same as [`current`], for several jobs.
 pub(super) fn current_of(jobs: &[Uuid]) -> Select<annotation::Entity> {
     let undone = Query::select()
         .column(undo::Column::AnnotationId)
@@ -132,17 +132,17 @@ pub(super) fn current_of(jobs: &[Uuid]) -> Select<annotation::Entity> {
         .filter(annotation::Column::Id.not_in_subquery(undone))
 }
 
-/// As [`current`], without skips.
+/// Selects the same as [`current`], without skips.
 pub(super) fn counting(job: Uuid) -> Select<annotation::Entity> {
     counting_of(&[job])
 }
 
-/// As [`counting`], of several jobs.
+/// Selects the same as [`counting`], for several jobs.
 pub(super) fn counting_of(jobs: &[Uuid]) -> Select<annotation::Entity> {
     current_of(jobs).filter(annotation::Column::Answer.ne("skip"))
 }
 
-/// How many questions of a round have as many answers as the job asks for.
+/// Returns the number of a round's questions with all requested answers.
 pub(super) async fn answered(
     connection: &impl ConnectionTrait,
     job: Uuid,
@@ -157,7 +157,7 @@ fn of_round(job: Uuid, round: i32) -> Select<tally::Entity> {
     tally::Entity::find().filter(tally::Column::JobId.eq(job)).filter(tally::Column::Round.eq(round))
 }
 
-/// Closes a round if it is due; tells whether it is closed.
+/// Closes a round if it is due; returns whether it is closed.
 pub(super) async fn if_due(ctx: &Ctx, job: JobId, number: i32, needed: u32) -> Result<bool, Error> {
     let Some(round) = find(ctx.db.read(), job.0, number).await? else { return Ok(false) };
     if round.closed_at.is_some() {
@@ -178,7 +178,7 @@ pub(super) async fn if_due(ctx: &Ctx, job: JobId, number: i32, needed: u32) -> R
     Ok(closed)
 }
 
-/// As [`if_due`], in the caller's transaction.
+/// Closes a round as [`if_due`], in the caller's transaction.
 pub(super) async fn close_in(
     ctx: &Ctx,
     tx: &Tx,

@@ -1,5 +1,5 @@
-//! Taking questions and answers away: as JSON Lines, as CSV, or as tasks that Label Studio loads. Pages are read as they are sent:
-//! memory does not grow with the job.
+//! Exports questions and answers: as JSON Lines, as CSV, or as tasks for Label Studio. Pages are read while they are
+//! sent: memory does not grow with the job.
 
 use std::collections::HashMap;
 
@@ -17,17 +17,17 @@ use crate::error::Error;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{annotation, job, question};
 
-/// A file on its way out.
+/// An exported file.
 pub struct Export {
-    /// Its name.
+    /// The file name.
     pub name: String,
-    /// What it is.
+    /// The content type.
     pub content_type: &'static str,
-    /// Its bytes.
+    /// The content.
     pub body: BoxStream<'static, Result<Vec<u8>, Error>>,
 }
 
-/// How far an export is.
+/// The progress of an export.
 struct Progress {
     ctx: Ctx,
     row: job::Model,
@@ -39,7 +39,7 @@ struct Progress {
     ended: bool,
 }
 
-/// Every question that a job has asked, with its answers.
+/// Exports every asked question of a job, with its answers.
 ///
 /// # Errors
 /// 404 and 403 as usual.
@@ -70,7 +70,7 @@ pub async fn export(ctx: &Ctx, actor: &Actor, id: JobId, format: ExportFormat) -
 }
 
 impl Progress {
-    /// The bytes of the next page.
+    /// Returns the bytes of the next page.
     async fn page(&mut self) -> Result<Vec<u8>, Error> {
         let connection = self.ctx.db.read();
         let mut query = list::asked(self.row.id).limit(ROWS as u64);
@@ -115,7 +115,7 @@ fn lines(exported: &[Exported]) -> Written {
     Ok(bytes)
 }
 
-/// One answer a line; a question without answers has one line.
+/// Writes a line for each answer; a question without answers has one line.
 fn table(exported: &[Exported], first: bool) -> Written {
     let mut table = csv::Writer::from_writer(Vec::new());
     if first {
@@ -133,7 +133,7 @@ fn table(exported: &[Exported], first: bool) -> Written {
                 question.state.label(),
                 &number(question.count.map(|count| count.to_string())),
                 &number(question.uncertainty.map(|uncertainty| uncertainty.to_string())),
-                // Whoever asked it wrote it: a spreadsheet must not compute it.
+                // The text comes from other users: a spreadsheet must not evaluate it.
                 &audit_log::harmless(&question.text),
                 &annotator,
                 answer,
@@ -151,8 +151,8 @@ fn table(exported: &[Exported], first: bool) -> Written {
     Ok(table.into_inner()?)
 }
 
-/// Tasks, as Label Studio's import reads them, for a labelling configuration with `<Text name="text" value="$text"/>` and
-/// `<Choices name="label" toName="text">`. What is no label is an annotation that was cancelled.
+/// Writes tasks for Label Studio's import, for a labelling configuration with `<Text name="text" value="$text"/>` and
+/// `<Choices name="label" toName="text">`. Answers without a label become cancelled annotations.
 fn tasks(exported: &[Exported], first: bool, last: bool) -> Written {
     let mut bytes = Vec::new();
     if first && (last || !exported.is_empty()) {

@@ -1,4 +1,4 @@
-//! How far the jobs of a consortium are with their questions: as many statements for a hundred jobs as for one.
+//! The progress of the questions of a consortium's jobs, with as many statements for a hundred jobs as for one.
 
 use std::collections::HashMap;
 
@@ -16,10 +16,10 @@ use crate::error::Error;
 use crate::service::entity::{annotation, annotator, job, pool, tally};
 use crate::service::job as jobs;
 
-/// Most jobs in a list.
+/// The highest number of jobs in a list.
 const JOBS: u64 = 100;
 
-/// The jobs of a consortium that ask people, newest first, with how far each is.
+/// Returns the jobs of a consortium with questions, newest first, with their progress.
 ///
 /// # Errors
 /// 404 when the caller may not know the consortium.
@@ -45,11 +45,11 @@ pub async fn asking(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Resul
     asking.iter().map(told).collect()
 }
 
-/// What was counted, by job.
+/// The counts, by job.
 struct Figures {
-    /// Pools that came, with the questions in them.
+    /// The number of received pools, and of the questions in them.
     pools: HashMap<Uuid, (u32, u64)>,
-    /// Questions that were asked, by how many answers they have.
+    /// The number of asked questions, by their number of answers.
     asked: HashMap<Uuid, Vec<(i32, u64)>>,
     annotations: HashMap<Uuid, u64>,
     annotators: HashMap<Uuid, u64>,

@@ -1,5 +1,5 @@
-//! Bringing in labels that were given elsewhere. A label finds its question by the question's text; all labels of one import are the
-//! answers of one person: the caller, or a name that stands for whoever gave them.
+//! Imports labels from elsewhere. A label is matched to its question by the question's text. All labels of one import
+//! count as one person's answers: the caller's, or those of a named import.
 
 use std::collections::HashMap;
 
@@ -19,21 +19,22 @@ use crate::error::Error;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::question;
 
-/// Most labels of one import.
+/// The highest number of labels of one import.
 pub(crate) const MOST: usize = 20_000;
-/// Labels that are recorded in one transaction: others write in between.
+/// The number of labels recorded in one transaction, so that other writes can run in between.
 const AT_ONCE: usize = 200;
 
-/// A label of a text; no label where none was given.
+/// A text with its label; no label where none was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Line {
     text: String,
     label: Option<String>,
 }
 
-/// Records labels as answers: JSON Lines, each with `text` and `label` (or one of [`super::export()`]'s); or the JSON of Label Studio,
-/// its tasks with annotations or its short form. Of several annotations of a task the last that was not cancelled counts.
-/// `name` says who gave them; without one it was the caller. What was recorded before a failure stays, and is not recorded twice.
+/// Records labels as answers: JSON Lines, each with `text` and `label` (or one of [`super::export()`]'s); or the JSON
+/// of Label Studio, its tasks with annotations or its short form. Of several annotations of a task the last that was
+/// not cancelled counts. `name` names their author; without it the author is the caller. Labels recorded before a
+/// failure stay, and are not recorded twice.
 ///
 /// # Errors
 /// 404 and 403 as usual; `validation_failed` with the lines that cannot be read, `too_large` for too many.
@@ -119,7 +120,7 @@ async fn record(
     Ok(counts)
 }
 
-/// The labels of a text in any of the forms.
+/// Returns the labels of a text in any of the forms.
 fn parse(text: &str, violations: &mut Vec<Violation>) -> Vec<Line> {
     let text = text.trim_start_matches('\u{feff}');
     let values: Vec<Result<Value, serde_json::Error>> = if text.trim_start().starts_with('[') {
@@ -137,7 +138,7 @@ fn parse(text: &str, violations: &mut Vec<Violation>) -> Vec<Line> {
         });
         match read {
             Ok(line) => lines.push(line),
-            // Enough to see what is wrong with the file.
+            // Enough to recognize the problem of the file.
             Err(message) if violations.len() < 20 => {
                 violations.push(Violation::new(format!("lines.{number}"), message));
             }
@@ -155,7 +156,7 @@ fn line(value: &Value) -> Option<Line> {
     Some(Line { text, label })
 }
 
-/// A label that stands alone, or as Label Studio writes choices.
+/// Returns a label in plain form, or in Label Studio's form of choices.
 fn choice(value: &Value) -> Option<String> {
     value.as_str().or_else(|| value["choices"][0].as_str()).map(str::to_owned)
 }
@@ -164,7 +165,7 @@ fn last(values: &Value, label: impl Fn(&Value) -> Option<String>) -> Option<Stri
     values.as_array()?.iter().rev().find_map(label)
 }
 
-/// The choice of one annotation of Label Studio.
+/// Returns the choice of one annotation of Label Studio.
 fn annotated(annotation: &Value) -> Option<String> {
     if annotation["was_cancelled"] == true {
         return None;

@@ -1,4 +1,4 @@
-//! Showing questions: those that were asked, and those of the pools that were not; and what a job that asks is at.
+//! Lists of questions, asked or still in the pools, and the present activity of a job with questions.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,18 +24,19 @@ use crate::service::entity::{asking, job, question, tally};
 use crate::service::job::state;
 use crate::service::round::object_error;
 
-/// Which questions.
+/// A filter of questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wanted {
-    /// In this state only. What waits to be chosen is listed when it is asked for, and only while the job runs: then the pools go.
+    /// The state. Unchosen questions are listed only on request, and only while the job runs: then the pools are
+    /// deleted.
     pub state: Option<QuestionState>,
-    /// Of this round only.
+    /// The round.
     pub round: Option<u32>,
-    /// Of this dataset's pool only.
+    /// The dataset of the pool.
     pub dataset: Option<DatasetId>,
 }
 
-/// A sentence of what a running job that asks does, or waits for.
+/// Returns a sentence about the present activity of a running job with questions, or about the awaited event.
 pub(crate) async fn standing(ctx: &Ctx, row: &job::Model, parts: &[Participant]) -> Result<String, Error> {
     let connection = ctx.db.read();
     let (Some(questions), Some(lead)) = (of(row)?, parts.first()) else { return Ok(String::new()) };
@@ -58,10 +59,10 @@ pub(crate) async fn standing(ctx: &Ctx, row: &job::Model, parts: &[Participant])
     Ok(format!("round {} of {}: {answered} of {} questions are answered", open.round, questions.rounds, open.questions))
 }
 
-/// The questions of a job, in the order in which they are asked.
+/// Returns the questions of a job, in the order in which they are asked.
 ///
 /// # Errors
-/// 404 and 403 as usual, `validation_failed` for a cursor that is none.
+/// 404 and 403 as usual, `validation_failed` for an invalid cursor.
 pub async fn list(
     ctx: &Ctx,
     actor: &Actor,
@@ -99,7 +100,7 @@ pub async fn list(
     Ok(Page { items, next })
 }
 
-/// The questions that a job has asked, in order.
+/// Selects the asked questions of a job, in order.
 pub(super) fn asked(job: Uuid) -> Select<question::Entity> {
     question::Entity::find()
         .filter(question::Column::JobId.eq(job))
@@ -107,7 +108,7 @@ pub(super) fn asked(job: Uuid) -> Select<question::Entity> {
         .order_by_asc(question::Column::Place)
 }
 
-/// What stands behind a question in that order.
+/// Returns the condition of the questions after a given one in that order.
 pub(super) fn behind(last: &question::Model) -> Condition {
     Condition::any()
         .add(question::Column::Round.gt(last.round))
@@ -135,7 +136,7 @@ async fn in_state(
     })
 }
 
-/// Rows as they are shown, in their order.
+/// Returns rows as questions, in their order.
 pub(super) async fn shown(
     connection: &impl ConnectionTrait,
     row: &job::Model,
@@ -173,7 +174,7 @@ pub(super) async fn shown(
     Ok(rows.into_iter().map(show).collect())
 }
 
-/// What of the pools was not chosen.
+/// Returns the unchosen questions of the pools.
 async fn waiting(
     ctx: &Ctx,
     row: &job::Model,

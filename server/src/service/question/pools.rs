@@ -1,5 +1,6 @@
-//! Pools: what a site releases to be asked. A pool is taken like a vector: what it cost is committed in the transaction in which
-//! it is accepted, once, however often it comes. The lead sees all pools when no more are awaited, and from then on the same.
+//! Pools: the texts that a site releases for annotation. A pool is accepted like a vector: its charge is committed in
+//! the transaction that accepts it, once, however often it is sent. The lead sees all pools when no more are awaited,
+//! and from then on they do not change.
 
 use std::time::Duration as Wait;
 
@@ -27,12 +28,12 @@ use crate::service::lease::{self, Held};
 use crate::service::receipt;
 use crate::service::round::{Taken, object_error};
 
-/// Longest time that a worker may ask to wait, in seconds.
+/// The longest wait that a worker may request, seconds.
 pub(crate) const LONGEST_WAIT: u32 = 60;
-/// How often is looked again for what another replica, or the time, has changed.
+/// The interval of queries for changes by other replicas or by time.
 pub(super) const LOOK_AGAIN: Wait = Wait::from_secs(1);
 
-/// What stands before a pool.
+/// The header of a pool's upload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Header {
     /// Fencing token.
@@ -43,13 +44,13 @@ pub struct Header {
     pub round: u32,
     /// Receipts that the server does not know yet, oldest first.
     pub receipts: Vec<Signed>,
-    /// How many bytes travel.
+    /// The size of its wire format, bytes.
     pub size: u64,
-    /// SHA-256 of them, hex.
+    /// SHA-256 of its wire format, hex.
     pub digest: String,
 }
 
-/// A pool on its way in.
+/// An upload of a pool in progress.
 pub struct Incoming {
     header: Header,
     worker: WorkerId,
@@ -58,31 +59,31 @@ pub struct Incoming {
     upload: Upload,
 }
 
-/// A pool that was accepted.
+/// An accepted pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
-    /// Whose.
+    /// The dataset.
     pub dataset: DatasetId,
-    /// Questions in it.
+    /// The number of questions.
     pub questions: u64,
-    /// Bytes as they travel.
+    /// The size of its wire format, bytes.
     pub size: u64,
-    /// SHA-256 of them, hex.
+    /// SHA-256 of its wire format, hex.
     pub digest: String,
-    /// Where it lies in the object store.
+    /// Its path in the object store.
     pub object: Path,
 }
 
 /// All pools of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pools {
-    /// In the order of the participants.
+    /// The pools, in the order of the participants.
     pub pools: Vec<Pool>,
-    /// Whose did not come.
+    /// The datasets without a pool.
     pub missing: Vec<DatasetId>,
 }
 
-/// What became of a pool.
+/// The result for a pool.
 enum Accepted {
     New,
     Repeated,
@@ -91,10 +92,10 @@ enum Accepted {
     Unpaid,
 }
 
-/// Begins to take a pool: what can be refused before its bytes come is refused here.
+/// Begins the upload of a pool, and makes every check that does not need its bytes.
 ///
 /// # Errors
-/// `validation_failed` with every field at fault, `too_large`, `lease_lost`.
+/// `validation_failed` with every invalid field, `too_large`, `lease_lost`.
 pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incoming, Error> {
     if header.size > MAX_SIZE {
         return Err(Error::problem(Code::TooLarge, format!("a pool has at most {MAX_SIZE} bytes")));
@@ -119,7 +120,7 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incomi
     Ok(Incoming { header, worker, held, object, upload })
 }
 
-/// What the job asks, when the lease's dataset asks under this name.
+/// Returns the job's questions, if the lease's dataset releases texts under this name.
 fn asks(row: &job::Model, held: &Held, series: &str) -> Result<Option<Questions>, Error> {
     Ok(of(row)?.filter(|questions| questions.series == series && questions.asking.contains(&held.dataset)))
 }
@@ -128,17 +129,17 @@ impl Incoming {
     /// Takes the next bytes.
     ///
     /// # Errors
-    /// `bad_signature` when they are not what was announced.
+    /// `bad_signature` when they do not match the header.
     pub async fn write(&mut self, data: &[u8]) -> Result<(), Error> {
         self.upload.write(data).await.map_err(object_error)
     }
 
-    /// Reads every question, then counts what was paid and accepts the pool, in one transaction.
+    /// Reads every question, then commits the charge and accepts the pool, in one transaction.
     ///
     /// # Errors
-    /// `validation_failed` or `too_large` for what is no pool; `bad_signature` when the bytes are not what was announced, or no
-    /// receipt pays for them; `round_closed` when it comes too late (its receipts are counted all the same), `already_exists`
-    /// when another pool of the dataset was accepted.
+    /// `validation_failed` or `too_large` for an invalid pool; `bad_signature` when the bytes do not match the header,
+    /// or no receipt pays for them; `round_closed` when it is too late (its receipts are counted all the same),
+    /// `already_exists` when another pool of the dataset was accepted.
     pub async fn accept(self, ctx: &Ctx) -> Result<Taken, Error> {
         let Self { header, worker, held, object, upload } = self;
         upload.finish().await.map_err(object_error)?;
@@ -179,7 +180,7 @@ async fn take(
     let questions = annotate::count(&ctx.store, held.job, &pool).await.map_err(object_error)?;
     ctx.db
         .write("accept pool", async |tx| {
-            // As with vectors: what was paid is counted even when the pool is not taken. From here on a refusal is a value.
+            // As with vectors: charges are counted even when the pool is refused. From here on a refusal is a value.
             let countersignatures = receipt::accept(ctx, tx, worker, &header.receipts).await?;
             Ok((accept(ctx, tx, worker, header, object, questions).await?, countersignatures))
         })
@@ -225,16 +226,16 @@ async fn accept(
     Ok(Accepted::New)
 }
 
-/// Whether the lead has seen the pools.
+/// Returns whether the lead has seen the pools.
 pub(super) async fn is_closed(connection: &impl sea_orm::ConnectionTrait, row: &job::Model) -> Result<bool, Error> {
     Ok(asking::Entity::find_by_id((row.id, POOLS)).one(connection).await?.is_some())
 }
 
-/// Waits up to `wait_seconds` for all pools of the job; `None` while some are awaited. A participant that has ended its part
-/// without one is not waited for, nor is any after the deadline, if there is a pool at all.
+/// Waits up to `wait_seconds` for all pools of the job; `None` while some are awaited. Participants that have ended
+/// their part without a pool are not awaited, nor is any after the deadline, if there is a pool at all.
 ///
 /// # Errors
-/// 403 from anyone but the lead, `lease_lost` when the lease or the job has ended.
+/// 403 for any worker but the lead's, `lease_lost` when the lease or the job has ended.
 pub async fn asked(ctx: &Ctx, worker: WorkerId, token: &str, wait_seconds: u32) -> Result<Option<Pools>, Error> {
     let wait = Wait::from_secs(u64::from(wait_seconds.min(LONGEST_WAIT)));
     let end = tokio::time::Instant::now() + wait;
@@ -271,13 +272,13 @@ async fn all(ctx: &Ctx, job: JobId, questions: &Questions) -> Result<Pools, Erro
     Ok(Pools { pools: rows.into_iter().map(pool).collect(), missing })
 }
 
-/// When the pools are no longer waited for.
+/// Returns the time from which on the pools are no longer awaited.
 pub(super) fn deadline(ctx: &Ctx, row: &job::Model, questions: &Questions) -> OffsetDateTime {
     let began = row.started_at.unwrap_or_else(|| ctx.now()) + Duration::milliseconds(row.paused_for);
     began + Duration::seconds(i64::from(questions.deadline_seconds))
 }
 
-/// Who has a pool to send still, in the order of the participants.
+/// Returns the participants that still have a pool to send, in the order of the participants.
 pub(super) async fn awaited(
     connection: &impl sea_orm::ConnectionTrait,
     row: &job::Model,
@@ -291,7 +292,7 @@ pub(super) async fn awaited(
     Ok(parts.into_iter().filter(|part| asks(part) && !sent(part) && !ended(part)).collect())
 }
 
-/// Closes the pools, if it is time: from then on they stay as they are.
+/// Closes the pools, if they are due: from then on they do not change.
 async fn close_if_due(ctx: &Ctx, row: &job::Model, questions: &Questions) -> Result<bool, Error> {
     if !due(ctx, ctx.db.read(), row, questions).await? {
         return Ok(false);

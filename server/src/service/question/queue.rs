@@ -1,5 +1,5 @@
-//! The queue: what somebody has to answer next, the most uncertain first. Questions that stand before others are held for a
-//! while, so that one is not put before more people than it needs answers from.
+//! The annotators' queue: the next questions of each member, the most uncertain first. Assigned questions are held for
+//! a while, so that no question goes to more people than it needs answers from.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,12 +21,12 @@ use crate::error::Error;
 use crate::service::entity::{annotation, annotator, asking, hold, question, tally};
 use crate::service::job::state;
 
-/// How long a question is held for whom it stands before.
+/// The time for which a question is held for a member.
 const HELD: Duration = Duration::minutes(5);
-/// Questions that stand before somebody: the one that is read, and those that the page has ready.
+/// The number of questions assigned to a member: the displayed one and those that the page has prefetched.
 const AHEAD: usize = 5;
 
-/// What the caller has to do in a job: nothing while no round is open.
+/// Returns the caller's open questions in a job; none while no round is open.
 ///
 /// # Errors
 /// 404 and 403 as usual.
@@ -70,10 +70,10 @@ pub async fn next(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Queue, Error> {
     Ok(queue)
 }
 
-/// What is next for somebody.
+/// The next questions of a member.
 struct Next {
     questions: Vec<question::Model>,
-    /// Whether all of it is held for them, for a while yet.
+    /// Whether all of them are held for the member, for some more time.
     stands: bool,
 }
 
@@ -105,14 +105,14 @@ async fn ready(
         tallies.get(&found.id).copied().unwrap_or_default() + others < questions.annotators as i32
     };
     let questions: Vec<_> = rows.into_iter().filter(needs).take(AHEAD).collect();
-    // Kept as they are until half of the time is over: looking again writes nothing.
+    // Holds stay unchanged during the first half of their time, so that a repeated query writes nothing.
     let lasting = mine.iter().filter(|hold| hold.until - ctx.now() > HELD / 2);
     let lasting: HashSet<Uuid> = lasting.map(|hold| hold.question_id).collect();
     let stands = questions.iter().all(|found| lasting.contains(&found.id));
     Ok(Next { questions, stands })
 }
 
-/// Holds a question for somebody, from now on.
+/// Holds a question for a member, from now on.
 pub(super) async fn hold(ctx: &Ctx, tx: &Tx, found: &question::Model, member: Uuid) -> Result<(), Error> {
     let until = ctx.now() + HELD;
     let row = hold::Model { question_id: found.id, member_id: member, job_id: found.job_id, until };
@@ -123,18 +123,18 @@ pub(super) async fn hold(ctx: &Ctx, tx: &Tx, found: &question::Model, member: Uu
     Ok(())
 }
 
-/// The number of a member in a job, once they have answered.
+/// Returns the number of a member in a job, once they have answered.
 async fn own(connection: &impl ConnectionTrait, job: Uuid, member: Uuid) -> Result<Option<i32>, Error> {
     let own = annotator::Entity::find().filter(annotator::Column::JobId.eq(job));
     Ok(own.filter(annotator::Column::MemberId.eq(member)).one(connection).await?.map(|own| own.number))
 }
 
-/// What somebody has answered or skipped in a round.
+/// Selects a member's answers and skips in a round.
 fn answered(job: Uuid, round: i32, own: i32) -> Select<annotation::Entity> {
     close::current(job).filter(annotation::Column::Round.eq(round)).filter(annotation::Column::Annotator.eq(own))
 }
 
-/// The questions of a round that lack answers, and that somebody has neither answered nor skipped.
+/// Selects the questions of a round that lack answers and that a member has neither answered nor skipped.
 fn left(round: &asking::Model, own: Option<i32>, questions: &Questions) -> Select<question::Entity> {
     let lacking = Query::select()
         .column(tally::Column::QuestionId)

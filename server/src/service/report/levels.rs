@@ -1,5 +1,5 @@
-//! ε at record and at speaker level, worked out once for the same releases: it takes a convolution, and pages are loaded
-//! again and again.
+//! ε at record and at speaker level, computed once for the same releases: it takes a convolution, and pages are loaded
+//! often.
 
 use undertone_api::dataset::{Dataset, SizeClass};
 use undertone_api::report::{Level, Releases};
@@ -10,7 +10,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::fairness::WorkOwner;
 
-/// Both levels of what a part was charged; none without a budget, which is what δ comes from.
+/// Returns both levels of a part's charge; none without a budget, which determines δ.
 pub(super) async fn of(
     ctx: &Ctx,
     owner: WorkOwner,

@@ -13,13 +13,13 @@ use crate::service::certificate::tests::finished;
 use crate::service::world::World;
 use crate::testing::on_both;
 
-/// A report as somebody else has it: as text, on another disk.
+/// Returns a report as another person has it: as text, on another disk.
 async fn taken(world: &World, job: undertone_api::id::JobId) -> ReportFile {
     let report = get(&world.ctx, &world.sites[1].steward, job).await.unwrap();
     serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap()
 }
 
-/// The spec inside a report's signed manifest, as the sites were shown it.
+/// Returns the spec inside a report's signed manifest, as the sites received it.
 fn signed_spec(report: &ReportFile) -> String {
     let manifest: Manifest = serde_json::from_str(&report.manifest.payload).unwrap();
     serde_json::to_string(&manifest.spec).unwrap()
@@ -34,7 +34,7 @@ on_both! {
         assert_eq!((second.summary.state, &second.summary.title), (State::Proposed, &first.summary.title));
         assert_ne!(second.summary.id, first.summary.id);
         assert_eq!(second.spec, first.spec);
-        // Byte by byte, in what the sites are asked to sign for; and so on for ever.
+        // Byte by byte, in the text that the sites sign, and after any number of repetitions.
         let repeated = taken(&world, second.summary.id).await;
         assert_eq!(signed_spec(&repeated), signed_spec(&file));
         assert_eq!(repeated.again().unwrap(), file.again().unwrap());
@@ -56,7 +56,7 @@ on_both! {
             assert_eq!((cost.releases, record.how, record.unit), (2, How::Protected, PrivacyUnit::Record));
             let (tight, renyi) = (charged.tight.unwrap().epsilon.unwrap(), charged.renyi.unwrap().epsilon.unwrap());
             assert!((record.epsilon.unwrap() - tight.min(renyi)).abs() < 1e-9 && (record.renyi.unwrap() - renyi).abs() < 1e-9);
-            // Nothing is promised about a speaker of hundreds of recordings, and that is said.
+            // Nothing is guaranteed for a speaker of hundreds of recordings, and the report states this.
             assert!(matches!(speaker.how, How::Group { records } if records > 1) && !speaker.meaningful, "{speaker:?}");
             assert!(speaker.said.starts_with("No meaningful bound"), "{speaker:?}");
         }
@@ -108,7 +108,7 @@ on_both! {
         let file = taken(&world, job).await;
         let error = again(&app.ctx, stranger, world.consortium, &file).await.unwrap_err();
         assert_eq!(error.into_problem().code, Code::NotFound);
-        // In their own consortium there are no such datasets.
+        // Their own consortium has no such datasets.
         let error = again(&app.ctx, stranger, other.consortium, &file).await.unwrap_err();
         assert_eq!(error.into_problem().code, Code::ValidationFailed);
     }
@@ -124,7 +124,7 @@ on_both! {
         strange.assert_status(StatusCode::NOT_FOUND);
         let file = taken(&world, job).await;
         let again = app.server.post(&format!("/api/v1/consortia/{}/jobs/again", world.consortium));
-        // An operator sees that there is a consortium, and is no researcher in it.
+        // An operator may know the consortium, and is not a researcher in it.
         again.add_header(header::AUTHORIZATION, &bearer).json(&file).await.assert_status(StatusCode::FORBIDDEN);
     }
 }

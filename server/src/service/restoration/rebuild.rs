@@ -1,8 +1,9 @@
-//! A job that the restored database does not have, or has in an earlier state, as far as a site's receipts need it: the row from
-//! the manifest that this server signed, ended, and the reservation of the site's dataset.
+//! The reconstruction of a job that the restored database lacks, or has in an earlier state, as far as a site's
+//! receipts need it. The row comes from the manifest that this server signed, as an ended job, with the reservation of
+//! the site's dataset.
 //!
-//! A job whose receipts were lost never goes on: the server does not know its rounds. Its reservations are held until each site
-//! has come to the end of its part.
+//! A job with lost receipts never continues: the server does not know its rounds. Its reservations are held until each
+//! site has ended its part.
 
 use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _};
 use undertone_api::dataset::{Dataset, Visibility};
@@ -23,14 +24,14 @@ use crate::service::job::series::Planned;
 use crate::service::job::state;
 use crate::service::{dataset, ledger};
 
-/// Reason of the end of a job whose receipts were lost.
+/// The reason of the end of a job with lost receipts.
 const REASON: &str = "the server was restored to a state from before some of its releases";
 
-/// Makes sure that the job of `manifest` is there and over, and that the charge of `caller`'s dataset is reserved.
+/// Ensures that the job of `manifest` exists and is over, and that the charge of `caller`'s dataset is reserved.
 ///
 /// # Errors
-/// `bad_signature` when the manifest gives the dataset to another worker, `budget_exceeded` when the limit in force does not admit
-/// what was reserved.
+/// `bad_signature` when the manifest gives the dataset to another worker, `budget_exceeded` when the limit in force
+/// does not admit the former reservation.
 pub(super) async fn rebuild_part(
     ctx: &Ctx,
     tx: &Tx,
@@ -79,7 +80,7 @@ pub(super) async fn rebuild_part(
     Ok(())
 }
 
-/// Ends the caller's part and gives back the rest of its reservation.
+/// Ends the caller's part and returns the rest of its reservation.
 ///
 /// # Errors
 /// When the database fails.
@@ -92,7 +93,7 @@ pub(super) async fn end_part(ctx: &Ctx, tx: &Tx, manifest: &Manifest, own: Datas
     ledger::settle(ctx, tx, manifest.job.0, own.0).await
 }
 
-/// Stores leases that are over for the open charged parts of a worker that have none: the restored database may lack them.
+/// Stores expired leases for the open charged parts of a worker without a lease: the restored database may lack them.
 ///
 /// # Errors
 /// When the database fails.
@@ -110,7 +111,8 @@ pub(crate) async fn hold_leases(ctx: &Ctx, tx: &Tx, worker: WorkerId) -> Result<
     Ok(())
 }
 
-/// Stores a lease that is over, when there is none: releases have left, so the part is never settled as untouched.
+/// Stores an expired lease, if there is none: releases may have been made, so the part must not be settled as
+/// untouched.
 async fn hold_lease(ctx: &Ctx, tx: &Tx, caller: WorkerId, part: &participant::Model) -> Result<(), Error> {
     if lease::Entity::find_by_id((part.job_id, part.dataset_id)).one(tx).await?.is_some() {
         return Ok(());
@@ -158,7 +160,7 @@ async fn insert_job(
         digest: signed.digest(),
         manifest: signed.payload.clone(),
         signature: signed.signature.clone(),
-        // The manifest has the proposer's name only.
+        // The manifest contains only the proposer's name.
         proposer_id: uuid::Uuid::nil(),
         proposed_by: manifest.proposed_by.clone(),
         rounds_done: 0,

@@ -1,4 +1,5 @@
-//! A site gives a restored server the receipts that it lost. Each is charged as it was before: one receipt, one set of bytes.
+//! The return of lost receipts from a site to a restored server. Each is charged as it was before: one receipt, one set
+//! of bytes.
 
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, PaginatorTrait as _,
@@ -23,10 +24,10 @@ use crate::service::entity::{job, participant, receipt as receipts, reconciliati
 use crate::service::job::state;
 use crate::service::receipt;
 
-/// Most jobs in one request.
+/// The highest number of jobs in one request.
 pub const MOST_PARTS: usize = 100;
 
-/// A job whose receipts come back.
+/// A job with returned receipts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReconciledPart {
     /// The manifest, as this server signed it.
@@ -37,7 +38,7 @@ pub struct ReconciledPart {
     pub has_ended: bool,
 }
 
-/// Receipts that come back, at most [`MOST_RECEIPTS`].
+/// Returned receipts, at most [`MOST_RECEIPTS`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reconciliation {
     /// Their jobs, at most [`MOST_PARTS`].
@@ -50,11 +51,12 @@ pub struct Reconciliation {
     pub is_complete: bool,
 }
 
-/// Charges the receipts that come back, and ends the reconciliation of the caller when it is complete.
+/// Charges the returned receipts, and ends the reconciliation of the caller when it is complete.
 ///
 /// # Errors
-/// `wrong_state` when the server does not wait for this worker, `validation_failed` for more than the bounds, `bad_signature` when
-/// a manifest or the head is not signed by this server, and what the receipts deserve. Nothing of the request is kept then.
+/// `wrong_state` when the server does not wait for this worker, `validation_failed` for more than the bounds,
+/// `bad_signature` when a manifest or the head is not signed by this server, and the errors of the receipts. Then
+/// nothing of the request is stored.
 pub async fn reconcile(ctx: &Ctx, caller: WorkerId, request: &Reconciliation) -> Result<Vec<Signed>, Error> {
     check_bounds(request)?;
     let parts = open_parts(ctx, request)?;
@@ -68,7 +70,7 @@ pub async fn reconcile(ctx: &Ctx, caller: WorkerId, request: &Reconciliation) ->
         .db
         .write("reconcile with a site", async |tx| {
             if !waiting(tx, [caller.0]).await?.contains(&caller.0) {
-                // The answer to the last request was lost.
+                // The response to the last request was lost.
                 return if request.receipts.is_empty() {
                     Ok(Vec::new())
                 } else {
@@ -146,7 +148,7 @@ async fn note_progress(ctx: &Ctx, tx: &Tx, caller: WorkerId, returned: u64, is_c
     Ok(())
 }
 
-/// Ends the wait for a worker: notes that it returned, and admits the proposals that waited for it.
+/// Ends the wait for a worker: notes its return, and admits the proposals that waited for it.
 async fn finish(ctx: &Ctx, tx: &Tx, caller: WorkerId, head: Option<&Head>) -> Result<(), Error> {
     let row = worker::Entity::find_by_id(caller.0).one(tx).await?.ok_or_else(|| Error::not_found("worker"))?;
     let gone = write_off::Entity::find()

@@ -10,7 +10,7 @@ use super::newest;
 use crate::error::Error;
 use crate::service::entity::{reconciliation, worker, write_off};
 
-/// What views show of some workers.
+/// The states of workers for their views.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerStates {
     reconciliations: HashMap<Uuid, ReconciliationState>,
@@ -49,7 +49,7 @@ impl WorkerStates {
         Ok(states)
     }
 
-    /// Puts the state of a worker into its view.
+    /// Adds the state of a worker to its view.
     pub(crate) fn apply(&mut self, view: &mut Worker) {
         view.reconciliation = self.reconciliations.remove(&view.id.0);
         view.write_off = self.write_offs.remove(&view.id.0);

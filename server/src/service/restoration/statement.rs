@@ -17,11 +17,11 @@ use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{account, restoration};
 use crate::service::log;
 
-/// Most characters of a reason.
+/// The length limit of a reason, in characters.
 pub const LONGEST_REASON: usize = 500;
 
-/// States in the log of `db` that it was put back to its present state. Returns the statement; `None` for a ledger from before
-/// there was a log, which no site can have seen.
+/// States in the log of `db` that it was restored to its present state. Returns the statement; `None` for a ledger from
+/// before the log existed, which no site can know.
 ///
 /// # Errors
 /// `wrong_state` when another key signed the log, `validation_failed` for the reason.
@@ -75,7 +75,7 @@ pub async fn state_restoration(
     .await
 }
 
-/// Why a restoration is not stated.
+/// The reason why a restoration is not stated.
 #[derive(Debug, thiserror::Error)]
 pub enum StatementError {
     /// The key cannot be read.
@@ -101,7 +101,7 @@ pub enum StatementError {
     NoLog,
 }
 
-/// States that the configured database was put back by other means than `undertone-server restore`.
+/// States that the configured database was restored by other means than `undertone-server restore`.
 ///
 /// # Errors
 /// [`StatementError`].

@@ -36,10 +36,10 @@ fn passphrase() -> SecretString {
     SecretString::from("a passphrase of a test".to_owned())
 }
 
-/// A server of which a backup was made before its last job, and the server that was made of the backup.
+/// A server with a backup from before its last job, and the server restored from the backup.
 struct Restored {
     world: World,
-    /// The job that the backup does not have, with one receipt of the first private site.
+    /// The job that the backup lacks, with one receipt of the first private site.
     job: Job,
     manifest: Signed,
     receipt: Signed,
@@ -135,7 +135,7 @@ async fn restored_server_offers_nothing_before_a_site_returns() {
 async fn lost_receipt_is_charged_again_and_its_job_ended() {
     let restored = Restored::new().await;
     assert_eq!(restored.reconcile(&restored.batch(false)).await.unwrap().len(), 1);
-    // The answer was lost, and the site sends it again.
+    // The response was lost, and the site sends it again.
     assert_eq!(restored.reconcile(&restored.batch(false)).await.unwrap().len(), 1);
     restored.complete().await;
     restored.complete().await;
@@ -211,7 +211,7 @@ async fn head_of_the_lost_log_is_not_relayed() {
     restored.close().await;
 }
 
-/// The newest head of the log.
+/// Returns the newest head of the log.
 async fn newest_head(ctx: &Ctx) -> Head {
     let newest = log::newest_of(&ctx.db).await.unwrap().unwrap();
     newest.open(&ctx.signer.verifying_key()).unwrap()

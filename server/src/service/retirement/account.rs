@@ -1,5 +1,5 @@
-//! Accounts: a retired one signs in nowhere, and its keys and links are void. An operator uses it in an incident, so that an
-//! organization's last admin can be retired too; the last operator cannot.
+//! Accounts: a retired one cannot sign in, and its keys and links are invalid. An operator uses it in an incident, so
+//! that an organization's last admin can be retired too; the last operator cannot.
 
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _, QueryOrder as _,
@@ -22,7 +22,7 @@ use crate::service::entity::{member, role};
 use crate::service::notification::AccessNotice;
 use crate::service::{api_key, member as members, operator, sessions};
 
-/// Lists the accounts of the server by name, with those that are retired.
+/// Lists the accounts of the server by name, including retired ones.
 ///
 /// # Errors
 /// 403 for all but operators.
@@ -36,11 +36,11 @@ pub async fn list_accounts(ctx: &Ctx, actor: &Actor) -> Result<Vec<AccountState>
     load(ctx, rows).await
 }
 
-/// Retires an account: its sessions, roles, API keys and the links that it made end at once.
+/// Retires an account: its sessions, roles, API keys and links end at once.
 ///
 /// # Errors
-/// 403 for all but operators, 404 for an unknown account, `proof_stale`, `validation_failed` for the reason, `wrong_state` for the
-/// last operator, the caller's own account, or one that is retired already.
+/// 403 for all but operators, 404 for an unknown account, `proof_stale`, `validation_failed` for the reason,
+/// `wrong_state` for the last operator, the caller's own account, or one that is retired already.
 pub async fn retire_account(
     ctx: &Ctx,
     actor: &Actor,
@@ -93,8 +93,8 @@ pub async fn retire_account(
 /// Restores a retired account with its roles. Sessions and API keys stay ended: the member signs in again.
 ///
 /// # Errors
-/// 403 for all but operators, 404 for an unknown account, `proof_stale`, `validation_failed` for the reason, `wrong_state` when it
-/// is not retired.
+/// 403 for all but operators, 404 for an unknown account, `proof_stale`, `validation_failed` for the reason,
+/// `wrong_state` when it is not retired.
 pub async fn restore_account(
     ctx: &Ctx,
     actor: &Actor,

@@ -1,4 +1,4 @@
-//! The links and tokens of a member who loses access: an open one would let them, or an accomplice, come back.
+//! The links and tokens of a retired member: with an open one, they or an accomplice could return.
 
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
@@ -9,7 +9,7 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::service::entity::{enrolment, invitation, reset};
 
-/// Withdraws the open invitations, enrolment tokens and reset links that a member made: those into one organization, or all.
+/// Withdraws the open invitations, enrolment tokens and reset links of a member: those into one organization, or all.
 /// Returns their number.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! Members of an organization: a retired one has no role there, no session anywhere, and no API key unless a role elsewhere is
-//! left for it.
+//! Members of an organization: a retired one has no role there, no session anywhere, and no API key unless a role
+//! elsewhere remains.
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, PaginatorTrait as _, QueryFilter as _, QueryOrder as _};
 use serde_json::json;
@@ -22,8 +22,8 @@ use crate::service::notification::AccessNotice;
 use crate::service::role::keep_an_admin;
 use crate::service::{api_key, member as members, organization, sessions};
 
-/// Retires a member at an organization: their roles there, their sessions, and the links that they made end at once. Their API
-/// keys are revoked when no role is left to them.
+/// Retires a member at an organization: their roles there, their sessions, and their links end at once. Their API keys
+/// are revoked when they have no remaining role.
 ///
 /// # Errors
 /// 404 and 403 as usual, `proof_stale`, `validation_failed` for the reason, `wrong_state` for the last admin.
@@ -77,7 +77,7 @@ pub async fn retire_member(
     load(ctx, row).await
 }
 
-/// Restores a retired member: they have the roles again that they had at the organization.
+/// Restores a retired member, with their former roles at the organization.
 ///
 /// # Errors
 /// 404 and 403 as usual, `proof_stale`, `validation_failed` for the reason, `wrong_state` when they are not retired.
@@ -146,7 +146,7 @@ pub async fn list_retired_members(
     Ok(found)
 }
 
-/// Refuses to give roles at an organization to a member who is retired there: an old link must not bring them back.
+/// Checks that a member is not retired at an organization before a grant of roles: an old link must not restore them.
 ///
 /// # Errors
 /// `wrong_state` when they are retired.

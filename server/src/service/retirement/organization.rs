@@ -1,5 +1,5 @@
-//! Organizations in a consortium: a retired one has no standing there. It keeps what is its own: its members, its workers, its
-//! datasets, its other consortia.
+//! Organizations in a consortium: a retired one has no access there. It keeps its members, its workers, its datasets,
+//! and its other consortia.
 
 use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _};
 use serde_json::json;
@@ -25,12 +25,13 @@ use crate::service::notification::AccessNotice;
 use crate::service::organization as organizations;
 use crate::service::role::keep_an_admin;
 
-/// Retires an organization from a consortium. Its members lose the consortium at once, also the roles over it of those who stand
-/// in it by no other organization. Its parts in the consortium's jobs end by the rule of `parts`.
+/// Retires an organization from a consortium. Its members lose access to the consortium at once. Members of no other
+/// organization in it also lose their roles over the consortium. The organization's parts in the consortium's jobs end
+/// by the rule of `parts`.
 ///
 /// # Errors
-/// 404 and 403 as usual, `proof_stale`, `validation_failed` for the reason, `wrong_state` when it is retired already or one of its
-/// members is the consortium's last admin.
+/// 404 and 403 as usual, `proof_stale`, `validation_failed` for the reason, `wrong_state` when it is retired already or
+/// one of its members is the consortium's last admin.
 pub async fn retire_organization(
     ctx: &Ctx,
     actor: &Actor,
@@ -69,7 +70,7 @@ pub async fn retire_organization(
     organizations::get_in(ctx, consortium, id).await
 }
 
-/// Restores a retired organization in a consortium, with the roles over it that were taken.
+/// Restores a retired organization in a consortium, with the removed roles over it.
 ///
 /// # Errors
 /// 404 and 403 as usual, `proof_stale`, `validation_failed` for the reason, `wrong_state` when it is not retired.
@@ -106,7 +107,7 @@ pub async fn restore_organization(
     organizations::get_in(ctx, consortium, id).await
 }
 
-/// Takes the roles over a consortium of those members who stand in it by no other organization than `id`.
+/// Removes the roles over a consortium from the members of `id` that belong to it by no other organization.
 async fn take_roles_over(tx: &Tx, consortium: ConsortiumId, id: OrganizationId) -> Result<Vec<StoredRole>, Error> {
     let at = |scope: &str| role::Entity::find().filter(role::Column::Scope.eq(scope));
     let own = at("organization").filter(role::Column::ScopeId.eq(id.0)).all(tx).await?;

@@ -1,11 +1,12 @@
-//! Jobs that are not over when a worker or an organization is retired. The rule:
+//! Unfinished jobs when a worker or an organization is retired. The rule:
 //!
 //! * A proposed job is refused: one of its parts could not run.
-//! * In a job that is admitted, the retired parts end with a stated reason, and their leases with them. A part that never had a
-//!   lease gives its reservation back. A part that had one keeps it: releases may have left that the server has not counted. It
-//!   gives back the rest once its worker is restored, the job is over, and the worker has handed in its receipts.
-//! * The job goes on with the others while its quorum allows. It fails when the lead is retired, when the quorum cannot be
-//!   reached, or when the part owes an audit that the job promises.
+//! * In an admitted job, the retired parts end with a stated reason, and their leases with them. A part without any
+//!   lease returns its reservation. A part that had one keeps it: it may have made releases that the server has not
+//!   counted. It returns the rest after its worker is restored, the job is over, and the worker has submitted its
+//!   receipts.
+//! * The job continues with the others while its quorum allows. It fails when the lead is retired, when the quorum
+//!   cannot be reached, or when the part owes a promised audit.
 //! * Committed releases stay spent.
 
 use std::collections::BTreeSet;
@@ -25,7 +26,7 @@ use crate::service::entity::{dataset, job, membership, organization, participant
 use crate::service::job::{hold, state};
 use crate::service::{certificate, finish, round};
 
-/// Whose parts end.
+/// The owner of the parts that end.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PartsOf {
     /// Those of a worker, in each job.
@@ -34,7 +35,7 @@ pub(super) enum PartsOf {
     Organization(OrganizationId, ConsortiumId),
 }
 
-/// Ends the parts in jobs that are not over, as `by` caused it. Returns the jobs.
+/// Ends the parts in unfinished jobs, caused by `by`. Returns the jobs.
 pub(super) async fn withdraw(ctx: &Ctx, tx: &Tx, by: By, of: PartsOf, reason: &str) -> Result<BTreeSet<JobId>, Error> {
     let is_theirs = match of {
         PartsOf::Worker(id) => Condition::all().add(participant::Column::WorkerId.eq(id.0)),
@@ -72,7 +73,7 @@ pub(super) async fn withdraw(ctx: &Ctx, tx: &Tx, by: By, of: PartsOf, reason: &s
             if matches!(&*part.state, "waiting" | "running") {
                 finish::withdraw(ctx, tx, by, row, part, reason).await?;
             }
-            // Its own holds would keep the others waiting.
+            // Otherwise its own holds would block the other participants.
             let row = state::row(tx, id).await?;
             hold::lift_dataset(ctx, tx, by, row, dataset).await?;
         }
@@ -80,7 +81,7 @@ pub(super) async fn withdraw(ctx: &Ctx, tx: &Tx, by: By, of: PartsOf, reason: &s
     Ok(changed)
 }
 
-/// Does what follows the transaction of [`withdraw`].
+/// Runs the reactions after the transaction of [`withdraw`].
 pub(super) async fn clean_up(ctx: &Ctx, jobs: &BTreeSet<JobId>) {
     for id in jobs {
         round::clear(ctx, *id).await;
@@ -88,7 +89,7 @@ pub(super) async fn clean_up(ctx: &Ctx, jobs: &BTreeSet<JobId>) {
     }
 }
 
-/// Returns a violation for each dataset of a proposal whose worker or organization is retired.
+/// Returns a violation for each dataset of a proposal with a retired worker or organization.
 ///
 /// # Errors
 /// When the database fails.

@@ -20,8 +20,8 @@ use crate::service::entity::worker;
 use crate::service::notification::AccessNotice;
 use crate::service::{site_key, worker as workers};
 
-/// Retires a worker of an organization. Its calls fail at once, its leases end, and its parts in jobs end by the rule of
-/// `parts`.
+/// Retires a worker of an organization. Its calls fail at once, its leases end, and its parts in jobs end by the rule
+/// of `parts`.
 ///
 /// # Errors
 /// 404 and 403 as usual, `proof_stale`, `validation_failed` for the reason, `wrong_state` when it is retired already.
@@ -61,10 +61,11 @@ pub async fn retire_worker(
     workers::get(ctx, id).await
 }
 
-/// Restores a retired worker: the key that it had signs in again.
+/// Restores a retired worker: its former key signs in again.
 ///
 /// # Errors
-/// 404 and 403 as usual, `proof_stale`, `validation_failed` for the reason, `wrong_state` when it is not retired or was replaced.
+/// 404 and 403 as usual, `proof_stale`, `validation_failed` for the reason, `wrong_state` when it is not retired or was
+/// replaced.
 pub async fn restore_worker(
     ctx: &Ctx,
     actor: &Actor,

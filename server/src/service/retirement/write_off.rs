@@ -1,5 +1,6 @@
-//! Write-off of a worker whose site does not return. Its parts in jobs end by the rule of `parts`, and what it has reserved stays
-//! spent. Nobody undoes it: the site returns by itself, with its key, and gives its receipts back (`service::restoration`).
+//! Write-off of a worker whose site will not return. Its parts in jobs end by the rule of `parts`, and its reservations
+//! stay spent. No member can undo it: a site that does return signs in with its key and returns its receipts
+//! (`service::restoration`).
 
 use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _};
 use serde_json::json;
@@ -17,10 +18,12 @@ use crate::service::entity::{worker, write_off};
 use crate::service::notification::AccessNotice;
 use crate::service::{restoration, worker as workers};
 
-/// Writes off a worker of an organization. It is offered nothing and its datasets take part in no new job until its site returns.
+/// Writes off a worker of an organization. It gets no offers, and its datasets take part in no new job until its site
+/// returns.
 ///
 /// # Errors
-/// 404 and 403 as usual, `proof_stale`, `validation_failed` for the reason, `wrong_state` when it is retired or written off already.
+/// 404 and 403 as usual, `proof_stale`, `validation_failed` for the reason, `wrong_state` when it is retired or written
+/// off already.
 pub async fn write_off_worker(
     ctx: &Ctx,
     actor: &Actor,
@@ -46,7 +49,7 @@ pub async fn write_off_worker(
             if known.one(tx).await?.is_some() {
                 return Err(Error::wrong_state("the worker is written off already"));
             }
-            // The restored database may lack leases of this worker: nothing of it is settled as untouched.
+            // The restored database may lack leases of this worker: none of its parts is settled as untouched.
             restoration::hold_leases(ctx, tx, id).await?;
             let written_off = write_off::Model {
                 id: ctx.id(),

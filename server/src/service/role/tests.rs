@@ -119,7 +119,7 @@ on_both! {
         let by = founded.operator.actor(app).await;
         let purpose = Purpose::Annotator { consortium: founded.consortium };
         let link = app.link(&founded.operator, purpose).await;
-        // An annotator who typed the address of somebody else.
+        // An annotator with another person's address.
         let mut typed = newcomer("Mallory", None);
         typed.email = "auditor@south.example.org".to_owned();
         app.accept(&link, typed).await;
@@ -174,7 +174,7 @@ on_both! {
         let operator = founded.operator.actor(app).await;
         let second = consortium::found(&app.ctx, &operator, &second).await.expect("founded").id;
 
-        // The organization comes along into the second consortium, by its admin's account.
+        // The organization joins the second consortium, by its admin's account.
         let link = app.link(&founded.operator, Purpose::Organization { consortium: second }).await;
         let by = admin.actor(app).await;
         let both = Join { organization: Some(*north), organization_name: Some("West".to_owned()) };
@@ -196,7 +196,7 @@ on_both! {
         let twice = invitation::join(&app.ctx, &now, secret(&again), &own).await;
         assert_eq!(twice.expect_err("it is in").code(), Code::AlreadyExists);
 
-        // The person comes along into another organization, and brings none.
+        // The person joins another organization, and brings none.
         let member = Purpose::Member { organization: founded.south.0, roles: vec![Role::Auditor] };
         let link = app.link(&founded.south.1, member).await;
         let brings = invitation::join(&app.ctx, &now, secret(&link), &own).await.expect_err("brings none");

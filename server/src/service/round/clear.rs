@@ -1,5 +1,5 @@
-//! Clearing up after a job: when it is over no worker may fetch an average or a pool any more, so no vector of it is kept, of
-//! what sites released to be asked only what was asked, and of its files only those that a row names.
+//! Clean-up after a job: no worker may fetch its means or pools any more. So none of its vectors is kept, of its pools
+//! only the asked questions, and of its files only those that a row names.
 
 use object_store::path::Path;
 use undertone_api::id::JobId;
@@ -11,11 +11,11 @@ use crate::exchange::object;
 use crate::service::job::state;
 use crate::service::model::storage;
 
-/// Where vectors lie, by job: the means, what they are made of, and what has come in part; and the pools of questions.
+/// The folders of vectors, by job: the means, the submissions, and partial uploads; and the pools of questions.
 const PLACES: [&str; 4] = ["averages", "submissions", "uploads", "pools"];
 
-/// Removes the vectors of a job if it is over. That it cannot is no reason to undo the end of the job: the next start of the
-/// server tries again.
+/// Removes the vectors of a job if it is over. A failure does not undo the end of the job: the next start of the server
+/// tries again.
 pub(crate) async fn clear(ctx: &Ctx, job: JobId) {
     if let Err(error) = try_clear(ctx, job).await {
         tracing::warn!(job.id = %job, %error, "the vectors of a job that is over could not be removed");
@@ -32,7 +32,7 @@ async fn try_clear(ctx: &Ctx, job: JobId) -> Result<(), Error> {
     storage::sweep(ctx, job).await
 }
 
-/// Removes what a server that died left of jobs that are over.
+/// Removes the remains of ended jobs after a crash of a server.
 ///
 /// # Errors
 /// When the object store cannot be listed.

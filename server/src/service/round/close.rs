@@ -1,4 +1,5 @@
-//! Closing a round: the mean is made outside any transaction, and counts only if nothing has changed meanwhile.
+//! The close of a round: the mean is computed outside any transaction, and counts only if nothing has changed in the
+//! meantime.
 
 use object_store::path::Path;
 use sea_orm::sea_query::Expr;
@@ -24,13 +25,13 @@ use crate::service::job::series::Planned;
 use crate::service::job::state;
 use crate::service::job_log;
 
-/// One mean at a time in a process: it bounds what is read from the store at once.
+/// One mean at a time in a process: this bounds the bytes read from the store at once.
 pub(super) static AT_WORK: Mutex<()> = Mutex::const_new(());
-/// One close at a time of a job, in a process: whoever comes second to the same round finds it closed. Two jobs may share a place; then
-/// one waits for the other.
+/// One close at a time per job and process: a second caller finds the round closed. Two jobs may share a lock; then one
+/// waits for the other.
 static CLOSING: [Mutex<()>; 64] = [const { Mutex::const_new(()) }; 64];
 
-/// What a round would be closed with.
+/// The input of a round's close.
 #[derive(Debug, Clone, PartialEq)]
 struct Due {
     open: round::Model,
@@ -39,28 +40,28 @@ struct Due {
     length: u64,
 }
 
-/// Closes the round if it is due: all contributors have submitted, or the deadline has passed and the quorum is met. Gives whether it
-/// was.
+/// Closes the round if it is due: all contributors have submitted, or the deadline has passed and the quorum is met.
+/// Returns whether it was.
 pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> Result<bool, Error> {
-    // Nearly all come while somebody is awaited. They do not wait for a round that is being closed, and least of all for another
-    // job's; whoever sent the last vector sees that it was.
+    // Nearly all calls come while a submission is missing. They must not wait for a close in progress, in particular
+    // not for another job's. The caller with the last vector sees that the round was due.
     if look(ctx, id, series, number).await?.is_none() {
         return Ok(false);
     }
     // The low bits of an id are random.
     let _turn = CLOSING[(id.0.as_u128() % CLOSING.len() as u128) as usize].lock().await;
-    // Ends when the round is closed or not due; goes round again only when a submission came in between.
+    // Ends when the round is closed or not due; repeats only when a submission arrived in between.
     loop {
         let Some((planned, due)) = look(ctx, id, series, number).await? else { return Ok(true) };
-        // The name follows from what goes in, so two replicas at the same work write the same bytes to the same place.
+        // The name follows from the input, so two replicas with the same work write the same bytes to the same path.
         let object = Path::from(format!("averages/{id}/{series}/{number}-{}", name(&due)));
         let form = Form::new(planned.series.precision, due.length).map_err(|error| object_error(error.into()))?;
         let at_work = AT_WORK.lock().await;
         let mean = average::mean(&ctx.store, &due.parts, form, &object).await;
-        // Not while it waits for its turn to write.
+        // Not held while waiting for the writer's turn.
         drop(at_work);
         if mean.is_err() && look(ctx, id, series, number).await?.is_none() {
-            // Another replica has closed it meanwhile, and removed what it was made of.
+            // Another replica has closed it in the meantime, and removed its input.
             return Ok(true);
         }
         let digest = mean.map_err(object_error)?;
@@ -77,7 +78,7 @@ pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> R
             .await?;
         if closed {
             tracing::info!(job.id = %id, series, round = number, contributors = due.parts.len(), "a round closed");
-            // First those who wait, then the tidying.
+            // First notify the waiting workers, then clean up.
             ctx.wake().ring_in(id);
             for submission in &due.submissions {
                 object::remove(&ctx.store, &Path::from(submission.object.clone())).await.map_err(object_error)?;
@@ -89,10 +90,10 @@ pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> R
     }
 }
 
-/// The series, and what the round is to be closed with as things are now, outside any transaction; nothing when it is not due.
+/// Returns the series, and the present input of the round's close, outside any transaction; `None` when it is not due.
 async fn look(ctx: &Ctx, id: JobId, series: &str, number: u32) -> Result<Option<(Planned, Due)>, Error> {
     let row = state::row(ctx.db.read(), id).await?;
-    // Of a job that is over or paused no round closes.
+    // Rounds of ended or paused jobs do not close.
     if !state::of(&row)?.is_under_way() {
         return Ok(None);
     }
@@ -102,7 +103,7 @@ async fn look(ctx: &Ctx, id: JobId, series: &str, number: u32) -> Result<Option<
     Ok(due.map(|due| (planned, due)))
 }
 
-/// What the round is to be closed with now; nothing when it is closed, not open, or not due.
+/// Returns the present input of the round's close; `None` when it is closed, not open, or not due.
 async fn due(
     ctx: &Ctx,
     connection: &impl ConnectionTrait,
@@ -136,7 +137,7 @@ async fn due(
     if found.is_empty() || !quorum || (awaited && ctx.now() < open.deadline) {
         return Ok(None);
     }
-    // In the order of the spec, whatever the order of arrival: equal submissions give equal bits.
+    // In the order of the spec, not of arrival: equal submissions give equal bits.
     let (mut submissions, mut parts) = (Vec::new(), Vec::new());
     for (dataset, weight) in &series.weights {
         if let Some(submission) = found.iter().find(|submission| submission.dataset_id == dataset.0) {
@@ -168,7 +169,7 @@ async fn close(
         .filter(submission::Column::DatasetId.is_in(due.submissions.iter().map(|submission| submission.dataset_id)))
         .exec(tx)
         .await?;
-    // As it was read in this transaction.
+    // As read in this transaction.
     let closed = round::Model {
         closed_at: Some(ctx.now()),
         contributors: due.parts.len() as i32,
@@ -195,7 +196,7 @@ async fn close(
         .filter(job::Column::Id.eq(row.id))
         .exec(tx)
         .await?;
-    // Whoever sent the last vector, or asked first after the deadline: it is the server that closes a round.
+    // The server is the author of a round's close, not the caller that triggered it.
     state::finish_if_done(ctx, tx, By::System, row).await?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Waiting for a round to close, and the mean it closed with.
+//! The wait for a round's close, and its mean.
 
 use std::time::Duration;
 
@@ -12,28 +12,28 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::lease;
 
-/// Longest time that a worker may ask to wait, in seconds.
+/// The longest wait that a worker may request, seconds.
 pub(crate) const LONGEST_WAIT: u32 = 60;
-/// How often is looked again for what another replica, or the time, has changed.
+/// The interval of queries for changes by other replicas or by time.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The mean of a closed round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mean {
-    /// How many contributed.
+    /// The number of contributors.
     pub contributors: u32,
-    /// Numbers in it.
+    /// The number of elements.
     pub length: u64,
-    /// SHA-256 of its bytes as they travel, hex.
+    /// SHA-256 of its wire format, hex.
     pub digest: String,
-    /// How many bytes travel.
+    /// The size of its wire format, bytes.
     pub size: u64,
-    /// Where it lies in the object store.
+    /// Its path in the object store.
     pub object: Path,
 }
 
-/// Waits up to `wait_seconds` for a round to close; `None` when it has not. Whoever waits also sees to it that a round whose
-/// deadline has passed is closed: where nobody waits, nothing needs closing.
+/// Waits up to `wait_seconds` for a round to close; `None` when it has not. It also closes a round past its deadline:
+/// without a waiting worker, no close is needed.
 ///
 /// # Errors
 /// `validation_failed` when the dataset contributes to no such round, `lease_lost` when the lease or the job has ended.

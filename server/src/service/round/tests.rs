@@ -73,7 +73,7 @@ on_both! {
                 finish(&app.ctx, world.sites[0].worker, &leases[0], &gave_up, &[]).await.unwrap();
             }
             assert_eq!(kept(), [0, 0]);
-            // Whoever was at work comes to its end; until then it is this job that it is offered, not the next one.
+            // Running workers finish their parts of this job; until then they are offered it, not the next one.
             for (site, lease) in leases.iter().enumerate() {
                 finish(&app.ctx, world.sites[site].worker, lease, &gave_up, &[]).await.unwrap();
             }
@@ -85,7 +85,7 @@ on_both! {
     async fn what_a_server_that_died_left_of_a_job_goes_at_the_next_start(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let over = world.queued(2).await;
-        // Work is offered in the order in which jobs were proposed: not both in one millisecond.
+        // Work is offered in the order of the proposals, which must not share a millisecond.
         app.clock.advance(Duration::seconds(1));
         let running = world.queued(2).await;
         let lease = world.lease(1).await;
@@ -117,7 +117,7 @@ on_both! {
         assert_eq!(world.job(job.summary.id).await.participants[1].releases, 1);
     }
 
-    /// While these are written nobody else writes.
+    /// All other writes wait during these statements.
     async fn a_vector_and_the_close_of_a_round_are_written_in_as_many_statements_however_many_take_part(app: &TestApp) {
         let timings = app.ctx.db.timings();
         let mut written = Vec::new();
@@ -256,7 +256,7 @@ on_both! {
             size: 4,
             offset,
         };
-        // The connection breaks, the worker returns, and what came by the first connection goes on to its end.
+        // The connection breaks, the worker returns, and the upload of the first connection continues to its end.
         let mut first = begin(&app.ctx, worker, header(0, vec![receipt])).await.unwrap();
         first.write(&data[..3]).await.unwrap();
         first.keep().await.unwrap();
@@ -264,7 +264,7 @@ on_both! {
         first.write(&data[3..]).await.unwrap();
         assert!(!first.accept(&app.ctx).await.unwrap().repeated);
         second.write(&data[3..]).await.unwrap();
-        // A worker takes this for an answer that may be another later.
+        // A worker treats this as temporary.
         assert_eq!(second.accept(&app.ctx).await.expect_err("it is gone").code(), Code::Unavailable);
         assert_eq!(received(&app.ctx, worker, &lease, "private", 1, &digest(&data)).await.unwrap(), u64::MAX);
         let third = begin(&app.ctx, worker, header(4, vec![])).await.unwrap();
@@ -316,7 +316,7 @@ on_both! {
     }
 }
 
-/// All files under a folder.
+/// Returns all files under a folder.
 fn walk(path: &std::path::Path) -> Vec<std::path::PathBuf> {
     if path.is_file() {
         return vec![path.to_owned()];

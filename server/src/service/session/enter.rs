@@ -1,5 +1,5 @@
-//! Coming in: a password, and a code where there is a second factor. Between the two stands a half session, which proves to
-//! [`finish`] that the password was right, and to nothing else that anything is.
+//! Sign-in with a password, and a code where there is a second factor. In between, a half session proves to [`finish`]
+//! that the password was correct, and is valid for nothing else.
 
 use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _};
 use serde_json::json;
@@ -22,19 +22,19 @@ use crate::service::factor::{self, Proof};
 use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::{attempt, member as members, password};
 
-/// How long a half session waits for its code.
+/// The validity of a half session.
 pub const HALF: Duration = Duration::minutes(5);
 
-/// What the right password gives.
+/// The result of a correct password.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entered {
     /// A session.
     Whole(Session),
-    /// The member has a second factor: a code is asked for.
+    /// The member has a second factor: a code is required.
     Half(HalfSession),
 }
 
-/// Signs in. Whether the e-mail or the password is wrong is not told, not even by the time it takes.
+/// Signs in. Neither the response nor its time distinguishes a wrong e-mail address from a wrong password.
 ///
 /// # Errors
 /// `wrong_credentials`; `rate_limited` after too many of those (see [`Door`]).
@@ -52,7 +52,7 @@ pub async fn sign_in(ctx: &Ctx, from: impl Into<Origin>, credentials: &SignIn) -
         (Ok(_), None) => return Err(password::wrong()),
     };
     let id = MemberId(row.id);
-    // The password is proven: the member's turns, and not those of strangers.
+    // The password is proven: use the member's turns, not those of unauthenticated callers.
     recognize_caller(WorkOwner::Member(id));
     let admitted = ctx
         .db
@@ -72,10 +72,11 @@ pub async fn sign_in(ctx: &Ctx, from: impl Into<Origin>, credentials: &SignIn) -
     }
 }
 
-/// The second step: a code of the authenticator, or a recovery code. Either is used up by being right.
+/// Completes the second step with a code of the authenticator, or a recovery code. A correct code is used up.
 ///
 /// # Errors
-/// `unauthenticated` when the half session is over; `wrong_code`; `rate_limited` after 5 of those within 15 minutes, or 20 within a day.
+/// `unauthenticated` when the half session is over; `wrong_code`; `rate_limited` after 5 of those within 15 minutes, or
+/// 20 within a day.
 pub async fn finish(ctx: &Ctx, from: impl Into<Origin>, step: &SecondStep) -> Result<Session, Error> {
     let from = from.into();
     let member = open(ctx, ctx.db.read(), &step.half_token).await?.member_id;
@@ -86,7 +87,7 @@ pub async fn finish(ctx: &Ctx, from: impl Into<Origin>, step: &SecondStep) -> Re
     let tokens = ctx
         .db
         .write("finish signing in", async |tx| {
-            // Asked again: another request may have been first.
+            // Checked again: another request may have been faster.
             let half = open(ctx, tx, &step.half_token).await?;
             let Some(proof) = factor::spend(ctx, tx, id, &step.code).await? else {
                 factor::notify_wrong_codes(ctx, tx, id).await?;
@@ -107,8 +108,8 @@ pub async fn finish(ctx: &Ctx, from: impl Into<Origin>, step: &SecondStep) -> Re
     Ok(Session { member: members::with_grants(ctx.db.read(), row).await?, tokens })
 }
 
-/// Lets in a member whose identity something else than a password has proven: a code is asked for all the same where there is
-/// a second factor.
+/// Signs in a member whose identity was proven without a password. A code is required all the same where there is a
+/// second factor.
 pub(in crate::service) async fn admit(
     ctx: &Ctx,
     tx: &Tx,
@@ -122,7 +123,7 @@ pub(in crate::service) async fn admit(
     begin(ctx, tx, member, from).await.map(Ok)
 }
 
-/// Begins a half session; those of the member that are over are forgotten.
+/// Begins a half session; deletes the member's expired ones.
 async fn half(ctx: &Ctx, tx: &Tx, member: MemberId, secret: &str) -> Result<HalfSession, Error> {
     half_session::Entity::delete_many()
         .filter(half_session::Column::MemberId.eq(member.0))

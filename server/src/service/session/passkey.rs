@@ -1,4 +1,4 @@
-//! Signing in by a passkey: alone, or as the second step after the password.
+//! Sign-in with a passkey: alone, or as the second step after the password.
 
 use sea_orm::EntityTrait as _;
 use undertone_api::account::SecondFactors;
@@ -18,11 +18,12 @@ use crate::service::factor::{self, Proof};
 use crate::service::passkey::{self, VerifiedPasskey};
 use crate::service::{attempt, member as members};
 
-/// Returns a challenge for a sign-in: for the member of a half session, or for whichever passkey the authenticator chooses.
+/// Returns a challenge for a sign-in: for the member of a half session, or for any passkey that the authenticator
+/// chooses.
 ///
 /// # Errors
-/// `unauthenticated` when the half session is over; `wrong_state` where its member has no passkey, or browsers have none for this
-/// server.
+/// `unauthenticated` when the half session is over; `wrong_state` where its member has no passkey, or browsers have
+/// none for this server.
 pub async fn sign_in_challenge(ctx: &Ctx, half_token: &str) -> Result<PasskeyChallenge, Error> {
     if half_token.is_empty() {
         return passkey::issue(ctx, PasskeyPurpose::SignIn, None, None).await;
@@ -44,12 +45,12 @@ pub async fn second_factors(ctx: &Ctx, half_token: &str) -> Result<SecondFactors
     factor::available(ctx.db.read(), MemberId(member)).await
 }
 
-/// Signs in by a passkey. With the token of a half session it is the second step; without, it is the whole sign-in: the passkey has
-/// recognized its user.
+/// Signs in with a passkey. With the token of a half session it is the second step; without, it is the whole sign-in,
+/// because the passkey has verified its user.
 ///
 /// # Errors
-/// `wrong_passkey`; `unauthenticated` when the half session is over, or the account is retired; `rate_limited` after too many wrong
-/// attempts from an address (see [`Door`]).
+/// `wrong_passkey`; `unauthenticated` when the half session is over, or the account is retired; `rate_limited` after
+/// too many wrong attempts from an address (see [`Door`]).
 pub async fn passkey_sign_in(ctx: &Ctx, from: impl Into<Origin>, given: &PasskeySignIn) -> Result<Session, Error> {
     let from = from.into();
     let doors = Door::of_address(from.address);
@@ -68,7 +69,7 @@ pub async fn passkey_sign_in(ctx: &Ctx, from: impl Into<Origin>, given: &Passkey
                 return Ok(Err(refusal));
             }
             if !given.half_token.is_empty() {
-                // Asked again: another request may have been first.
+                // Checked again: another request may have been faster.
                 let half = open(ctx, tx, &given.half_token).await?;
                 half_session::Entity::delete_by_id(half.id).exec(tx).await?;
             }

@@ -10,8 +10,8 @@ use crate::error::Error;
 use crate::service::entity::session;
 use crate::service::notification::{Notice, tell};
 
-/// Announces the session `id` to its member when no earlier session of theirs began at the same network with the same browser. The
-/// first session of a member has no earlier place to differ from.
+/// Announces the session `id` to its member when no earlier session of theirs began at the same network with the same
+/// browser. The first session of a member is not announced.
 pub(super) async fn announce_new(
     ctx: &Ctx,
     tx: &Tx,

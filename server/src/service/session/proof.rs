@@ -1,5 +1,5 @@
-//! Proves a signed-in member's identity once more. Operations that make credentials or take access away ask for a proof that is
-//! not older than [`FRESH`](crate::auth::FRESH): whoever borrows an unlocked browser cannot give one.
+//! Proves a signed-in member's identity once more. Operations that make credentials or remove access require a proof
+//! not older than [`FRESH`](crate::auth::FRESH): an attacker at an unlocked browser cannot give one.
 
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 use undertone_api::account::IdentityProof;
@@ -17,8 +17,9 @@ use crate::service::{attempt, factor, passkey, password};
 /// Proves the caller's identity by their password, by a code of their second factor, or by a passkey.
 ///
 /// # Errors
-/// `validation_failed` unless exactly one of the three is given; `wrong_credentials`, `wrong_code`, `wrong_passkey`, `wrong_state` for
-/// a code without a second factor; `rate_limited` after too many wrong ones; `forbidden` for a caller who uses a key.
+/// `validation_failed` unless exactly one of the three is given; `wrong_credentials`, `wrong_code`, `wrong_passkey`,
+/// `wrong_state` for a code without a second factor; `rate_limited` after too many wrong ones; `forbidden` for a caller
+/// with a key.
 pub async fn prove_identity(ctx: &Ctx, actor: &Actor, given: &IdentityProof) -> Result<(), Error> {
     policy::check(actor, Operation::ProveIdentity, Place::Server)?;
     match (given.password.is_empty(), given.code.is_empty(), &given.passkey) {

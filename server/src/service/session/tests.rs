@@ -54,7 +54,7 @@ on_both! {
         let busy = app.ctx.passwords.busy().await;
         let ctx = app.ctx.clone();
         let late = tokio::spawn(async move { sign_in(&ctx, HERE, &credentials("operator@example.org", PASSWORD)).await });
-        // An attempt is counted when the old hash was read, and before the password is held against it.
+        // The attempt is counted after the old hash was read, and before the password is compared with it.
         while attempt::Entity::find().all(app.ctx.db.read()).await.expect("read").is_empty() {
             tokio::task::yield_now().await;
         }

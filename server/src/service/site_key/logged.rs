@@ -1,5 +1,5 @@
-//! Workers' keys in the signed log: each key that begins or ends is a leaf, so that a site, and whoever has a bundle, notices a key
-//! that the site never had.
+//! Workers' keys in the signed log. The start and the end of each key is a leaf. So a site, and a reader of a bundle,
+//! notices a key that the site never had.
 
 #[cfg(test)]
 mod tests;
@@ -23,7 +23,7 @@ use crate::service::code::word;
 use crate::service::entity::{key_event, worker};
 use crate::service::log::{self, leaf};
 
-/// Most workers whose keys get their places in one transaction.
+/// The highest number of workers whose keys are logged in one transaction.
 pub(crate) const AT_ONCE: u64 = 100;
 
 /// Appends an event of a worker's key, which is the key in `row`.
@@ -56,7 +56,7 @@ async fn append_event(ctx: &Ctx, tx: &Tx, row: &worker::Model, public_key: &str,
 /// Appends the keys of workers that enrolled before keys were logged. Returns the number of workers.
 ///
 /// # Errors
-/// When the database fails, or a change of a key that is stored does not hold.
+/// When the database fails, or a stored change of a key is invalid.
 pub(crate) async fn adopt_keys(ctx: &Ctx) -> Result<u64, Error> {
     let mut adopted = 0;
     while !unlogged(ctx.db.read()).await?.is_empty() {
@@ -115,7 +115,7 @@ pub(crate) async fn newest_key(ctx: &Ctx, worker: WorkerId, size: u64) -> Result
     let hashes = log::hashes(ctx.db.read(), path.iter().flatten().copied().collect()).await?;
     let inclusion = assemble(&path, |subtree| hashes.get(&subtree).copied())
         .ok_or_else(|| Error::internal("proving the log", "a hash is missing"))?;
-    // An event that was altered has no leaf: the site notices.
+    // An altered event has no leaf: the site notices.
     let leaf = leaf::of_key_event(&row).as_ref().map(Leaf::content).unwrap_or_default();
     Ok(Some(KeyProof { position: row.position as u64, leaf, inclusion }))
 }

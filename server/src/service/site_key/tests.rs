@@ -21,7 +21,7 @@ fn hex_of(key: &SigningKey) -> String {
     hex::encode(key.verifying_key().to_bytes())
 }
 
-/// The site's next change, to this key.
+/// Returns the site's next change, to this key.
 fn change(site: &Site, number: u32, new: &SigningKey) -> KeyChange {
     KeyChange {
         worker: site.worker,
@@ -49,7 +49,7 @@ async fn at_work(ctx: &Ctx) -> (World, Job, String) {
     (world, job, lease)
 }
 
-/// Takes receipts; gives how many were countersigned.
+/// Accepts receipts; returns the number of countersigned ones.
 async fn accept(ctx: &Ctx, worker: WorkerId, receipts: Vec<Signed>) -> Result<usize, Error> {
     let countersigned = ctx.db.write("test", async |tx| receipt::accept(ctx, tx, worker, &receipts).await).await?;
     Ok(countersigned.len())
@@ -69,7 +69,7 @@ on_both! {
         rotate(&app.ctx, &rotation).await.unwrap();
         rotate(&app.ctx, &rotation).await.expect("the answer was lost, so it is said again");
         let held = std::mem::replace(&mut world.sites[1].key, new.clone());
-        // What was signed before the change is believed when it comes again, and what follows it has the new key.
+        // A receipt from before the change is accepted when it is repeated, and later ones have the new key.
         let next = world.sites[1].receipt(&job, 2, 1);
         assert_eq!(accept(&app.ctx, world.sites[1].worker, vec![old, next]).await.unwrap(), 2);
         world.sites[1].key = held;
@@ -98,7 +98,7 @@ on_both! {
         let (ctx, id) = (app.ctx.clone(), site.worker);
         let asking = Asking { wait_seconds: 30, ..Asking::default() };
         let waits = tokio::spawn(async move { offer::next(&ctx, id, &asking).await });
-        // The first look has been written down: the call waits.
+        // The call has stored its first sign of life: it waits.
         let seen = async || worker::Entity::find_by_id(id.0).one(app.ctx.db.read()).await.unwrap().unwrap().last_seen_at;
         while seen().await.is_none() {
             tokio::task::yield_now().await;

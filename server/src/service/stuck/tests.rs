@@ -11,7 +11,7 @@ use crate::service::offer;
 use crate::service::world::{World, row};
 use crate::testing::{TestApp, on_both};
 
-/// Each trouble with its party, in order.
+/// Returns each problem with its party, in order.
 async fn troubles(app: &TestApp, job: &Job) -> Vec<(Cause, String)> {
     let row = row(&app.ctx, job.summary.id).await;
     let found = diagnose(&app.ctx, &row).await.unwrap();
@@ -23,7 +23,7 @@ async fn causes(app: &TestApp, job: &Job) -> Vec<Cause> {
     troubles(app, job).await.into_iter().map(|(cause, _)| cause).collect()
 }
 
-/// Every site has just been heard of.
+/// Stores a sign of life of every site.
 async fn all_seen(world: &World) {
     for site in &world.sites {
         offer::seen(&world.ctx, site.worker).await.unwrap();
@@ -59,7 +59,7 @@ on_both! {
         assert_eq!(causes(app, &job).await, []);
         app.clock.advance(Duration::seconds(61));
         offer::seen(&app.ctx, world.sites[0].worker).await.unwrap();
-        // The first is connected, and has not kept its lease; the others are gone.
+        // The first is connected, and has not renewed its lease; the others are disconnected.
         assert_eq!(causes(app, &job).await, [Cause::Silent, Cause::Disconnected, Cause::Disconnected]);
     }
 

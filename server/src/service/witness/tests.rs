@@ -14,7 +14,7 @@ use crate::service::receipt::countersign;
 use crate::service::world::World;
 use crate::testing::{on_both, tamper};
 
-/// A site that keeps its receipts and the head of the log that it saw last.
+/// A site that stores its receipts and the last known head of the log.
 struct Site {
     world: World,
     job: Job,
@@ -39,7 +39,7 @@ impl Site {
         signed
     }
 
-    /// Pays for a round and hands the vector in.
+    /// Pays for a round and submits the vector.
     async fn pay(&mut self, round: u32) {
         let receipt = self.sign(round);
         self.world.submit_with(1, &self.lease, round, &[1.0], vec![receipt]).await.unwrap();
@@ -56,7 +56,7 @@ impl Site {
         answer.check(&key, known.as_ref(), &self.receipts)
     }
 
-    /// Asks, believes, and keeps the head.
+    /// Requests a proof, verifies it, and stores the head.
     async fn keep(&mut self) -> Witnessed {
         let answer = self.ask().await;
         let witnessed = self.judge(&answer).unwrap();
@@ -74,7 +74,7 @@ on_both! {
         let after = witnessed.head.unwrap();
         assert_eq!((after.size, witnessed.receipts.len()), (before.size + 1, 1));
         assert_eq!(witnessed.receipts[&1].position, before.size);
-        // Others' entries in between; a receipt that never arrived is not spoken of.
+        // Other sites' entries in between; a receipt that never arrived has no proof.
         site.world.queued(2).await;
         site.sign(2);
         let witnessed = site.keep().await;
@@ -112,7 +112,7 @@ on_both! {
         // The vector comes later with the same receipt, which is charged once.
         site.world.submit_with(1, &site.lease, 1, &[1.0], vec![receipt]).await.unwrap();
         assert_eq!(site.keep().await.receipts.len(), 1);
-        // Another receipt of the same number is a fork, and a lease of somebody else is none.
+        // Another receipt of the same number is a fork, and another site's lease is invalid.
         let other = { site.world.sites[1].sequence = 0; site.world.sites[1].receipt(&site.job, 2, 1) };
         let refused = countersign(&app.ctx, worker, &site.lease, &[other]).await.unwrap_err();
         assert_eq!(refused.code(), Code::BadSignature);
@@ -139,7 +139,7 @@ on_both! {
         tamper(&app.ctx, "ledger_entry", "UPDATE ledger_entry SET round = 2 WHERE kind = 'commit'").await;
         let answer = site.ask().await;
         assert_eq!(site.judge(&answer), Err(WitnessError::Missing(1)));
-        // Somebody with the server's key who rewrites the log as well cannot make it continue what the site saw.
+        // An attacker with the server's key can rewrite the log, but cannot make it continue the known head.
         World::new(&app.ctx, 1, 3.0).await;
         let kept: Head = site.kept.as_ref().unwrap().open(&app.ctx.signer.verifying_key()).unwrap();
         let forged = Head { root: "00".repeat(32), ..kept.clone() };

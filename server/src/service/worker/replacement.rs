@@ -1,7 +1,8 @@
-//! Replacement of a retired worker: a new site with a key of its own takes over the datasets, with their lineages and accounts.
+//! Replacement of a retired worker: a new site with a key of its own takes over the datasets, with their lineages and
+//! accounts.
 //!
-//! The old worker keeps its row, its key and its receipts, so everything that it signed stays verifiable. No key that it ever had
-//! enrols again.
+//! The old worker keeps its row, its key and its receipts, so all its signatures stay verifiable. None of its keys can
+//! be enrolled again.
 
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _};
@@ -19,7 +20,7 @@ use crate::service::site_key;
 use undertone_api::log::leaf::KeyEvent;
 use undertone_api::problem::Code;
 
-/// Refuses a replacement unless the worker is retired and has none yet.
+/// Fails unless the worker is retired and has no replacement yet.
 ///
 /// # Errors
 /// `wrong_state`.
@@ -34,12 +35,12 @@ pub(super) async fn check(connection: &impl ConnectionTrait, retired: &worker::M
     }
 }
 
-/// Refuses a key that a worker had before its last rotation.
+/// Rejects a key that a worker had before its last rotation.
 ///
 /// # Errors
 /// `already_exists`.
 pub(super) async fn refuse_known_key(tx: &Tx, public: &str) -> Result<(), Error> {
-    // A change names the key before it and the key after it, in lower case.
+    // A change names the previous and the next key, in lower case.
     let known = worker_key::Entity::find().filter(worker_key::Column::Payload.contains(public)).one(tx).await?;
     match known {
         Some(_) => Err(Error::problem(Code::AlreadyExists, "another worker had this key before: make a new key")),

@@ -17,7 +17,7 @@ async fn token(app: &TestApp, founded: &Founded) -> EnrolmentToken {
     opened(&invite(&app.ctx, &actor, founded.north.0, &new).await.expect("may enrol"))
 }
 
-/// Returns what a token says.
+/// Returns the content of a token.
 pub(in crate::service) fn opened(made: &Enrolment) -> EnrolmentToken {
     let json = URL_SAFE_NO_PAD.decode(made.token.strip_prefix("ute1.").expect("the prefix")).expect("base64url");
     serde_json::from_slice(&json).expect("JSON")

@@ -1,4 +1,4 @@
-//! People of a [`World`](super::World) who really sign in: rows, roles, tokens.
+//! Members of a [`World`](super::World) with real sign-ins: rows, roles, tokens.
 
 use object_store::ObjectStoreExt as _;
 use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
@@ -12,7 +12,7 @@ use crate::exchange::artifact as files;
 use crate::service::entity::{artifact, member};
 use crate::service::{member as members, session};
 
-/// Somebody with these roles, whose password nobody knows.
+/// Makes a member with these roles, with a random password.
 pub(crate) async fn somebody(ctx: &Ctx, name: &str, operator: bool, grants: &[Grant]) -> MemberId {
     let hash = ctx.passwords.hash(&ctx.random.secret(), ctx.random.bytes()).await.unwrap();
     let row = member::Model {
@@ -37,14 +37,14 @@ pub(crate) async fn somebody(ctx: &Ctx, name: &str, operator: bool, grants: &[Gr
         .unwrap()
 }
 
-/// The access token of a new session.
+/// Returns the access token of a new session.
 pub(crate) async fn token(ctx: &Ctx, member: MemberId) -> String {
     let here = Origin::from(std::net::IpAddr::from([127, 0, 0, 1]));
     let begun = ctx.db.write("test", async |tx| session::begin(ctx, tx, member, &here).await).await;
     begun.unwrap().access_token
 }
 
-/// A file of a job, as its lead leaves one.
+/// Stores a file of a job, as its lead does.
 pub(crate) async fn file(ctx: &Ctx, job: JobId) -> ArtifactId {
     let content = b"a model".as_slice();
     let digest = hex::encode(Sha256::digest(content));

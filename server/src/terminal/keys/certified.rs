@@ -83,7 +83,7 @@ impl RootFile {
     }
 }
 
-/// Makes a root key in a new file.
+/// Generates a root key in a new file.
 pub(super) fn create_root(options: &RootFile, random: &Random) -> Result<String, KeysError> {
     if options.root_file.exists() {
         let path = options.root_file.display();
@@ -100,7 +100,7 @@ pub(super) fn create_root(options: &RootFile, random: &Random) -> Result<String,
     ))
 }
 
-/// Makes online keys and the request for their certificates.
+/// Generates online keys and the request for their certificates.
 pub(super) fn request(config: &Config, options: &RequestOptions, random: &Random) -> Result<String, KeysError> {
     let (mut file, first) = (load(config)?, first_key(config)?);
     let known = file.root().map_err(ceremony::CeremonyError::from)?;
@@ -124,7 +124,7 @@ pub(super) fn sign(options: &SignOptions, now: OffsetDateTime) -> Result<String,
     let from = now + Duration::minutes(i64::from(options.after));
     let terms = KeyTerms {
         serial: options.serial.unwrap_or(request.greatest_serial.saturating_add(1)),
-        // Documents state whole seconds at the least.
+        // Documents state whole seconds.
         from: from.replace_nanosecond(0).unwrap_or(from),
         days: options.days,
         revokes: options.revoke,
@@ -141,7 +141,7 @@ pub(super) fn sign(options: &SignOptions, now: OffsetDateTime) -> Result<String,
     ))
 }
 
-/// Puts certificates into the data folder.
+/// Installs certificates in the data folder.
 pub(super) fn install(config: &Config, options: &InstallOptions, now: OffsetDateTime) -> Result<String, KeysError> {
     let (mut file, first) = (load(config)?, first_key(config)?);
     let grant: KeyGrant = read_json(&options.file)?;

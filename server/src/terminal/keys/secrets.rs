@@ -126,11 +126,11 @@ fn replace_stolen(config: &Config, kind: SecretKind, random: &Random) -> Result<
     ))
 }
 
-/// Removes the keys that nothing needs any more.
+/// Removes the keys that are not needed any more.
 pub(super) async fn prune(config: &Config, kind: SecretKind, now: OffsetDateTime) -> Result<String, KeysError> {
     let ring = kind.read(config)?;
     let pruned = match kind {
-        // The device cookie is the longest document of these keys.
+        // Device cookies are the documents of these keys with the longest lifetime.
         SecretKind::Token => ring.without(now, |_, replaced| now >= replaced + KNOWN),
         SecretKind::Factor => {
             let sealing = sealing_keys(config, &ring).await?;
@@ -145,7 +145,7 @@ pub(super) async fn prune(config: &Config, kind: SecretKind, now: OffsetDateTime
     Ok(format!("{removed} keys were removed. Those that stay: {}", names.join(", ")))
 }
 
-/// Returns the ids of the keys under which second factors are stored.
+/// Returns the ids of the keys that encrypt stored second factors.
 async fn sealing_keys(config: &Config, ring: &KeyRing) -> Result<Vec<String>, KeysError> {
     let db = Db::inspect(&config.database()).await.map_err(Error::from)?;
     let mut sealing = Vec::new();
@@ -158,7 +158,7 @@ async fn sealing_keys(config: &Config, ring: &KeyRing) -> Result<Vec<String>, Ke
     Ok(sealing)
 }
 
-/// Returns a time as people read it, to the second.
+/// Formats a time for people, to the second.
 pub(super) fn moment(at: OffsetDateTime) -> String {
     at.replace_nanosecond(0).unwrap_or(at).format(&Rfc3339).unwrap_or_default()
 }

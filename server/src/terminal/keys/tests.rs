@@ -24,7 +24,7 @@ fn prune(kind: SecretKind) -> KeysCommand {
     KeysCommand::Prune(PruneOptions { kind })
 }
 
-/// Starts a second server on the same database, with a data folder of its own that has the same keys.
+/// Starts a second server on the same database, with its own data folder and the same keys.
 async fn replica(app: &TestApp, folder: &tempfile::TempDir) -> Ctx {
     for name in [TOKEN_FILE, FACTOR_FILE, "signing.key"] {
         copy(app, folder, name);
@@ -40,7 +40,7 @@ fn copy(app: &TestApp, to: &tempfile::TempDir, name: &str) {
     std::fs::copy(app.data_dir().join(name), to.path().join(name)).expect("the server made it");
 }
 
-/// Returns the id of the key that a server signs tokens with.
+/// Returns the id of the key with which a server signs tokens.
 fn signing_id(ctx: &Ctx) -> String {
     ctx.keys.token().current(ctx.now()).id().to_owned()
 }

@@ -11,16 +11,16 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use url::Url;
 
-/// Addresses from which attackers come: 127.0.0.2 and those after it. Honest callers are at 127.0.0.1.
+/// The number of the attackers' addresses, from 127.0.0.2 on. Honest callers have 127.0.0.1.
 const ADDRESSES: usize = 9;
-/// Requests of an attacker over one HTTP/2 connection.
+/// The requests of an attacker over one HTTP/2 connection.
 const STREAMS: usize = 100;
-/// Pause between two bytes of who is slow.
+/// The pause between two bytes of a slow attacker.
 const DRIP: Duration = Duration::from_secs(1);
-/// Bytes that a half-sent message announces, and those that are sent at once.
+/// The announced bytes of a half-sent message, and the bytes that are sent at once.
 const MESSAGE: usize = 15 << 20;
 const PIECE: usize = 64 << 10;
-/// Attempts to sign in that one caller makes in a second.
+/// The sign-in attempts of one caller per second.
 const ATTEMPTS: usize = 10;
 
 /// The server under attack.
@@ -42,7 +42,7 @@ impl Target {
         Ok(Self { http, grpc: stage.gateway(), base, consortium, token: token.to_owned() })
     }
 
-    /// Returns the address of what is asked to know whether the server answers.
+    /// Returns the address that shows whether the server answers.
     pub(super) fn health(&self) -> String {
         format!("{}/health/live", self.base)
     }
@@ -74,7 +74,7 @@ impl Attack {
         Self::EventStreams,
     ];
 
-    /// Returns the name in the line.
+    /// Returns the name in the report.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::IdleConnections => "idle_connections",
@@ -88,7 +88,7 @@ impl Attack {
         }
     }
 
-    /// Returns how many connections, messages, attempts a second, exports or streams it has.
+    /// Returns the number of connections, messages, attempts per second, exports or streams.
     pub(super) const fn callers(self, divisor: usize) -> usize {
         let whole = match self {
             Self::IdleConnections | Self::IdleConnectionsOfHonestAddress => 10_000,
@@ -101,7 +101,7 @@ impl Attack {
         whole / divisor
     }
 
-    /// Begins the attack; it goes on until the set is dropped.
+    /// Begins the attack; it continues until the set is dropped.
     pub(super) fn begin(self, target: &Target, divisor: usize) -> JoinSet<()> {
         let mut attackers = JoinSet::new();
         let callers = self.callers(divisor);
@@ -114,7 +114,7 @@ impl Attack {
             let target = target.clone();
             let streams = STREAMS.min(callers - (number * STREAMS).min(callers));
             attackers.spawn(async move {
-                // An attacker that is refused has failed, which is what is hoped for.
+                // A rejected attacker fails, which is the desired outcome.
                 let _ = self.attack(&target, number, streams).await;
             });
         }
@@ -160,13 +160,13 @@ async fn connect(from: Ipv4Addr, to: SocketAddr) -> Staged<TcpStream> {
     Ok(socket.connect(to).await?)
 }
 
-/// Says nothing until the server closes the connection.
+/// Sends nothing until the server closes the connection.
 async fn wait_for_end(mut stream: TcpStream) -> Staged<()> {
     stream.read_to_end(&mut Vec::new()).await?;
     Ok(())
 }
 
-/// Sends the beginning of a request, and then a byte a second.
+/// Sends the beginning of a request, and then a byte per second.
 async fn drip(mut stream: TcpStream, begin: &[u8]) -> Staged<()> {
     stream.write_all(begin).await?;
     loop {
@@ -175,7 +175,7 @@ async fn drip(mut stream: TcpStream, begin: &[u8]) -> Staged<()> {
     }
 }
 
-/// Sends most of messages that are as large as any may be, without a key, and holds them.
+/// Sends most of the bytes of messages with the largest permitted size, without a key, and keeps them open.
 async fn half_messages(stream: TcpStream, streams: usize) -> Staged<()> {
     let (sender, connection) = h2::client::handshake(stream).await?;
     let mut connection = JoinSet::from_iter([connection]);
@@ -206,7 +206,7 @@ async fn half_messages(stream: TcpStream, streams: usize) -> Staged<()> {
     Ok(())
 }
 
-/// Begins answers that are never read: the window of each is closed.
+/// Begins responses that are never read: the flow-control window of each is closed.
 async fn stalled(target: &Target, from: Ipv4Addr, path: &str, streams: usize) -> Staged<()> {
     let stream = connect(from, target.http).await?;
     let mut builder = h2::client::Builder::new();
@@ -221,7 +221,7 @@ async fn stalled(target: &Target, from: Ipv4Addr, path: &str, streams: usize) ->
         let (answer, _) = sender.send_request(request.body(())?, true)?;
         answers.push(answer);
     }
-    // Heads are taken, bodies are not.
+    // Response headers are read, bodies are not.
     let mut bodies = Vec::new();
     for answer in answers {
         bodies.extend(answer.await.map(http::Response::into_body));

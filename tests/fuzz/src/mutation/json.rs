@@ -1,13 +1,13 @@
-//! Changes to JSON that leave it JSON: a value becomes another, goes, comes twice, or gets another name.
+//! Changes to JSON that leave it valid JSON: a value is replaced, removed, duplicated, or renamed.
 
 use serde_json::{Value, json};
 
 use super::{Edit, LONGEST, NUMBERS, pick};
 
-/// How deep a value is wrapped; readers allow 128.
+/// The depth to which a value is wrapped; parsers allow 128.
 const DEEP: usize = 100;
 
-/// The document with one value changed; `None` where it is no JSON.
+/// Returns the document with one value changed; `None` where it is not JSON.
 pub(super) fn changed(input: &[u8], edit: Edit) -> Option<Vec<u8>> {
     let mut document: Value = serde_json::from_slice(input).ok()?;
     let mut left = edit.at as usize % count(&document);
@@ -24,7 +24,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// Goes to the value that has `left` values before it; true when it was found.
+/// Visits the value that has `left` values before it; returns true when it was found.
 fn visit(value: &mut Value, left: &mut usize, found: &mut impl FnMut(&mut Value)) -> bool {
     if *left == 0 {
         found(value);
@@ -76,7 +76,7 @@ fn change(value: &mut Value, edit: Edit) {
     }
 }
 
-/// Texts that stores, pages and paths stumble over.
+/// Strings that databases, pages and paths handle badly.
 const TEXTS: [&str; 10] = [
     "\0",
     " ",

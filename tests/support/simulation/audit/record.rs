@@ -1,4 +1,4 @@
-//! Tables of record: rows may come, and never change or go.
+//! Tables of record: rows are added, and never changed or removed.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use rusqlite::types::ValueRef;
 
 use super::super::Failed;
 
-/// What was seen of some tables.
+/// The known rows of some tables.
 #[derive(Default)]
 pub(crate) struct Record {
-    /// Rows by table, as a multiset: a row that was seen must be there for ever.
+    /// Rows by table, as a multiset: a known row must stay for ever.
     seen: BTreeMap<&'static str, BTreeMap<String, u32>>,
 }
 
 impl Record {
-    /// Compares a table with what was seen of it.
+    /// Compares a table with its known rows.
     ///
     /// # Errors
-    /// When a row that was there is not.
+    /// When a known row is missing.
     pub(crate) fn follows(&mut self, table: &'static str, rows: Vec<String>) -> Result<(), String> {
         let mut now: BTreeMap<String, u32> = BTreeMap::new();
         for row in rows {
@@ -33,7 +33,7 @@ impl Record {
     }
 }
 
-/// The rows of a query in SQLite, every value as text: blobs in hex, nothing as "".
+/// Returns the rows of an SQLite query, with every value as text: blobs in hex, null as "".
 pub(crate) fn rows(db: &Connection, sql: &str) -> Result<Vec<Vec<String>>, Failed> {
     let mut statement = db.prepare_cached(sql)?;
     let width = statement.column_count();
@@ -54,7 +54,7 @@ pub(crate) fn rows(db: &Connection, sql: &str) -> Result<Vec<Vec<String>>, Faile
     Ok(all)
 }
 
-/// A number that changes when anybody else has committed to this database.
+/// Returns a number that changes when another connection has committed to this database.
 pub(crate) fn version(db: &Connection) -> Result<i64, Failed> {
     Ok(db.query_row("PRAGMA data_version", [], |row| row.get(0))?)
 }

@@ -1,4 +1,5 @@
-//! The consortium's tables, read by somebody who cannot write them: by the same queries on SQLite and on PostgreSQL.
+//! The consortium's tables, read over a connection that cannot write: with the same queries on SQLite and on
+//! PostgreSQL.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,17 +20,17 @@ use super::sums::{Part, projected, within};
 /// Tables of record.
 const RECORD: [&str; 7] = ["ledger_entry", "receipt", "budget", "decision", "log_leaf", "log_head", "countersignature"];
 
-/// What the rows come to.
+/// The state computed from the rows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Consortium {
-    /// Digests of each worker's receipts, in their order.
+    /// The digests of each worker's receipts, in their order.
     pub(crate) receipts: BTreeMap<String, Vec<String>>,
     pub(crate) parts: BTreeMap<(JobId, DatasetId), Part>,
     pub(crate) jobs: BTreeMap<JobId, State>,
 }
 
 impl Consortium {
-    /// Jobs that are not over.
+    /// Returns the jobs that have not ended.
     pub(crate) fn open_jobs(&self) -> impl Iterator<Item = JobId> {
         self.jobs.iter().filter(|(_, state)| !state.is_over()).map(|(job, _)| *job)
     }
@@ -37,7 +38,7 @@ impl Consortium {
 
 /// The auditor of the consortium.
 pub(crate) struct Tables {
-    /// The file; on PostgreSQL the servers' own connections for reading are used.
+    /// The file; on PostgreSQL the servers' own read connections are used.
     file: Option<Connection>,
     version: i64,
     record: Record,
@@ -54,12 +55,12 @@ impl Tables {
         })
     }
 
-    /// Reads through whichever server is alive.
+    /// Reads through any running server.
     pub(crate) fn of_service() -> Self {
         Self { file: None, version: -1, record: Record::default(), consortium: Consortium::default() }
     }
 
-    /// Checks the tables, if they can be read and have changed; true when they had.
+    /// Checks the tables if they can be read and have changed; returns true when they had.
     pub(crate) async fn check(&mut self, ctx: Option<&Ctx>) -> Result<bool, Stop> {
         if let Some(file) = &self.file {
             let now = version(file)?;
@@ -91,7 +92,7 @@ impl Tables {
         Ok(consortium)
     }
 
-    /// Each worker's chain; gives what each receipt pays for.
+    /// Checks each worker's chain; returns the place that each receipt pays for.
     async fn receipts(
         &self,
         ctx: Option<&Ctx>,
@@ -110,7 +111,7 @@ impl Tables {
         Ok(places)
     }
 
-    /// Worker of every participant that is charged.
+    /// Returns the worker of every participant with a charge.
     async fn participants(&self, ctx: Option<&Ctx>) -> Result<BTreeMap<(JobId, DatasetId), String>, Stop> {
         let mut charged = BTreeMap::new();
         for row in self
@@ -124,7 +125,7 @@ impl Tables {
         Ok(charged)
     }
 
-    /// The ledger: every account's rows, its cap and its balance; every receipt counted once.
+    /// Checks the ledger: every account's rows, its cap and its balance, and that every receipt is counted once.
     async fn entries(
         &self,
         ctx: Option<&Ctx>,
@@ -181,7 +182,7 @@ impl Tables {
         Ok(())
     }
 
-    /// No lease without a reservation; no private vector accepted that nobody paid for.
+    /// Checks that no lease lacks a reservation, and that no private vector was accepted without a payment.
     async fn leases(
         &self,
         ctx: Option<&Ctx>,
@@ -206,7 +207,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Columns of a table as text; ids in hex.
+    /// Returns columns of a table as text, with ids in hex.
     async fn rows(
         &self,
         ctx: Option<&Ctx>,
@@ -226,7 +227,7 @@ impl Tables {
         asked(ctx, sql).await
     }
 
-    /// Every row of a table as one text.
+    /// Returns every row of a table as one text.
     async fn whole(&self, ctx: Option<&Ctx>, table: &'static str) -> Result<Vec<String>, Failed> {
         if let Some(file) = &self.file {
             let rows = record::rows(file, &format!("SELECT * FROM {table}"))?;
@@ -236,7 +237,7 @@ impl Tables {
     }
 }
 
-/// The rows of a query of one array of texts on PostgreSQL.
+/// Returns the rows of a PostgreSQL query that selects one text array.
 async fn asked(ctx: Option<&Ctx>, sql: String) -> Result<Vec<Vec<String>>, Failed> {
     let Some(ctx) = ctx else { return Ok(Vec::new()) };
     let found = ctx.db.read().query_all_raw(Statement::from_string(DbBackend::Postgres, sql)).await?;

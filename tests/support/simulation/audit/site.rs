@@ -1,4 +1,4 @@
-//! A site's ledger file, read by somebody who cannot write it.
+//! A site's ledger file, read over a connection that cannot write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,7 +16,7 @@ use super::super::{Failed, Stop};
 use super::record::{Record, rows, version};
 use super::sums::{Part, projected, within};
 
-/// Tables of record, with the columns that are seen.
+/// Tables of record, with the compared columns.
 const RECORD: [(&str, &str); 6] = [
     ("entry", "SELECT sequence, payload, hash FROM entry"),
     ("receipt", "SELECT sequence, payload, signature, digest FROM receipt"),
@@ -31,7 +31,7 @@ const RECORD: [(&str, &str); 6] = [
 pub(crate) struct Paid(BTreeMap<Place, u64>);
 
 impl Paid {
-    /// How often a place was paid.
+    /// Returns the number of payments for a place.
     pub(crate) fn attempts(&self, place: &Place) -> u64 {
         self.0.get(place).copied().unwrap_or(0)
     }
@@ -45,14 +45,14 @@ pub(crate) struct Link {
     pub(crate) digest: String,
 }
 
-/// What the rows come to.
+/// The state computed from the rows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Standing {
     pub(crate) receipts: Vec<Link>,
     pub(crate) parts: BTreeMap<(JobId, DatasetId), Part>,
-    /// Parts of which nothing is ever given back: they were open in an older copy that was put back.
+    /// Parts whose reservation is never returned: they were open in an older copy that was restored.
     pub(crate) withheld: BTreeSet<(JobId, DatasetId)>,
-    /// Whether an older copy of the ledger was ever put back.
+    /// Whether an older copy of the ledger was ever restored.
     pub(crate) restored: bool,
 }
 
@@ -73,27 +73,28 @@ impl Books {
         Ok(Self { db, key, record: Record::default(), version: -1, standing: Standing::default() })
     }
 
-    /// Closes the file, before an older copy takes its place: a connection that closes later removes the log of the new one.
+    /// Closes the file before an older copy replaces it: a connection that closes later would remove the new file's
+    /// write-ahead log.
     pub(crate) fn close(&mut self) -> Result<(), Failed> {
         self.db = Connection::open_in_memory()?;
         Ok(())
     }
 
-    /// Opens the file that an older copy has taken the place of.
+    /// Opens the older copy that has replaced the file.
     pub(crate) fn reopen(&mut self, root: &Path) -> Result<(), Failed> {
         *self = Self::open(root, self.key.clone())?;
         self.standing.restored = true;
         Ok(())
     }
 
-    /// Rows of the ledger and its receipts.
+    /// Returns the number of rows of the ledger and its receipts.
     pub(crate) fn rows(&self) -> Result<u64, Failed> {
         let sql =
             "SELECT (SELECT count(*) FROM entry) + (SELECT count(*) FROM receipt) + (SELECT count(*) FROM published)";
         Ok(self.db.query_row(sql, [], |row| row.get::<_, i64>(0))? as u64)
     }
 
-    /// What is paid on disk at this moment.
+    /// Returns the payments on disk at this moment.
     pub(crate) fn paid(&self) -> Result<Paid, Failed> {
         let mut paid = Paid::default();
         for row in rows(&self.db, "SELECT job, dataset, series, round FROM receipt")? {
@@ -102,7 +103,7 @@ impl Books {
         Ok(paid)
     }
 
-    /// Checks the file, if it has changed; true when it had.
+    /// Checks the file if it has changed; returns true when it had.
     pub(crate) fn check(&mut self) -> Result<bool, Stop> {
         let now = version(&self.db)?;
         if now == self.version {
@@ -117,7 +118,7 @@ impl Books {
         Ok(true)
     }
 
-    /// That the process in memory knows what the disk knows.
+    /// Checks that the process's books agree with the disk.
     pub(crate) fn agrees(&self, ledger: &Ledger) -> Result<(), Stop> {
         let (Ok(held), Ok(read)) = (ledger.books(), books::Books::read(&self.db)) else {
             return Err(Stop::Wrong("the books of a site cannot be read".to_owned()));
@@ -131,7 +132,7 @@ impl Books {
         if held == read { Ok(()) } else { Err(Stop::Wrong("a site's memory and its disk differ".to_owned())) }
     }
 
-    /// The whole proof: chains, signatures, admissions.
+    /// Runs the full verification: chains, signatures, admissions.
     pub(crate) fn verify(&self) -> Result<(), Stop> {
         ledger::verify(&self.db, &self.key.public())
             .map(|_| ())

@@ -1,4 +1,4 @@
-//! Sums of an account, in whole numbers, made from its rows.
+//! Sums of an account, in whole numbers, computed from its rows.
 
 use undertone_privacy::curve::Curve;
 use undertone_privacy::ledger::Budget;
@@ -6,16 +6,16 @@ use undertone_privacy::{Adjacency, Event, mechanism};
 
 use super::super::Failed;
 
-/// One reservation as its rows tell it.
+/// One reservation, computed from its rows.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Part {
     pub(crate) event: Event,
     pub(crate) reserved: u64,
     pub(crate) committed: u64,
     pub(crate) settled: bool,
-    /// Given back by the settlement.
+    /// The number of releases returned by the settlement.
     pub(crate) returned: u64,
-    /// Whose part it is, where that is known.
+    /// The worker of the part, where it is known.
     pub(crate) worker: String,
 }
 
@@ -24,12 +24,12 @@ impl Part {
         Self { event, reserved, committed: 0, settled: false, returned: 0, worker: String::new() }
     }
 
-    /// Releases that count against the budget.
+    /// Returns the number of releases that count against the budget.
     const fn counted(&self) -> u64 {
         if self.settled { self.committed } else { self.reserved }
     }
 
-    /// One release more.
+    /// Adds one release.
     pub(crate) fn commit(&mut self, event: &Event) -> Result<(), String> {
         if self.settled {
             return Err("a release was committed after its reservation was settled".to_owned());
@@ -44,7 +44,7 @@ impl Part {
         Ok(())
     }
 
-    /// The end of it.
+    /// Settles the reservation.
     pub(crate) fn settle(&mut self, returned: u64) -> Result<(), String> {
         if self.settled {
             return Err("a reservation was settled twice".to_owned());
@@ -60,10 +60,10 @@ impl Part {
     }
 }
 
-/// That some order has everything within its share of the budget.
+/// Checks that at least one order keeps all releases within its share of the budget.
 ///
 /// # Errors
-/// The outer one when an event has no price, the inner one when the cap is exceeded.
+/// The outer error when an event has no price, the inner error when the cap is exceeded.
 pub(crate) fn within<'a>(
     budget: &Budget,
     adjacency: Adjacency,
@@ -86,10 +86,10 @@ pub(crate) fn within<'a>(
     })
 }
 
-/// That a projection says what the rows sum up to.
+/// Checks that a projection equals the sum of the rows.
 ///
 /// # Errors
-/// The outer one when an event has no price, the inner one when it says something else.
+/// The outer error when an event has no price, the inner error when the projection differs.
 pub(crate) fn projected<'a>(
     spent: &Curve,
     reserved: &Curve,

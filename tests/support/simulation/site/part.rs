@@ -1,5 +1,5 @@
-//! One part in a site's hands, moved on a step at a time: the daemon's order and that of a run, with a death possible
-//! between any two steps and inside each.
+//! One part of a job at a site, advanced one step at a time in the order of the daemon and of a run, with a possible
+//! crash between any two steps and inside each.
 
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId};
@@ -25,32 +25,32 @@ use super::super::network::{Network, Place};
 use super::super::{Failed, Stop};
 use super::{Life, SiteProcess, transient};
 
-/// Numbers in a vector: enough to differ.
+/// The length of a vector: enough for distinct vectors.
 const LENGTH: usize = 4;
 /// The series of every job.
 const SERIES: &str = "private";
-/// The place of a run's checkpoint in its folder.
+/// The file name of a run's checkpoint in its folder.
 const CHECKPOINT: &str = "checkpoint";
 
-/// How far a part is.
+/// The progress of a part.
 pub(super) enum Stage {
-    /// Its offer is here.
+    /// The offer has arrived.
     Look,
-    /// What was done about the next round?
+    /// The progress of the next round must be checked.
     Round,
-    /// It was asked for and is to be made.
+    /// The vector is requested and must be made.
     Clear,
     /// The vector is in memory only, and not paid.
     Pay(Outgoing),
-    /// It is on disk; its payment is to be countersigned.
+    /// The vector is on disk and paid; its payment must be countersigned.
     Countersign,
-    /// The server has answered for its payment.
+    /// The server has countersigned the payment.
     Send,
-    /// It has arrived, or somebody else's will do.
+    /// The vector has arrived, or the round does not need it.
     Average,
-    /// It is over and has to be noted.
+    /// The part has ended; that must be recorded.
     Close(Outcome),
-    /// It is noted and has to be told.
+    /// The end is recorded and must be reported.
     Tell(Outcome),
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Part {
 }
 
 impl SiteProcess {
-    /// Moves one part a step on.
+    /// Advances one part by a step.
     pub(in crate::simulation) async fn advance(&mut self, network: &mut Network) -> Result<bool, Stop> {
         if !self.compare(network).await? {
             return Ok(self.life.is_some());
@@ -80,7 +80,7 @@ impl SiteProcess {
         Ok(true)
     }
 
-    /// One step; false when the part is in nobody's hands afterwards.
+    /// Runs one step; returns false when the part is no longer active.
     async fn step(
         &mut self,
         network: &mut Network,
@@ -162,7 +162,7 @@ impl SiteProcess {
                 match self.finish(network, job, dataset, lease, &outcome).await? {
                     Some(Code::LeaseLost) | None => return Ok(false),
                     Some(code) if transient(code) => part.stage = Stage::Tell(outcome),
-                    // A result that is not taken is given up, as the daemon does.
+                    // A rejected result ends the part, as in the daemon.
                     Some(_) => part.stage = Stage::Tell(Outcome::GaveUp { reason: "not taken".to_owned() }),
                 }
             }
@@ -170,7 +170,7 @@ impl SiteProcess {
         Ok(true)
     }
 
-    /// The average of a round is here: the next one begins, or the run is done.
+    /// Processes the average of a round: the next one begins, or the run is done.
     fn next(part: &mut Part, round: u32) -> Result<(), Stop> {
         let Some(errand) = &part.errand else { return Ok(()) };
         part.done = round;
@@ -189,7 +189,7 @@ impl SiteProcess {
         Ok(())
     }
 
-    /// Has the server countersign what pays for a round.
+    /// Requests the server's countersignature of a round's payment.
     async fn countersign(&mut self, network: &mut Network, part: &mut Part, round: u32) -> Result<bool, Stop> {
         let Some(errand) = &part.errand else { return Ok(false) };
         let asked = self.live(|life| {
@@ -228,7 +228,7 @@ impl SiteProcess {
         }
     }
 
-    /// Sends what is on disk for a round.
+    /// Sends the stored vector of a round.
     async fn send(
         &mut self,
         network: &mut Network,
@@ -285,7 +285,7 @@ impl SiteProcess {
         }
     }
 
-    /// A test's broken site: the vector leaves before it is paid.
+    /// Sends the vector before it is paid, for a site that breaks the rule.
     fn send_unpaid(
         &mut self,
         network: &mut Network,
@@ -303,7 +303,8 @@ impl SiteProcess {
         Ok(private)
     }
 
-    /// The server did not say yes: waits, stops or gives up, as the daemon does. False when the part is put down.
+    /// Handles a missing or negative answer: waits, stops or gives up, as the daemon does. Returns false when the part
+    /// is dropped.
     async fn no(&mut self, network: &mut Network, part: &mut Part, heard: Heard, stage: Stage) -> Result<bool, Stop> {
         match heard {
             Heard::Said(_) | Heard::Nothing => part.stage = stage,
@@ -326,7 +327,8 @@ impl SiteProcess {
         Ok(true)
     }
 
-    /// Tells the end of a part; the code of the server's no, `Unavailable` for silence, nothing when it is told.
+    /// Reports the end of a part. Returns the code of the server's rejection, `Unavailable` without an answer, `None`
+    /// on success.
     pub(super) async fn finish(
         &mut self,
         network: &mut Network,
@@ -356,7 +358,7 @@ impl SiteProcess {
     }
 }
 
-/// Looks at offered work, and takes it up. `None` when it is nothing for this site.
+/// Examines offered work, and takes it up. Returns `None` when it is not for this site.
 fn look(life: &Life, part: &mut Part, job: JobId) -> Result<Option<Stage>, String> {
     let (site, work) = (&life.site, &part.work);
     let lease = work.lease.clone();
@@ -409,7 +411,7 @@ fn release(life: &Life, errand: &mut Errand, round: u32) -> Result<Outgoing, Run
     }
 }
 
-/// The run failed: the part gives up, as the daemon has it.
+/// Gives the part up after a failed run, as the daemon does.
 fn gives_up(network: &mut Network, error: &RunError) -> Stage {
     network.trace.more("gives up");
     network.trace.aside(&error.to_string());
@@ -420,7 +422,7 @@ fn failed(error: &RunError) -> Outcome {
     Outcome::GaveUp { reason: error.to_string() }
 }
 
-/// What the lead hands in.
+/// Returns the lead's report.
 fn report(rounds: u32) -> String {
     let arms = vec![ArmResult { arm: Arm::Private, rounds, seconds: 0.0, tests: Vec::new() }];
     serde_json::to_string(&AnyReport::DpSgd(Report { arms, parameters: LENGTH as u64, contents: Vec::new() }))

@@ -1,4 +1,4 @@
-//! What goes wrong by itself: processes die, clocks jump, disks fail, fill and are restored from older copies.
+//! Spontaneous accidents: processes crash, clocks jump, disks fail, fill up and are restored from older copies.
 
 use time::Duration;
 use undertone_worker::fault::{Accident, Plan};
@@ -9,7 +9,7 @@ use super::super::site::Restore;
 use super::World;
 
 impl World<'_> {
-    /// Plans an accident now and then.
+    /// Plans an accident with a probability of 10 %.
     pub(super) fn accident(&mut self) {
         let dice = &mut self.network.dice;
         if !dice.percent(10) {
@@ -26,7 +26,7 @@ impl World<'_> {
         }
     }
 
-    /// Somebody's clock jumps, forward or back.
+    /// Moves a clock, forward or back.
     pub(super) fn clock(&mut self, which: usize) -> bool {
         let dice = &mut self.network.dice;
         let seconds = if dice.percent(80) { dice.between(20, 400) } else { dice.between(400, 40_000) } as i64;
@@ -42,7 +42,7 @@ impl World<'_> {
         true
     }
 
-    /// A disk is full, or has room again.
+    /// Fills a disk, or frees space again.
     pub(super) async fn fill(&mut self, which: usize) -> Result<bool, Stop> {
         let full = self.network.dice.percent(50);
         if self.network.dice.percent(40) {
@@ -56,7 +56,7 @@ impl World<'_> {
         Ok(true)
     }
 
-    /// Somebody makes a backup of a site.
+    /// Makes a backup of a site.
     pub(super) fn copy(&mut self, which: usize) -> Result<bool, Stop> {
         let done = self.sites[which].copy()?;
         if done {
@@ -65,7 +65,7 @@ impl World<'_> {
         Ok(done)
     }
 
-    /// A site's disk is restored from an older copy.
+    /// Restores a site's disk from an older copy.
     pub(super) fn restore(&mut self, which: usize) -> Result<bool, Stop> {
         let how = match self.network.dice.below(3) {
             0 => Restore::InPlace,

@@ -1,12 +1,12 @@
-//! Whether a document says nothing but what was read from it.
+//! Checks that a document contains no value that was ignored when it was parsed.
 //!
-//! A reader that skips what it does not know can be asked for something that it never saw: a limit of a later version, a second
-//! meaning in a field of its own. So every value of the signed text must come back from the document that was read.
+//! A parser that ignores unknown fields could accept a request it never processed, such as a limit of a later version.
+//! So every value of the signed text must reappear in the serialized form of the parsed document.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// The first place of `text`, as a path, at which it says something that `read` does not; `None` when there is none.
+/// Returns the path of the first value in `text` that `read` does not contain; `None` when there is none.
 pub(super) fn strange(text: &str, read: &impl Serialize) -> Option<String> {
     let (Ok(said), Ok(read)) = (serde_json::from_str(text), serde_json::to_value(read)) else {
         return Some("(all of it)".to_owned());
@@ -20,7 +20,7 @@ fn differs(said: &Value, read: &Value, path: String) -> Option<String> {
             let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
             match read.get(key) {
                 Some(read) => differs(value, read, path),
-                // Left out and nothing at all are the same.
+                // An absent field and `null` are equal.
                 None => (!value.is_null()).then_some(path),
             }
         }),
@@ -29,7 +29,7 @@ fn differs(said: &Value, read: &Value, path: String) -> Option<String> {
             .zip(read)
             .enumerate()
             .find_map(|(index, (said, read))| differs(said, read, format!("{path}[{index}]"))),
-        // 1 and 1.0 are one number; two whole numbers are one only when all their digits are.
+        // 1 and 1.0 are equal; two integers are equal only when all their digits are.
         (Value::Number(a), Value::Number(b)) if a.is_f64() != b.is_f64() => (a.as_f64() != b.as_f64()).then_some(path),
         _ => (said != read).then_some(path),
     }

@@ -1,4 +1,4 @@
-//! Each test plays a server that lies in one way.
+//! Each test is one lie of a malicious server.
 
 mod outside;
 mod widened;
@@ -34,7 +34,7 @@ fn now() -> OffsetDateTime {
     clock::system()()
 }
 
-/// Makes the model and the limits those of the spec again.
+/// Recomputes model and limits from the spec.
 fn settle(manifest: &mut Manifest) {
     manifest.model = manifest.spec.model(13);
     manifest.limits = Some(Limits::of(&manifest.spec, &manifest.participants, manifest.issued_at));
@@ -93,7 +93,7 @@ fn a_spec_that_was_widened_after_the_charge_is_refused() {
     }
 }
 
-/// Features that were normalized by speaker, and users that there are not: whatever the server made of the registration.
+/// Features normalized by speaker, and a dataset without users: refused regardless of the registration at the server.
 #[test]
 fn a_unit_that_the_data_do_not_keep_apart_is_refused() {
     let of = |unit, data: &Local| {
@@ -130,7 +130,7 @@ fn a_charge_below_the_cost_is_refused() {
 
 #[test]
 fn the_servers_word_on_visibility_counts_for_nothing() {
-    // The server calls the dataset public, so that nothing would be charged; the site knows better.
+    // The server declares the dataset public, so that nothing would be charged; the site's policy differs.
     let public = spec().cost(&local(Visibility::Public).as_seen(OURS, ORGANIZATION, WORKER));
     assert_eq!(public, None);
     assert_eq!(fault(|manifest| manifest.participants[1].charge = public), Fault::Charge("ward-7".to_owned()));
@@ -170,7 +170,7 @@ fn a_comparison_charges_the_private_arm_of_an_open_dataset_too() {
     let examined = ask_with(offer, &[local(Visibility::Open)]).expect("the site marks it open");
     assert_eq!(examined.release("open"), Some(Event::NonPrivate));
     assert_eq!(examined.release("private"), charge.clone().map(|charge| charge.event));
-    // At a site that does not mark it open, nothing leaves in the open arm.
+    // At a site that does not mark the dataset open, nothing leaves in the open arm.
     let examined = ask_with(offer, &[local(Visibility::Private)]).expect("the private arm is charged as it says");
     assert_eq!(examined.release("open"), None);
 }
@@ -281,7 +281,7 @@ fn limits_that_are_not_those_of_the_spec_are_refused() {
     for change in changes {
         assert_eq!(fault(|manifest| manifest.limits.iter_mut().for_each(change)), Fault::Limits);
     }
-    // Ending sooner than it might is no widening.
+    // An earlier end does not widen the manifest.
     let sooner = |limits: &mut Limits| limits.not_after -= Duration::DAY;
     ask(|manifest| manifest.limits.iter_mut().for_each(sooner)).expect("it is within");
 }

@@ -28,7 +28,7 @@ fn under(job: JobId, lineage: LineageId) -> Under {
 }
 
 impl Site {
-    /// A site that has paid every round of an audited job.
+    /// Sets up a site that has paid every round of an audited job.
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let folder = Folder::new(dir.path());

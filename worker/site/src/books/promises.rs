@@ -1,4 +1,4 @@
-//! What each account promised: the limits under which its rows were admitted, and the releases between them.
+//! The promise of each account: the limits that admitted its rows, and the releases between them.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use undertone_privacy::ledger::Promises;
 
 use super::{AccountKey, Entry, OtherAccount};
 
-/// Returns what each account promised, by the rows of the ledger in their order. A row acts on the account of the unit that its job
-/// protects, and on the others that the job's reservation names.
+/// Computes the promises of each account from the ledger's rows, in their order. A row acts on the account of the unit
+/// that its job protects, and on the other accounts in the job's reservation.
 pub fn promises(rows: &[Entry]) -> BTreeMap<AccountKey, Promises> {
     let mut all: BTreeMap<AccountKey, Promises> = BTreeMap::new();
     let mut charged: BTreeMap<(AccountKey, JobId), &[OtherAccount]> = BTreeMap::new();

@@ -1,8 +1,8 @@
-//! The ledger as its rules make it, row by row: every reservation is admitted again, by every account that it charges.
+//! Replays the ledger by its rules, row by row: every account that a reservation charges admits it again.
 //!
-//! Rows of before `rdp-2` were admitted by the account of their own unit alone, and are replayed so. A row of now must charge
-//! every account that its lineage has at the time, except one at whose unit its event has no price (receipts that came back after
-//! a restore are taken in whatever they are for).
+//! Rows from before `rdp-2` were admitted by the account of their own unit alone, and are replayed in the same way. A
+//! newer row must charge every account that its lineage has at the time, except one whose unit has no price for the
+//! event. Receipts that returned after a restore are charged to accounts of any unit.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use undertone_privacy::transfer::event_at;
 
 use super::{AccountKey, BooksError, Entry, reservation_id};
 
-/// A job as its own account has it.
+/// A job in its own account.
 struct ReplayedJob {
     event: Event,
     releases: u64,
     committed: u64,
     settled: bool,
-    /// The accounts of other units that it is charged to.
+    /// The charged accounts of other units.
     others: Vec<AccountKey>,
 }
 
@@ -31,10 +31,10 @@ struct Replay {
     jobs: BTreeMap<(AccountKey, JobId), ReplayedJob>,
 }
 
-/// The accounts that `rows` come to when each is decided again under the budgets that it states.
+/// Replays `rows`, each under the budgets that it states, and returns the resulting accounts.
 ///
 /// # Errors
-/// [`BooksError::Row`] at the first row that was never admissible, or that an evaluator unknown here has priced.
+/// [`BooksError::Row`] at the first row that was not admissible, or whose evaluator is unknown here.
 pub(crate) fn replay(rows: &[Entry]) -> Result<BTreeMap<AccountKey, Account>, BooksError> {
     let mut replay = Replay::default();
     for (row, sequence) in rows.iter().zip(1..) {
@@ -49,7 +49,7 @@ pub(crate) fn replay(rows: &[Entry]) -> Result<BTreeMap<AccountKey, Account>, Bo
     Ok(replay.accounts)
 }
 
-/// Why a row is not followed.
+/// Reasons why a row cannot be replayed.
 enum Problem {
     Row(String),
     Books(BooksError),
@@ -97,13 +97,13 @@ impl Replay {
         Ok(())
     }
 
-    /// Begins an account, if it is not there, with what jobs that protect other units have released before.
+    /// Opens an account if it does not exist, charged with earlier releases of jobs that protect other units.
     fn open(&mut self, key: AccountKey, budget: Budget) -> Result<(), BooksError> {
         self.accounts.entry(key).or_insert_with(|| Account::new(Some(budget)));
         self.take_in(key)
     }
 
-    /// That the row charges each account of its lineage what its event costs there.
+    /// Checks that the row charges each account of its lineage the cost of its event there.
     fn check_others(&mut self, row: &Entry) -> Result<(), Problem> {
         let beside: Vec<AccountKey> = self.accounts.keys().filter(|key| key.is_beside(row.account)).copied().collect();
         for key in beside {
@@ -153,8 +153,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Charges an account for the jobs of its lineage that protect other units and are not charged to it yet: those of before
-    /// it began, and those of before `rdp-2`. Limits do not ask; what was released counts.
+    /// Charges an account for jobs of its lineage that protect other units and are not yet charged to it: jobs from
+    /// before it began, and from before `rdp-2`. No limit is applied, because these releases already happened.
     fn take_in(&mut self, key: AccountKey) -> Result<(), BooksError> {
         let Some(account) = self.accounts.get(&key) else { return Ok(()) };
         let mut rows: Vec<Reservation> = account.reservations().cloned().collect();

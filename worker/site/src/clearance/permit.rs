@@ -1,9 +1,9 @@
-//! One grant for several releases, of which what is made of them leaves as one vector: `privacy.md`, 4.5 and 5.
+//! One grant for several releases, which leave the site combined into one vector: `privacy.md`, 4.5 and 5.
 //!
-//! [`Clearance::split`] cuts a grant for `Repeated { count, of }` into exactly `count` [`Permit`]s for `of` and one [`Ticket`].
-//! A permit is used up by one noisy release that stays at the site; the ticket by the one vector that is made of these
-//! releases and of nothing else. That vector is charged as a whole before it leaves. Neither can be copied; that a
-//! permit makes one step is tested where steps are made (`release::update` of training):
+//! [`Clearance::split`] divides a grant for `Repeated { count, of }` into exactly `count` [`Permit`]s for `of` and one
+//! [`Ticket`]. One noisy release that stays at the site consumes a permit. The vector made of these releases alone
+//! consumes the ticket, and is charged as a whole before it leaves. Neither can be copied. Tests in `release::update`
+//! of training show that a permit makes one step:
 //!
 //! ```compile_fail,E0599
 //! use undertone_worker_site::clearance::Permits;
@@ -19,17 +19,17 @@ use undertone_privacy::selection::Runs;
 
 use super::{Clearance, GrantId};
 
-/// Why a grant is not cut.
+/// The error when a grant cannot be split.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("the site grants {granted:?}, which is no grant for {count} equal steps: spec and manifest disagree")]
 pub struct SplitError {
-    /// What was granted.
+    /// The granted event.
     pub granted: Box<Event>,
-    /// Steps that were asked for.
+    /// The requested number of steps.
     pub count: NonZeroU32,
 }
 
-/// Whether two parts are of one grant. Public data need none.
+/// Returns whether two parts belong to one grant. Parts of public data have no grant.
 fn is_same(one: Option<&GrantId>, other: Option<&GrantId>) -> bool {
     match (one, other) {
         (None, None) => true,
@@ -38,7 +38,7 @@ fn is_same(one: Option<&GrantId>, other: Option<&GrantId>) -> bool {
     }
 }
 
-/// Permission for one release that stays at the site, as a step on the way to a vector that leaves.
+/// Permission for one release that stays at the site, as a step of a vector that leaves.
 #[derive(Debug)]
 #[must_use = "a step that may be made and is not is lost"]
 pub struct Permit {
@@ -47,29 +47,29 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// The release that may be made; `None` for public data.
+    /// Returns the permitted release; `None` for public data.
     pub const fn event(&self) -> Option<&Event> {
         self.event.as_ref()
     }
 
-    /// What shows, once the permit is used up, of which grant it was.
+    /// Consumes the permit and returns a stub that identifies its grant.
     pub fn into_stub(self) -> Stub {
         Stub(self.grant)
     }
 }
 
-/// A used permit: it says under which grant a release was made, and permits nothing.
+/// A used permit: it identifies the grant of a release, and permits nothing.
 #[derive(Debug)]
 pub struct Stub(Option<GrantId>);
 
 impl Stub {
-    /// Whether both are of one grant.
+    /// Returns whether both belong to one grant.
     pub fn goes_with(&self, other: &Self) -> bool {
         is_same(self.0.as_ref(), other.0.as_ref())
     }
 }
 
-/// All permits of one grant, to be taken one by one.
+/// All permits of one grant, taken one by one.
 #[derive(Debug)]
 #[must_use = "steps that may be made and are not are lost"]
 pub struct Permits {
@@ -79,19 +79,19 @@ pub struct Permits {
 }
 
 impl Permits {
-    /// The next; `None` when all are taken.
+    /// Takes the next permit; `None` when all are taken.
     pub fn take(&mut self) -> Option<Permit> {
         self.left = self.left.checked_sub(1)?;
         Some(Permit { event: self.of.clone(), grant: self.grant.clone() })
     }
 
-    /// How many are left.
+    /// Returns the number of remaining permits.
     pub const fn left(&self) -> u32 {
         self.left
     }
 }
 
-/// Permission for the one vector that is made of a grant's releases.
+/// Permission for the one vector made of a grant's releases.
 #[derive(Debug)]
 #[must_use = "without it the steps cannot leave"]
 pub struct Ticket {
@@ -100,24 +100,24 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Of how many releases the vector must be made.
+    /// Returns the number of releases that the vector must contain.
     pub const fn steps(&self) -> NonZeroU32 {
         self.steps
     }
 
-    /// Whether releases with such permits may leave by it.
+    /// Returns whether a release with this stub may leave with the ticket.
     pub fn admits(&self, stub: &Stub) -> bool {
         is_same(self.grant.as_ref(), stub.0.as_ref())
     }
 
-    /// The grant that the vector was made under; none for public data.
+    /// Returns the vector's grant; `None` for public data.
     pub fn into_grant(self) -> Option<GrantId> {
         self.grant
     }
 }
 
-/// Permission for the one update that wins among the runs of a selection. It is no [`Ticket`], so that no run leaves by itself:
-/// only a `Contest` of training takes it.
+/// Permission for the winning update among the runs of a selection. It is not a [`Ticket`], so no run can leave by
+/// itself; only the private selection of training accepts it.
 #[derive(Debug)]
 #[must_use = "without it no run can leave"]
 pub struct Prize {
@@ -126,18 +126,18 @@ pub struct Prize {
 }
 
 impl Prize {
-    /// How the number of runs that count is drawn, by what was granted.
+    /// Returns the granted distribution of the number of runs that count.
     pub const fn runs(&self) -> Runs {
         self.runs
     }
 
-    /// Turns it into the ticket of the run that won.
+    /// Converts the prize into the ticket of the winning run.
     pub fn into_ticket(self) -> Ticket {
         self.ticket
     }
 }
 
-/// The release of which `granted` is `count`; nothing when it is none.
+/// Returns the single release of a grant for `count` of them, or the granted event as the error.
 fn step_of(granted: Event, count: NonZeroU32) -> Result<Event, Event> {
     match granted {
         Event::Repeated { count: times, of } if times == u64::from(count.get()) => Ok(*of),
@@ -147,11 +147,11 @@ fn step_of(granted: Event, count: NonZeroU32) -> Result<Event, Event> {
 }
 
 impl Clearance {
-    /// Cuts the permission for one vector into permits for the `count` releases of which it is made, and the ticket with which
-    /// it leaves. What must be granted is the release `count` times; for one step, the release itself will do.
+    /// Splits the permission for one vector into permits for its `count` releases and the ticket with which it leaves.
+    /// The grant must be for the release repeated `count` times; for one step, a grant for the release itself suffices.
     ///
     /// # Errors
-    /// [`SplitError`] when something else was granted. Nothing was charged.
+    /// [`SplitError`] when another event was granted. Nothing was charged.
     pub fn split(self, count: NonZeroU32) -> Result<(Permits, Ticket), SplitError> {
         let (of, grant) = match self {
             Self::Public(_) => (None, None),
@@ -164,12 +164,12 @@ impl Clearance {
         Ok((Permits { of, grant: grant.clone(), left: count.get() }, Ticket { grant, steps: count }))
     }
 
-    /// As [`Clearance::split`], for the best of several runs of `count` releases each: permits for every run that is made, and
-    /// one prize, for which they are entered and with which one run's vector leaves. What must be granted is the selection among them
-    /// ([`Event::Selected`], with a bound on the number of runs).
+    /// Splits a grant for the best of several runs of `count` releases each, as [`Clearance::split`]. Returns permits
+    /// for every run, and one prize: the runs are submitted under it, and the winner's vector leaves with it. The grant
+    /// must be for the selection ([`Event::Selected`], with a bound on the number of runs).
     ///
     /// # Errors
-    /// [`SplitError`] when something else was granted, or nothing: public data are not selected from.
+    /// [`SplitError`] when another event was granted, or for public data, which has no grant.
     pub fn split_runs(self, count: NonZeroU32) -> Result<(Vec<Permits>, Prize), SplitError> {
         let refuse = |granted| SplitError { granted: Box::new(granted), count };
         let Self::Granted(grant) = self else { return Err(refuse(Event::NonPrivate)) };

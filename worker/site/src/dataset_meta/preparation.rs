@@ -1,22 +1,21 @@
-//! What a preparation computed across privacy units, as a dataset's description records it.
+//! The record of computations across privacy units in a dataset's preparation.
 //!
-//! A row of a dataset should depend on the recording (or the line of a log) that it was made of and on the options, and on
-//! nothing else. Some options compute over several rows. On private data they are refused, or they take a unit away from
-//! those that a job may protect. The record says which ones were used, because whether data are private is decided later, by
-//! the site's policy.
+//! A row of a dataset should depend only on its recording (or its line of a log) and on the options. Some options
+//! compute over several rows. On private data they are rejected, or they remove a unit from those that a job may
+//! protect. The record lists the used options, because the site's policy decides later whether data are private.
 
 use serde::{Deserialize, Serialize};
 use undertone_api::dataset::{Visibility, usual_units};
 use undertone_privacy::PrivacyUnit;
 
-/// Where the number of classes of a dataset comes from.
+/// The origin of a dataset's number of classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClassSource {
     /// Stated before the labels were read (`--classes`), or there are no classes.
     #[default]
     Declared,
-    /// A map that was made before (`--class-map`, `--phone-map`).
+    /// An existing map (`--class-map`, `--phone-map`).
     Map,
     /// The model of the aligner that made the labels.
     Aligner,
@@ -24,7 +23,7 @@ pub enum ClassSource {
     Labels,
 }
 
-/// What a preparation computed across privacy units.
+/// The computations of a preparation across privacy units.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PreparationRecord {
@@ -32,14 +31,15 @@ pub struct PreparationRecord {
     pub across_units: Vec<String>,
     /// Options that made a record depend on other records of the same speaker and user.
     pub across_records: Vec<String>,
-    /// Where the number of classes comes from.
+    /// The origin of the number of classes.
     pub class_source: ClassSource,
 }
 
 impl PreparationRecord {
     /// Returns the units whose rows depend on nothing outside the unit, ascending, of a dataset of speech.
     ///
-    /// The answer depends on the options alone, never on the data: it leaves the site when a dataset is registered.
+    /// The answer depends on the options alone, never on the data, because it leaves the site when a dataset is
+    /// registered.
     pub fn speech_units(&self, has_users: bool) -> Vec<PrivacyUnit> {
         if !self.across_units.is_empty() {
             return Vec::new();
@@ -56,8 +56,8 @@ impl PreparationRecord {
         std::iter::once(PrivacyUnit::Record).chain(has_users.then_some(PrivacyUnit::User)).collect()
     }
 
-    /// Returns what only public data may be prepared with and this dataset was, in words; `None` if there is nothing, or if
-    /// the dataset is public.
+    /// Returns the used options and conditions that require public data, as text. Returns `None` if there are none, or
+    /// if the dataset is public.
     pub fn conflict_with(&self, visibility: Visibility) -> Option<String> {
         let counted = (self.class_source == ClassSource::Labels).then_some("classes counted in the labels");
         let causes: Vec<&str> = self.across_units.iter().map(String::as_str).chain(counted).collect();

@@ -1,8 +1,8 @@
-//! A folder in the place of another: whoever dies on the way leaves the one or the other there, whole.
+//! Replaces one folder by another: a crash on the way leaves either the old or the new folder, complete.
 //!
-//! Two names are exchanged in one step of the file system. Where it has no such step (some of a network) there are two, and whoever
-//! died between them finds the old folder hidden beside its place: [`recover`] puts it back where nothing took the place, removes it
-//! where something did, and is asked before anything else is done with the place.
+//! The file system exchanges two names in one step. Where it has no such step (some network file systems), there are
+//! two steps, and a crash between them leaves the old folder hidden beside its place. [`recover`] then moves it back if
+//! the place is empty, and removes it otherwise. Call it before any other access to the place.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use super::{FolderError, sync_folder};
 use crate::fault;
 
-/// Puts the folder `new` at `place`. What lay there lies where `new` did when this returns, for the caller to remove; nothing does
-/// where nothing lay. Both are on one disk.
+/// Puts the folder `new` at `place`. Afterwards the previous folder is at the path `new`, for the caller to remove; if
+/// `place` was empty, that path is empty too. Both paths must be on one disk.
 ///
 /// # Errors
-/// [`FolderError::Io`] when the file system refuses. What lay at `place` then lies there still, or where `new` did, in case the new name
-/// is not durable: neither is to be removed before the next exchange.
+/// [`FolderError::Io`] when the file system returns an error. The previous folder is then still at `place`, or at `new`
+/// if the new name is not durable. Neither may be removed before the next exchange.
 pub fn exchange(new: &Path, place: &Path) -> Result<(), FolderError> {
     fault::point(fault::BEFORE_PLACE);
     if place.symlink_metadata().is_err() {
@@ -31,11 +31,11 @@ pub fn exchange(new: &Path, place: &Path) -> Result<(), FolderError> {
     Ok(())
 }
 
-/// Puts back what [`exchange`] had moved out of `place` when it died between two steps; what it had replaced when it died after them it
-/// removes, so that whoever empties the place later does not find it there again.
+/// Restores the folder that [`exchange`] had moved out of `place` when it crashed between two steps. Removes the
+/// replaced folder after a later crash, so that it does not reappear when `place` is emptied.
 ///
 /// # Errors
-/// [`FolderError::Io`] when the file system refuses.
+/// [`FolderError::Io`] when the file system returns an error.
 pub fn recover(place: &Path) -> Result<(), FolderError> {
     let aside = aside(place);
     if aside.symlink_metadata().is_err() {
@@ -49,7 +49,7 @@ pub fn recover(place: &Path) -> Result<(), FolderError> {
     sync_folder(above(place))
 }
 
-/// Exchanges two names in one step; false where the file system has none.
+/// Exchanges two names in one step; returns false where the file system does not support this.
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 fn at_once(new: &Path, place: &Path) -> io::Result<bool> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -83,7 +83,7 @@ fn in_steps(new: &Path, place: &Path) -> io::Result<()> {
     fs::rename(&aside, new)
 }
 
-/// Where a folder waits while another takes its place.
+/// Returns the hidden path of a folder while another takes its place.
 fn aside(place: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(place.file_name().unwrap_or_default());
@@ -105,7 +105,7 @@ mod tests {
     use super::{FolderError, at_once, exchange, in_steps, recover};
     use crate::fault::{self, Accident, Plan};
 
-    /// A folder with a file that says what it is.
+    /// Creates a folder with a file of the given content.
     fn folder(at: &Path, said: &str) {
         fs::create_dir(at).unwrap();
         fs::write(at.join("file"), said).unwrap();
@@ -161,7 +161,7 @@ mod tests {
         assert!(!place.exists());
         recover(&place).unwrap();
         assert_eq!((said(&place).as_deref(), said(&new).as_deref()), (Some("old"), Some("new")));
-        // Where nothing happened nothing is done.
+        // Without an interrupted exchange, recovery changes nothing.
         recover(&place).unwrap();
         exchange(&new, &place).unwrap();
         recover(&place).unwrap();

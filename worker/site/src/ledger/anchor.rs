@@ -1,12 +1,13 @@
 //! The ledger's anchor: the number and digest of its newest receipt, in a file outside of the site's folder.
 //!
-//! A ledger that was put back to an older copy (a backup, a snapshot of the machine) has fewer receipts than its anchor says.
-//! Then nothing leaves until the missing receipts are there. The server can show them; a server that hides them cannot make
-//! the site spend its budget twice. The anchor protects as far as whoever puts the ledger back cannot put the anchor back:
-//! keep it on another disk or another machine's file system.
+//! A ledger that was replaced by an older copy (a backup, a snapshot of the machine) has fewer receipts than its
+//! anchor. Nothing leaves then until the missing receipts are imported. The server can provide them; a server that
+//! withholds them cannot make the site spend its budget twice. The anchor protects only if restoring the ledger does
+//! not also restore the anchor: keep it on another disk or on another machine's file system.
 //!
-//! The anchor follows the ledger: it is written, durably, after a payment is in the ledger and before anything leaves by it.
-//! After a crash in between, the ledger is ahead of the anchor by one receipt, and the anchor follows at the next look.
+//! The anchor follows the ledger: it is written durably after a payment is in the ledger and before anything leaves by
+//! it. After a crash in between, the ledger is ahead of the anchor by one receipt, and the next check advances the
+//! anchor.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,11 +22,11 @@ use crate::folder::{FolderError, write_durably};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnchoredHead {
-    /// The worker whose ledger it is.
+    /// The ledger's worker.
     pub worker: WorkerId,
     /// Number of the newest receipt; 0 before the first.
     pub receipts: u64,
-    /// Its digest; empty before the first.
+    /// Digest of the newest receipt; empty before the first.
     pub digest: String,
 }
 
@@ -42,15 +43,15 @@ pub enum AnchorError {
     /// The file cannot be read or written.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// There is no file.
+    /// The file does not exist.
     #[error(
         "the ledger's anchor {0} is missing: put its disk back, or begin it anew with `undertone-worker ledger anchor begin` after you have looked why"
     )]
     Missing(PathBuf),
-    /// There is a file already.
+    /// The file already exists.
     #[error("the anchor {0} is there already: it is not begun a second time")]
     Exists(PathBuf),
-    /// The file is no anchor.
+    /// The file is not an anchor.
     #[error("{path} is not an anchor of a ledger ({problem}): put it back from its disk's backup")]
     Malformed {
         /// The file.
@@ -63,7 +64,7 @@ pub enum AnchorError {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// The worker that it names.
+        /// The worker in the file.
         found: WorkerId,
     },
     /// The ledger lacks receipts.
@@ -71,12 +72,12 @@ pub enum AnchorError {
         "the ledger has {found} receipts and its anchor says {anchored}: it is an older copy. Put the newest copy back, or let the server show the missing receipts; nothing leaves until they are there"
     )]
     Older {
-        /// Receipts by the anchor.
+        /// The number of receipts in the anchor.
         anchored: u64,
-        /// Receipts in the ledger.
+        /// The number of receipts in the ledger.
         found: u64,
     },
-    /// Another receipt stands under the anchored number.
+    /// The ledger has another receipt under the anchored number.
     #[error(
         "receipt {0} of the ledger is another than its anchor says: the ledger has forked, two copies of it were in use"
     )]
@@ -84,12 +85,12 @@ pub enum AnchorError {
 }
 
 impl LedgerAnchor {
-    /// Names the anchor of a worker's ledger. Nothing is read yet.
+    /// Makes the anchor of a worker's ledger. Nothing is read yet.
     pub const fn new(path: PathBuf, worker: WorkerId) -> Self {
         Self { path, worker }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -97,7 +98,7 @@ impl LedgerAnchor {
     /// Writes the file for the first time.
     ///
     /// # Errors
-    /// [`AnchorError::Exists`] when there is one.
+    /// [`AnchorError::Exists`] when the file exists.
     pub fn begin(&self, head: &Head) -> Result<AnchoredHead, AnchorError> {
         if self.path.exists() {
             return Err(AnchorError::Exists(self.path.clone()));
@@ -123,8 +124,8 @@ impl LedgerAnchor {
         }
     }
 
-    /// Compares the ledger's newest receipt `head` with the anchor and lets the anchor follow. `digest` returns the digest of a
-    /// receipt of the ledger by number.
+    /// Compares the ledger's newest receipt `head` with the anchor and advances the anchor. `digest` returns the digest
+    /// of a receipt of the ledger by number.
     ///
     /// # Errors
     /// [`AnchorError::Older`] and [`AnchorError::Forked`] when the ledger does not continue the anchor.

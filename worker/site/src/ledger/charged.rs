@@ -1,5 +1,5 @@
-//! The accounts of a lineage that a job is charged to, in one step: that of the unit which it protects, and that of every other unit
-//! with a limit. Either all of them admit it, or none is charged.
+//! The accounts of a lineage that a job charges in one step: the account of its own unit, and those of all other units
+//! with a limit. Either all of them admit the step, or none is charged.
 
 use time::OffsetDateTime;
 use undertone_api::id::JobId;
@@ -15,21 +15,21 @@ use crate::policy::{Limit, UnitLimits};
 #[derive(Debug)]
 pub(super) struct AccountStep {
     key: AccountKey,
-    /// The account, if it begins with this step.
+    /// The new account, if this step opens it.
     begins: Option<Book>,
     draft: Draft,
-    /// What the job reserves here; nothing for a step of a job that is known.
+    /// The job's reservation here; `None` for a step of a job that already has one.
     reserved: Option<Reserved>,
 }
 
 impl AccountStep {
-    /// The limit under which the step was decided.
+    /// Returns the limit that decided the step.
     fn budget(&self) -> Option<Budget> {
         self.draft.balance().budget().copied()
     }
 }
 
-/// The step that reserves for a job on every account that it charges, its own first, under the present limits.
+/// Returns the steps that reserve for a job on every account that it charges, its own first, under the present limits.
 pub(super) fn reserve(books: &Books, under: &Under, limits: &UnitLimits) -> Result<Vec<AccountStep>, LedgerError> {
     let own = under.account();
     let mut steps = vec![step(books, under, own, &under.charge, Some(limits.own))?];
@@ -42,8 +42,8 @@ pub(super) fn reserve(books: &Books, under: &Under, limits: &UnitLimits) -> Resu
     Ok(steps)
 }
 
-/// The units beside a job's own that have a limit: those of the policy, and those of which the lineage has an account. A limit that
-/// was once promised keeps its promise when the policy names it no more.
+/// Returns the units other than the job's own that have a limit: those of the policy, and those for which the lineage
+/// has an account. An account keeps its promised limit when the policy no longer sets one.
 fn others(books: &Books, own: AccountKey, limits: &UnitLimits) -> Vec<(PrivacyUnit, Option<Limit>)> {
     let mut all: Vec<_> = limits.others.iter().map(|(unit, limit)| (*unit, Some(*limit))).collect();
     for key in books.accounts.keys().filter(|key| key.is_beside(own)) {
@@ -54,7 +54,7 @@ fn others(books: &Books, own: AccountKey, limits: &UnitLimits) -> Vec<(PrivacyUn
     all
 }
 
-/// The step that reserves on one account; without a limit, under the one that it stands under.
+/// Returns the step that reserves on one account; without `limit`, under the account's present limit.
 pub(super) fn step(
     books: &Books,
     under: &Under,
@@ -64,7 +64,7 @@ pub(super) fn step(
 ) -> Result<AccountStep, LedgerError> {
     let standing = books.accounts.get(&key).and_then(|book| book.account.balance().budget().copied());
     let budget = match (limit, standing) {
-        // The orders that an account keeps never change.
+        // The orders of an account never change.
         (Some(limit), standing) => limit.budget(standing.as_ref().map(Budget::grid))?,
         (None, Some(standing)) => standing,
         (None, None) => return Err(LedgerError::NotReserved),
@@ -83,7 +83,7 @@ pub(super) fn step(
     Ok(AccountStep { key, begins, draft, reserved: Some(reserved) })
 }
 
-/// The budget of the first account, and what the row of the reservation says of the others.
+/// Returns the budget of the first account, and the other accounts as stated in the reservation's row.
 pub(super) fn stated(steps: &[AccountStep]) -> (Option<Budget>, Vec<OtherAccount>) {
     let other = |step: &AccountStep| {
         let event = step.reserved.as_ref()?.event.clone();
@@ -93,7 +93,7 @@ pub(super) fn stated(steps: &[AccountStep]) -> (Option<Budget>, Vec<OtherAccount
     (own, steps.iter().skip(1).filter_map(other).collect())
 }
 
-/// The step that pays for one release of a job on every account that it is charged to.
+/// Returns the steps that pay for one release of a job on every account that it charges.
 pub(super) fn commit(books: &Books, own: AccountKey, job: JobId) -> Result<Vec<AccountStep>, LedgerError> {
     let mut steps = Vec::new();
     for (key, book) in charged(books, own, job) {
@@ -103,7 +103,8 @@ pub(super) fn commit(books: &Books, own: AccountKey, job: JobId) -> Result<Vec<A
     if steps.is_empty() { Err(LedgerError::NotReserved) } else { Ok(steps) }
 }
 
-/// The step that settles a job on every account that it is charged to, and how many releases that gives back.
+/// Returns the steps that settle a job on every account that it charges, and the number of releases returned to the
+/// job's own account.
 pub(super) fn settle(books: &Books, own: AccountKey, job: JobId) -> Result<(Vec<AccountStep>, u64), LedgerError> {
     let (mut steps, mut left) = (Vec::new(), 0);
     for (key, book) in charged(books, own, job) {
@@ -114,7 +115,7 @@ pub(super) fn settle(books: &Books, own: AccountKey, job: JobId) -> Result<(Vec<
     Ok((steps, left))
 }
 
-/// The accounts that a job which protects the unit of `own` is charged to.
+/// Returns the accounts charged by a job that protects the unit of `own`.
 fn charged(books: &Books, own: AccountKey, job: JobId) -> impl Iterator<Item = (AccountKey, &Book)> {
     let is_charged = move |key: &AccountKey, book: &Book| {
         (*key == own || key.is_beside(own)) && book.jobs.get(&job).is_some_and(|reserved| reserved.protects == own.unit)
@@ -122,7 +123,7 @@ fn charged(books: &Books, own: AccountKey, job: JobId) -> impl Iterator<Item = (
     books.accounts.iter().filter(move |(key, book)| is_charged(key, book)).map(|(key, book)| (*key, book))
 }
 
-/// Counts a step that is on disk.
+/// Applies steps that are on disk to the books.
 pub(super) fn adopt(books: &mut Books, job: JobId, steps: Vec<AccountStep>) {
     for AccountStep { key, begins, draft, reserved } in steps {
         if let Some(book) = begins {
@@ -135,7 +136,7 @@ pub(super) fn adopt(books: &mut Books, job: JobId, steps: Vec<AccountStep>) {
     }
 }
 
-/// Notes when a job paid, on every account that it is charged to.
+/// Records the time of a payment on every account that the job charges.
 pub(super) fn note_payment(books: &mut Books, own: AccountKey, job: JobId, at: OffsetDateTime) {
     let keys: Vec<AccountKey> = charged(books, own, job).map(|(key, _)| key).collect();
     for key in keys {

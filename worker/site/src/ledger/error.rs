@@ -1,4 +1,4 @@
-//! Why the site's ledger says no.
+//! Errors of the site's ledger.
 
 use undertone_api::signed::SignedError;
 use undertone_privacy::ledger::LedgerError as RuleError;
@@ -10,7 +10,7 @@ use super::anchor::AnchorError;
 use crate::books::BooksError;
 use crate::store::StoreError;
 
-/// Why the ledger refuses, or cannot go on. Nothing may leave the site then.
+/// Reasons why the ledger refuses or cannot continue. In either case nothing may leave the site.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
     /// The rules refuse.
@@ -19,56 +19,56 @@ pub enum LedgerError {
     /// The event has no price.
     #[error(transparent)]
     Price(#[from] PriceError),
-    /// The job has no price at the unit of another limit.
+    /// The job has no price for the unit of another limit.
     #[error("{0}")]
     Unpriced(String),
-    /// The limit of another unit does not admit it.
+    /// The limit of another unit does not admit the job.
     #[error(
         "the job is charged to the limit of the unit {unit:?} as well, which bounds what all jobs release: {source}"
     )]
     OtherUnit {
         /// The unit.
         unit: PrivacyUnit,
-        /// Why not.
+        /// The reason.
         #[source]
         source: Box<LedgerError>,
     },
     /// The limit can admit nothing.
     #[error("the site's budget admits nothing: {0}")]
     Hopeless(#[from] undertone_privacy::ledger::BudgetError),
-    /// Something is reserved for the job already, and it is something else.
+    /// Another reservation exists for the job.
     #[error("the job reserved {found} releases under another manifest: a job's cost never changes")]
     Changed {
-        /// What was reserved.
+        /// The number of reserved releases.
         found: u64,
     },
-    /// The job was settled.
+    /// The job is settled.
     #[error("the job is over at this site and its reservation is settled: propose a new job")]
     Settled,
-    /// An audit has stopped the account.
+    /// An audit froze the account.
     #[error(
         "the account is frozen since {at}: {reason} (job {job}); it is cleared at this site's terminal, with `ledger unfreeze`"
     )]
     Frozen {
-        /// The job whose audit did it.
+        /// The job whose audit froze it.
         job: String,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// Since when.
+        /// The time of the freeze.
         at: String,
     },
     /// Nothing is reserved for the job.
     #[error("nothing is reserved for the job on this account")]
     NotReserved,
-    /// Another release than the reserved one.
+    /// The release differs from the reserved one.
     #[error("the job reserved {reserved:?}, and asks to release {asked:?}")]
     OtherEvent {
-        /// What was reserved.
+        /// The reserved event.
         reserved: Box<Event>,
-        /// What was asked for.
+        /// The requested event.
         asked: Box<Event>,
     },
-    /// The release was made before, or its bytes are lost.
+    /// The release already happened, or its bytes are lost.
     #[error(
         "{series}/{round} was released before, or a receipt pays for it whose bytes this site does not have: it is never made a second time"
     )]
@@ -78,37 +78,37 @@ pub enum LedgerError {
         /// The round.
         round: u32,
     },
-    /// Exact results of data that are not open.
+    /// Exact results require data marked as open.
     #[error("exact results leave only a dataset that the site's policy marks as open")]
     NotOpen,
-    /// The server has contradicted itself.
+    /// The server contradicted itself.
     #[error(
         "alarm {id} is open at this site ({problem}): nothing leaves until somebody at its terminal has looked at it (`undertone-worker ledger alarm show`)"
     )]
     Alarm {
-        /// Its number.
+        /// The alarm's number.
         id: i64,
-        /// What the server contradicts.
+        /// The contradiction.
         problem: String,
     },
-    /// The ledger came out of a backup and was not compared with what the server has.
+    /// The ledger was restored from a backup and not yet compared with the server's receipts.
     #[error(
         "this ledger was restored from a backup of {backup_at}: nothing leaves until the running worker has compared it with the receipts that the server has"
     )]
     Restored {
-        /// When the backup was made.
+        /// The time of the backup.
         backup_at: String,
     },
-    /// Receipts that the server has cannot be taken in.
+    /// The server's receipts cannot be imported.
     #[error(transparent)]
     Import(#[from] ImportError),
     /// The ledger does not continue its anchor.
     #[error(transparent)]
     Anchor(#[from] AnchorError),
-    /// The rows do not add up.
+    /// The rows are inconsistent.
     #[error(transparent)]
     Books(#[from] BooksError),
-    /// The database fails.
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A receipt could not be signed.

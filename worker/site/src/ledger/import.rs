@@ -1,11 +1,11 @@
-//! Receipts of this site that its ledger lacks: the server has them, signed by the site's own key, so the ledger is an older
-//! copy. They are taken in as spent.
+//! Imports receipts of this site that its ledger lacks. The server has them, signed by the site's own key, so the
+//! ledger is an older copy. They count as spent.
 //!
-//! Nothing that was ever signed here can be forged or hidden in this way, and taking it in only lets the site do less: what is
-//! missing is reserved and paid in one transaction, under a limit as large as it takes, and the job that it belongs to is
-//! settled. Each receipt gets the reference "bytes lost", so that nothing is ever sent by it again. What jobs that were open in the
-//! copy had reserved is never given back: other receipts may exist that the server does not show. Receipts that contradict those that
-//! are here are no older copy, and are refused.
+//! The server can neither forge such receipts nor gain by them: an import only reduces the remaining budget. The
+//! missing receipts are reserved and paid in one transaction, under a limit as large as necessary, and each job that is
+//! new here is settled. Each receipt gets the reference "bytes lost", so that nothing is sent by it again. Reservations
+//! of jobs that were open in the copy are never returned, because the server may withhold further receipts. Receipts
+//! that contradict existing ones do not belong to an older copy, and are rejected.
 
 use std::collections::BTreeMap;
 
@@ -27,53 +27,54 @@ use crate::restore;
 use crate::rotation::rotations;
 use crate::store::{Store, StoreError, sql};
 
-/// How often the limit is doubled at most until what was paid fits under it.
+/// The highest number of doublings of the limit until the paid releases fit.
 const DOUBLINGS: u32 = 60;
 
-/// Why receipts are not taken in. Nothing of any of them is kept then.
+/// Reasons why receipts are not imported. In that case none of them is stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
-    /// Not signed by the site's key.
+    /// The receipt is not signed by the site's key.
     #[error("the server shows a receipt that this site's key has not signed: {0}")]
     Signature(#[from] SignedError),
-    /// Another receipt stands here under its number.
+    /// The ledger has another receipt under this number.
     #[error(
         "the server has another receipt {0} of this site than its ledger: the ledger has forked, two copies of it were in use"
     )]
     Forked(u64),
-    /// It does not follow.
+    /// The receipt does not follow the one before it.
     #[error("receipt {0}, which the server shows, does not follow the one before it")]
     Chain(u64),
-    /// It is another site's.
+    /// The receipt belongs to another worker.
     #[error("receipt {0}, which the server shows, is another worker's")]
     Foreign(u64),
-    /// The ledger has no place for it.
+    /// The receipt contradicts the ledger's rows of its job.
     #[error("receipt {number}, which the server shows, does not fit what the ledger says of its job: {problem}")]
     Unfit {
-        /// Its number.
+        /// The receipt's number.
         number: u64,
-        /// Why not.
+        /// The contradiction.
         problem: String,
     },
 }
 
-/// What was taken in.
+/// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
-    /// Receipts that the ledger had before.
+    /// The number of receipts before the import.
     pub before: u64,
-    /// Receipts that it lacked.
+    /// The number of imported receipts.
     pub missing: u64,
-    /// The jobs of those.
+    /// The jobs of the imported receipts.
     pub jobs: Vec<JobId>,
 }
 
 impl Ledger {
-    /// Compares the ledger with the receipts that the server has, from some number on without gaps, and takes in as spent what
-    /// it lacks; `limit` is what an account is given at first that is not here. Durable when this returns.
+    /// Compares the ledger with `shown`, the server's receipts from some number on without gaps, and imports the
+    /// missing ones as spent. `limit` is the initial limit of accounts that do not exist here. Durable when this
+    /// returns.
     ///
     /// # Errors
-    /// [`LedgerError::Import`] when they contradict what is here; nothing has changed then.
+    /// [`LedgerError::Import`] when they contradict the ledger. In that case nothing has changed.
     pub fn import(&self, shown: &[Signed], limit: Option<Limit>) -> Result<Imported, LedgerError> {
         let mut state = self.fresh()?;
         let at = (self.clock)();
@@ -92,12 +93,12 @@ impl Ledger {
             restore::reconciled(tx, imported.before, imported.missing, at)?;
             Ok(imported)
         })?;
-        // They are read from the rows again, which are what counts.
+        // The next access reads the books again from the rows, which are authoritative.
         state.stale = true;
         Ok(imported)
     }
 
-    /// Those of the receipts shown that are not here, each checked to follow the one before it.
+    /// Returns the shown receipts that the ledger lacks, after checking that each follows the one before it.
     fn missing(
         &self,
         tx: &Transaction<'_>,
@@ -145,12 +146,12 @@ fn jobs(missing: &[(Signed, Receipt)]) -> Vec<JobId> {
     jobs
 }
 
-/// The account on which a receipt is paid.
+/// Returns the account of a receipt.
 fn account_of(receipt: &Receipt) -> AccountKey {
     AccountKey::new(receipt.lineage, receipt.unit, receipt.adjacency)
 }
 
-/// Writes what is missing, within one transaction; the books go along in memory.
+/// Writes the missing receipts within one transaction, and updates the books in memory.
 struct Writer<'a> {
     tx: &'a Transaction<'a>,
     books: &'a mut Books,
@@ -160,7 +161,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn take(&mut self, missing: &[(Signed, Receipt)]) -> Result<(), LedgerError> {
-        // A job that is reserved anew gets what is paid for it and no more.
+        // A new reservation covers exactly the job's paid releases.
         let mut paid: BTreeMap<(AccountKey, JobId), u64> = BTreeMap::new();
         for (_, receipt) in missing.iter().filter(|(_, receipt)| !is_exact(&receipt.event)) {
             *paid.entry((account_of(receipt), receipt.job)).or_default() += 1;
@@ -221,7 +222,7 @@ impl Writer<'_> {
         let mut steps = vec![self.step(receipt.sequence, &under, own, &under.charge)?];
         let beside: Vec<AccountKey> = self.books.accounts.keys().filter(|key| key.is_beside(own)).copied().collect();
         for key in beside {
-            // What has no price there was released all the same: `ledger show` tells of it.
+            // A release without a price there still happened: `ledger show` lists it.
             if let Ok(charge) = under.charge.for_unit(key.unit) {
                 steps.push(self.step(receipt.sequence, &under, key, &charge)?);
             }
@@ -233,7 +234,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The step that reserves on one account, under a limit as large as it takes.
+    /// Returns the step that reserves on one account, under a limit as large as necessary.
     fn step(
         &self,
         number: u64,
@@ -314,7 +315,7 @@ impl Writer<'_> {
     }
 }
 
-/// How many receipts the ledger in `store` has: what the server has beyond the last of them is missing.
+/// Returns the number of receipts in the ledger of `store`; the server's later receipts are missing here.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -341,8 +342,8 @@ mod tests {
     use crate::store::Store;
     use crate::testing::{JOB, gaussian, ledger_at, limit, stored, under};
 
-    /// A site that paid for rounds 1 and 2 before its backup; gives its receipts after rounds 3 and 4, one result in the clear,
-    /// and a second job of one release.
+    /// Sets up a site that paid for rounds 1 and 2 before its backup. Returns its receipts after rounds 3 and 4, one
+    /// exact result, and a second job of one release.
     fn spent() -> (tempfile::TempDir, Folder, Vec<Signed>) {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let folder = Folder::new(dir.path());
@@ -382,7 +383,7 @@ mod tests {
         let (_dir, folder, all) = spent();
         let ledger = ledger_at(&folder);
         let before = ledger.books().expect("it is open");
-        // The last one that is here comes along, so that a fork is seen.
+        // The last receipt of the copy is included, so that a fork is detected.
         let imported = ledger.import(&all[1..], Some(limit(8.0))).expect("they are this site's own");
         assert_eq!((imported.before, imported.missing, imported.jobs.len()), (2, 4, 2));
         let after = ledger.books().expect("it is open");
@@ -391,12 +392,12 @@ mod tests {
         assert!(spent(&after) > spent(&before));
         assert_eq!(ledger.import(&all, Some(limit(8.0))).expect("nothing is missing").missing, 0);
         drop(ledger);
-        // It holds when it is opened anew, and every row is admitted again.
+        // The import survives a restart, and the rules admit every row again.
         let key = SiteKey::load(&folder.key()).expect("it is there").public();
         let store = Store::create(&folder.ledger()).expect("it is there");
         assert_eq!(store.read(|db| verify(db, &key)).expect("every row holds").receipts, 6);
         let ledger = ledger_at(&folder);
-        // What came from elsewhere is never made a second time.
+        // An imported release is never made a second time.
         for round in [3, 4] {
             let again = ledger.commit(
                 &under(gaussian(4.0), 10),
@@ -405,7 +406,7 @@ mod tests {
             );
             assert!(matches!(again, Err(LedgerError::Released { .. })), "{again:?}");
         }
-        // The job that the copy did not know is over here; the one that it knew goes on with what is left of it.
+        // The job unknown to the copy is settled here; the known one continues with its remaining reservation.
         let mut unknown = under(gaussian(2.0), 3);
         unknown.job = undertone_api::id::JobId(uuid::Uuid::from_u128(77));
         assert!(ledger.commit(&unknown, &gaussian(2.0), &stored(&unknown, "private", 2)).is_err());
@@ -424,8 +425,9 @@ mod tests {
         ledger.settle_job(JOB, None).expect("somebody settled it");
         let store = Store::create(&folder.ledger()).expect("it is there");
         drop(store);
-        // The copy's own job was settled, so what was paid for it afterwards has no place: refused whole, nothing is kept.
-        // A budget that can be made, and too little for one release.
+        // The job is settled in the copy, so later payments for it cannot be imported: all are rejected and nothing is
+        // stored.
+        // The budget is valid, but too small for one release.
         let little = limit(0.25);
         let refused = ledger.import(&all, Some(little));
         assert!(matches!(refused, Err(LedgerError::Import(ImportError::Unfit { number: 3, .. }))), "{refused:?}");
@@ -437,7 +439,7 @@ mod tests {
         let ledger = ledger_at(&empty);
         let imported = ledger.import(&all, Some(little)).expect("a limit is no reason to forget");
         assert_eq!(imported.missing, 6);
-        // One release alone would fit under the second of these; after what was paid it does not.
+        // One release alone would fit under the second of these limits; after the imported payments it does not.
         let mut another = under(gaussian(4.0), 1);
         another.job = undertone_api::id::JobId(uuid::Uuid::from_u128(78));
         for limit in [little, limit(4.0)] {

@@ -1,4 +1,4 @@
-//! Releases that no budget can admit or that need none: exact results of open data, and anything of public data.
+//! Releases outside of any budget: exact results of open data, and all releases of public data.
 
 use undertone_api::dataset::Visibility;
 use undertone_privacy::Event;
@@ -10,12 +10,13 @@ use crate::outbox::StoredRelease;
 use crate::policy::is_exact;
 
 impl Ledger {
-    /// Records a release in the clear, of data that the policy marks as open; its receipt and the reference to its bytes are on disk
-    /// when this returns. No budget can admit such a release and none is charged: what was published can be given away again.
+    /// Records a release without noise, of data that the policy marks as open. Its receipt and the reference to its
+    /// bytes are on disk when this returns. No budget can admit such a release and none is charged, because published
+    /// data may be released again.
     ///
     /// # Errors
-    /// [`LedgerError::NotOpen`] when the data are not marked open, [`LedgerError::OtherEvent`] when the event is not exact and
-    /// must be paid, [`LedgerError::Released`] as for [`Ledger::commit`].
+    /// [`LedgerError::NotOpen`] when the data are not marked open, [`LedgerError::OtherEvent`] when the event is not
+    /// exact and must be paid, [`LedgerError::Released`] as for [`Ledger::commit`].
     pub fn publish(
         &self,
         under: &Under,
@@ -58,7 +59,7 @@ impl Ledger {
         Ok(Paid { signed, receipt })
     }
 
-    /// Refers to a stored release of public data, which costs nothing; on disk when this returns.
+    /// Records the reference to a stored release of public data, which costs nothing; on disk when this returns.
     ///
     /// # Errors
     /// [`LedgerError::Released`] when it was released already.

@@ -47,7 +47,7 @@ impl Site {
     }
 }
 
-/// What the rules refused with.
+/// Returns the refusal of the rules.
 fn rule<T: std::fmt::Debug>(answer: Result<T, LedgerError>) -> RuleError {
     match answer {
         Err(LedgerError::Rule(rule)) => *rule,
@@ -104,7 +104,7 @@ fn a_crash_between_payment_and_release_pays_again() {
     let ledger = site.open();
     ledger.reserve(&under, &limit(8.0)).expect("there is room");
     let _ = ledger.commit(&under, &under.charge.event, &stored(&under, "private", 1)).expect("it is reserved");
-    drop(ledger); // The process died here: paid, nothing stored.
+    drop(ledger); // The process crashed here: paid, nothing stored.
     let ledger = site.open();
     let again = ledger.commit(&under, &under.charge.event, &stored(&under, "private", 1)).expect("it is reserved");
     let receipt: Receipt = again.signed.open(&site.key.public()).expect("the site signed it");
@@ -172,7 +172,7 @@ fn a_raised_limit_admits_more_and_a_lowered_one_refuses_without_rewriting() {
     let before = ledger.books().expect("it is open");
     assert!(ledger.reserve(&job_of(42), &limit(1.0)).is_err());
     assert_eq!(ledger.books().expect("it is open"), before);
-    // What was reserved under the higher limit can still be released.
+    // A reservation under the higher limit can still be released.
     let _ = ledger.commit(&job_of(40), &gaussian(1.0), &stored(&job_of(40), "private", 1)).expect("it is reserved");
     site.verify().expect("the rows carry the limits under which they were admitted");
 }
@@ -210,7 +210,7 @@ fn two_processes_never_write_one_ledger() {
     assert!(site.folder.lock().is_ok());
 }
 
-/// Changes rows behind the triggers' back, as somebody with the file in hand could.
+/// Changes rows after dropping the triggers, as an attacker with access to the file could.
 fn tamper(site: &Site, sql: &str) {
     site.store()
         .write(|tx| {

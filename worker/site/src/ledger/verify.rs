@@ -1,4 +1,4 @@
-//! The proof that rows, receipts and sums of a ledger agree: chains, signatures, and every admission decided again.
+//! Verifies that rows, receipts and sums of a ledger agree: checks chains and signatures, and repeats every admission.
 
 use std::collections::BTreeMap;
 
@@ -11,26 +11,27 @@ use super::no_receipt;
 use crate::books::{AccountKey, Books, BooksError, Entry, Published, entries, published, receipts, replay};
 use crate::rotation::rotations;
 
-/// What was verified.
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verified {
-    /// Rows of the ledger.
+    /// The number of rows of the ledger.
     pub entries: u64,
-    /// Releases in the clear.
+    /// The number of releases without noise.
     pub published: u64,
-    /// Signed receipts.
+    /// The number of signed receipts.
     pub receipts: u64,
-    /// Digest of the last receipt; empty without one. Whoever notes it can tell later whether the chain was cut.
+    /// Digest of the last receipt; empty without one. A recorded digest later reveals a truncated chain.
     pub head: String,
-    /// The books that came out.
+    /// The resulting books.
     pub books: Books,
 }
 
-/// Verifies the whole ledger of a site whose key is now `key`: both chains of rows, the chain and every signature of the receipts, that each release has
-/// exactly one receipt that says the same, and that the rules admit every row in its order and come to the same sums.
+/// Verifies the whole ledger of a site whose present key is `key`. Checks the chains of the rows, the chain and every
+/// signature of the receipts, and that each release has exactly one matching receipt. Also checks that the rules admit
+/// every row in its order and yield the same sums.
 ///
 /// # Errors
-/// [`BooksError`] that names the first row which does not hold.
+/// [`BooksError`] with the first invalid row.
 pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<Verified, BooksError> {
     let books = Books::read(db)?;
     cross_check(db, &books)?;
@@ -81,15 +82,15 @@ enum Release<'a> {
 
 fn releases<'a>(rows: &'a [Entry], open: &'a [Published]) -> BTreeMap<u64, Release<'a>> {
     let paid = rows.iter().filter(|row| row.kind == EntryKind::Commit);
-    // A commit without a receipt stands under 0, which no receipt has, and is found missing.
+    // A commit without a receipt is stored under 0, which no receipt has, and is reported as missing.
     let paid = paid.map(|row| (row.receipt.unwrap_or(0), Release::Paid(row)));
     paid.chain(open.iter().map(|row| (row.receipt, Release::Published(row)))).collect()
 }
 
-/// That the rules, applied row by row, come to the same books as the sums of the rows.
+/// Checks that the rules, applied row by row, yield the same books as the sums of the rows.
 ///
 /// # Errors
-/// [`BooksError`] when a row was never admissible or the sums differ.
+/// [`BooksError`] when a row was not admissible or the sums differ.
 pub(super) fn cross_check(db: &Connection, books: &Books) -> Result<(), BooksError> {
     let rows = entries(db)?;
     let replayed = replay(&rows)?;

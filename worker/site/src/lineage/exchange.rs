@@ -1,8 +1,9 @@
-//! Lineages on their way between an organization's workers: one sealed file, carried by a steward.
+//! Transfers lineages between an organization's workers in one sealed file, which a steward carries.
 //!
-//! It holds the organization's keys, and of every lineage that is not public its id, the names of its datasets and its fingerprints. It never
-//! goes through the server, which could tell from equal fingerprints which datasets share people. It is sealed with a passphrase as `age`
-//! does; who opens it can try ids of people against it.
+//! The file contains the organization's keys and, for every lineage that is not public, its id, the names of its
+//! datasets and its fingerprints. It never passes through the server, which could infer from equal fingerprints which
+//! datasets share people. It is sealed with a passphrase in the `age` format. A person who opens it can test ids of
+//! people against it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -27,34 +28,34 @@ use crate::folder::{Folder, FolderError, sync_folder};
 use crate::policy::{Policy, PolicyError};
 use crate::store::{Store, StoreError};
 
-/// What the form is called.
+/// The name of the format.
 const FORMAT: &str = "undertone/lineages/1";
-/// Most bytes of a file, unsealed.
+/// The largest unsealed size of a file, bytes.
 const LARGEST: u64 = 1 << 30;
-/// Most keys of an organization: one for each of its workers that began on its own.
+/// The highest number of keys of an organization: one for each of its workers that began on its own.
 pub(super) const MOST_KEYS: usize = 8;
 
-/// Why lineages are not exported or imported.
+/// Reasons why lineages are not exported or imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
-    /// The lineages here.
+    /// The lineages of this site failed.
     #[error(transparent)]
     Lineage(#[from] LineageError),
-    /// The configuration.
+    /// The configuration failed.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The file exists.
+    /// The file already exists.
     #[error("{0} is there already: name a file that is not")]
     Exists(PathBuf),
-    /// It is not sealed with this passphrase, or is another file.
+    /// The passphrase does not open the file, or it is another kind of file.
     #[error("{path} is no file of lineages that this passphrase opens: {problem}")]
     Broken {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// Another organization's.
+    /// The file belongs to another organization.
     #[error(
         "{path} holds the lineages of another organization: fingerprints are compared within one organization only"
     )]
@@ -62,14 +63,14 @@ pub enum ExchangeError {
         /// The file.
         path: PathBuf,
     },
-    /// Too many keys.
+    /// The site would have too many keys.
     #[error(
         "with {path} this site would have {found} keys of the organization, at most {MOST_KEYS}: export from a worker that has them all"
     )]
     Keys {
         /// The file.
         path: PathBuf,
-        /// How many.
+        /// The number of keys.
         found: usize,
     },
 }
@@ -92,7 +93,7 @@ impl From<PolicyError> for ExchangeError {
     }
 }
 
-/// The file.
+/// The content of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LineageFile {
@@ -113,20 +114,20 @@ struct FileLineage {
     fingerprints: Vec<(String, FingerprintKind, String)>,
 }
 
-/// What was exported or imported, in numbers.
+/// The result of an import, in numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ImportedLineages {
-    /// Lineages in the file.
+    /// The number of lineages in the file.
     pub lineages: usize,
-    /// Keys that are new here.
+    /// The number of keys that are new here.
     pub keys: usize,
-    /// Datasets that were not known here.
+    /// The number of datasets that were unknown here.
     pub datasets: usize,
-    /// Lineages of this site and of others that share data already: each counts for itself.
+    /// Lineages of this site and of others that share data although each has its own accounts.
     pub shared: SharedLineages,
 }
 
-/// Whose lineages are exported or imported.
+/// The worker that exports or imports lineages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineageOwner {
     /// The worker's name.
@@ -135,10 +136,11 @@ pub struct LineageOwner {
     pub organization: OrganizationId,
 }
 
-/// Writes the organization's keys and the lineages that are not public to `file`, sealed. Returns how many lineages.
+/// Writes the organization's keys and the lineages that are not public to `file`, sealed. Returns the number of
+/// lineages.
 ///
 /// # Errors
-/// [`ExchangeError`]; there is no new file then.
+/// [`ExchangeError`]. In that case no new file exists.
 pub fn export<D: DatasetDescription>(
     owner: &LineageOwner,
     folder: &Folder,
@@ -200,10 +202,10 @@ fn seal(file: &Path, text: &[u8], passphrase: SecretString) -> Result<(), Exchan
     Ok(sync_folder(file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))?)
 }
 
-/// Takes in the lineages of another worker of the organization.
+/// Imports the lineages of another worker of the organization.
 ///
 /// # Errors
-/// [`ExchangeError`]; nothing was taken in then.
+/// [`ExchangeError`]. In that case nothing was imported.
 pub fn import<D: DatasetDescription>(
     owner: &LineageOwner,
     folder: &Folder,
@@ -230,7 +232,7 @@ pub fn import<D: DatasetDescription>(
         }
     }
     let (store, policy) = (Store::open_or_begin(folder)?, Policy::load(&folder.policy())?);
-    // What lies here has its lineage before another can be taken for it.
+    // The site's datasets receive their lineages before any is imported.
     scan::<D>(folder, &store, &policy).map_err(super::settle::from_scan)?;
     let mut imported = ImportedLineages { lineages: content.lineages.len(), ..ImportedLineages::default() };
     store.write(|tx| {
@@ -272,10 +274,11 @@ fn open(file: &Path, passphrase: SecretString) -> Result<LineageFile, ExchangeEr
     }
 }
 
-/// Pairs of lineages that share data though each has accounts of its own.
+/// Pairs of lineages that share data although each has accounts of its own.
 pub type SharedLineages = Vec<(KnownDataset, KnownDataset, Overlap)>;
 
-/// Returns the pairs of lineages that share data though each has accounts of its own, and how many keys of the organization are here.
+/// Returns the pairs of lineages that share data although each has accounts of its own, and the number of the
+/// organization's keys here.
 ///
 /// # Errors
 /// [`LineageError`] when the database fails.
@@ -283,7 +286,7 @@ pub fn warnings(store: &Store, policy: &Policy) -> Result<(SharedLineages, usize
     Ok((shared(store, policy)?, store.read(table::keys)?.len()))
 }
 
-/// Pairs of lineages that share data though each has accounts of its own, neither of them public.
+/// Returns pairs of lineages that share data although each has accounts of its own, neither of them public.
 fn shared(store: &Store, policy: &Policy) -> Result<SharedLineages, LineageError> {
     let names = lines(store)?;
     let known = store.read(|db| known(db, &names, policy))?;
@@ -314,20 +317,20 @@ fn shared(store: &Store, policy: &Policy) -> Result<SharedLineages, LineageError
         .collect())
 }
 
-/// A lineage, for the terminal.
+/// A lineage, for display at the terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineageSummary {
-    /// Its id, as the server has it.
+    /// Its id, as known to the server.
     pub id: LineageId,
-    /// Its datasets; the first began it.
+    /// Its datasets, beginning with the one that founded it.
     pub datasets: Vec<KnownDataset>,
-    /// How many recordings, people and runs of rows are recognized; at least so many where `is_sample`.
+    /// The numbers of known recordings, people and runs of rows; lower bounds where `is_sample`.
     pub counts: Overlap,
-    /// Whether it had more of one kind than are kept.
+    /// Whether it had more fingerprints of one kind than are stored.
     pub is_sample: bool,
 }
 
-/// Returns the lineages that the site knows, and the names of the organization's keys that it has.
+/// Returns the lineages that the site knows, and the ids of its organization's keys.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.

@@ -1,8 +1,8 @@
 //! Keyed fingerprints of sources and people: HMAC-SHA-256 under the organization's key, its first 128 bits.
 //!
-//! Without the key a fingerprint tells nothing and no guess can be tried. Two of n different things fall together with a chance of
-//! n²/2¹²⁹. Fingerprints and keys stay at the organization's sites: even keyed, equal fingerprints would tell the server which datasets
-//! share people, and no noise would hide it.
+//! Without the key a fingerprint reveals nothing and no guess can be tested. Among n different inputs, two collide with
+//! probability at most n²/2¹²⁹. Fingerprints and keys stay at the organization's sites: even keyed, equal fingerprints
+//! would reveal to the server which datasets share people, and no noise would hide it.
 
 use std::collections::VecDeque;
 
@@ -15,22 +15,24 @@ use zeroize::Zeroizing;
 
 use super::sketch::{Sketch, from_bytes};
 
-/// Bytes of an organization's key.
+/// The length of an organization's key, bytes.
 pub(super) const KEY_LENGTH: usize = 32;
-/// Rows of a query log that one fingerprint covers: so many in a row are not the same in two logs by chance.
+/// The number of rows of a query log that one fingerprint covers: so many consecutive rows do not coincide in two logs
+/// by chance.
 const RUN: usize = 8;
-/// An odd constant (the fractional part of the golden ratio, 128 bits), so that the order of the rows counts.
+/// An odd constant (the fractional part of the golden ratio, 128 bits), which makes the fingerprint depend on the order
+/// of the rows.
 const MULTIPLIER: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
 
-/// What a fingerprint stands for.
+/// The input of a fingerprint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum FingerprintKind {
     /// The bytes of a sound file.
     File,
-    /// The decoded sound, whatever file it lies in.
+    /// The decoded sound, regardless of its file.
     Audio,
-    /// A prepared dataset, whole: a copy of its folder.
+    /// A prepared dataset as a whole: detects a copy of its folder.
     Dataset,
     /// A speaker or a user, by id.
     Person,
@@ -41,7 +43,7 @@ pub(super) enum FingerprintKind {
 impl FingerprintKind {
     pub(super) const ALL: [Self; 5] = [Self::File, Self::Audio, Self::Dataset, Self::Person, Self::Rows];
 
-    /// Its name in the database and in fingerprints.
+    /// Returns the name in the database and in fingerprints.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -56,7 +58,8 @@ impl FingerprintKind {
         Self::ALL.into_iter().find(|kind| kind.word() == word)
     }
 
-    /// Most fingerprints of the kind that are kept of one lineage, 16 bytes each: every source and person up to a million, 4 MiB of rows.
+    /// Returns the highest number of stored fingerprints of the kind for one lineage, 16 bytes each: every source and
+    /// person up to a million, 4 MiB of rows.
     pub(super) const fn most(self) -> usize {
         match self {
             Self::File | Self::Audio | Self::Person => 1 << 20,
@@ -65,11 +68,11 @@ impl FingerprintKind {
     }
 }
 
-/// The secret under which an organization's sites take fingerprints. The server never has it.
+/// The secret key of an organization's sites for fingerprints. The server never has it.
 #[derive(Clone)]
 pub(super) struct OrganizationKey(Zeroizing<[u8; KEY_LENGTH]>);
 
-/// Its public name, never the secret.
+/// Prints its public id, never the secret.
 impl std::fmt::Debug for OrganizationKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "OrganizationKey({})", self.id())
@@ -89,7 +92,7 @@ impl OrganizationKey {
         &self.0
     }
 
-    /// Returns the name by which sites tell keys apart: 16 hex digits of a code under it.
+    /// Returns the public id of the key: 16 hex digits of a code under it.
     pub(super) fn id(&self) -> String {
         hex::encode(&self.mac().chain_update("undertone organization key\0").finalize().into_bytes()[..8])
     }
@@ -110,7 +113,7 @@ fn fingerprint(mac: &Hmac<Sha256>, kind: FingerprintKind, data: &[u8]) -> u128 {
 /// The fingerprints of a dataset under one key.
 #[derive(Debug, Clone)]
 pub(super) struct KeyedSketches {
-    /// The key's name.
+    /// The key's id.
     pub(super) key: String,
     mac: Hmac<Sha256>,
     sketches: [Sketch; FingerprintKind::ALL.len()],
@@ -145,7 +148,8 @@ impl KeyedSketches {
         }
     }
 
-    /// Takes the present run of rows. Each row's code is pseudorandom, so a sum with odd weights is as good as a code of all of them.
+    /// Adds the present run of rows. Each row's code is pseudorandom, so a sum with odd weights serves as well as a
+    /// code of all rows.
     fn add_run(&mut self) {
         let start = self.rows.len() as u128;
         let run = self.rows.iter().fold(start, |run, row| run.wrapping_mul(MULTIPLIER).wrapping_add(*row));
@@ -153,7 +157,7 @@ impl KeyedSketches {
     }
 }
 
-/// Takes the fingerprints of a dataset, under every key that the site has.
+/// Collects the fingerprints of a dataset, under every key that the site has.
 #[derive(Debug, Clone)]
 pub struct FingerprintCollector {
     keyed: Vec<KeyedSketches>,
@@ -161,7 +165,7 @@ pub struct FingerprintCollector {
     rows: u64,
 }
 
-/// A collector on disk: what a preparation that goes on begins with.
+/// A collector on disk, from which an interrupted preparation resumes.
 #[derive(Serialize, Deserialize)]
 struct SavedCollector {
     rows: u64,
@@ -180,25 +184,25 @@ impl FingerprintCollector {
         Self { keyed: keys.iter().map(KeyedSketches::new).collect(), last_person: String::new(), rows: 0 }
     }
 
-    /// Takes a sound file by the SHA-256 of its bytes.
+    /// Adds a sound file by the SHA-256 of its bytes.
     pub fn add_file(&mut self, digest: &[u8]) {
         self.keyed.iter_mut().for_each(|of| of.add(FingerprintKind::File, digest));
     }
 
-    /// Takes a decoded sound by the SHA-256 of its samples.
+    /// Adds decoded sound by the SHA-256 of its samples.
     pub(super) fn add_audio(&mut self, digest: &[u8]) {
         self.keyed.iter_mut().for_each(|of| of.add(FingerprintKind::Audio, digest));
     }
 
-    /// Takes a prepared dataset by its digest.
+    /// Adds a prepared dataset by its digest.
     pub(super) fn add_dataset(&mut self, digest: &str) {
         self.keyed.iter_mut().for_each(|of| of.add(FingerprintKind::Dataset, digest.as_bytes()));
     }
 
-    /// Takes a speaker or a user; blanks around the id do not count.
+    /// Adds a speaker or a user; white space around the id is ignored.
     pub fn add_person(&mut self, id: &str) {
         let id = id.trim();
-        // Rows of a person often follow each other.
+        // Consecutive rows often belong to the same person.
         if id.is_empty() || id == self.last_person {
             return;
         }
@@ -206,13 +210,13 @@ impl FingerprintCollector {
         id.clone_into(&mut self.last_person);
     }
 
-    /// Takes the next row of a query log.
+    /// Adds the next row of a query log.
     pub fn add_row(&mut self, text: &str) {
         self.rows += 1;
         self.keyed.iter_mut().for_each(|of| of.add_row(text));
     }
 
-    /// Takes a log that is shorter than a run as one run.
+    /// Adds a log that is shorter than a run as one run.
     pub(super) fn finish(&mut self) {
         if (1..RUN as u64).contains(&self.rows) {
             self.keyed.iter_mut().for_each(KeyedSketches::add_run);
@@ -223,7 +227,7 @@ impl FingerprintCollector {
         &mut self.keyed
     }
 
-    /// Returns it as text, to go on with later.
+    /// Serializes the collector as text, for a later [`FingerprintCollector::resume`].
     pub(super) fn save(&mut self) -> Vec<u8> {
         let saved = |of: &mut KeyedSketches| SavedSketches {
             key: of.key.clone(),
@@ -233,8 +237,9 @@ impl FingerprintCollector {
         serde_json::to_vec(&saved).expect("text and whole numbers")
     }
 
-    /// Takes what [`FingerprintCollector::save`] gave. Returns false, and takes nothing, for text that is none or lacks one of the keys.
-    /// A run of rows that a break goes through is not taken: at most seven for each break.
+    /// Restores a collector from [`FingerprintCollector::save`]. Returns false, and changes nothing, for invalid text
+    /// or when one of the keys is missing. Runs of rows across the interruption are lost: at most seven for each
+    /// interruption.
     pub(super) fn resume(&mut self, saved: &[u8]) -> bool {
         let Ok(SavedCollector { rows, keyed }) = serde_json::from_slice(saved) else { return false };
         let mut all = Vec::new();

@@ -1,4 +1,5 @@
-//! The lineage of a dataset that is being prepared: takes fingerprints on the way, and decides before anything has its place.
+//! The lineage of a dataset in preparation: collects fingerprints during preparation, and decides before the dataset is
+//! put in its place.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,8 @@ use crate::normalize::{Blanks, Case, Digits, Form, Normalization, Normalizer, Pu
 use crate::policy::{Policy, word};
 use crate::store::Store;
 
-/// How query rows are compared, whatever a preparation does to them: as far as rows of different options can be told to be the same.
+/// The normalization of query rows for comparison. It removes most differences between preparations with different
+/// options.
 pub const COMPARED: Normalization = Normalization {
     form: Form::Nfkc,
     case: Case::Lower,
@@ -24,16 +26,16 @@ pub const COMPARED: Normalization = Normalization {
     blanks: Blanks::Single,
 };
 
-/// Takes the fingerprints of a dataset in preparation, and admits it to a lineage.
+/// Collects the fingerprints of a dataset in preparation, and admits it to a lineage.
 #[derive(Debug)]
 pub struct LineageIntake {
     store: Store,
     policy: Policy,
     name: String,
     visibility: Visibility,
-    /// The lineage that the name has, if it has one.
+    /// The lineage of the name, if it has one.
     own: Option<LineageId>,
-    /// What it continues, by name.
+    /// The dataset to continue, with its lineage.
     continues: Option<(String, LineageId)>,
     collector: FingerprintCollector,
     normalizer: Normalizer,
@@ -42,11 +44,11 @@ pub struct LineageIntake {
 }
 
 impl LineageIntake {
-    /// Opens the intake of the dataset called `name` at the site in `folder`, which is to continue another one where `continues` names
-    /// it. The datasets that lie there are looked at first, so that nothing is forgotten that is about to be replaced.
+    /// Opens the intake of the dataset called `name` at the site in `folder`; `continues` names a dataset to continue.
+    /// Existing datasets are fingerprinted first, so that a dataset about to be replaced is recorded.
     ///
     /// # Errors
-    /// [`LineageError`] when it cannot continue that one.
+    /// [`LineageError`] when it cannot continue that dataset.
     pub fn open<D: DatasetDescription>(
         folder: &Folder,
         name: &str,
@@ -71,7 +73,7 @@ impl LineageIntake {
         {
             return Err(LineageError::Split { name: name.to_owned(), continues: other.clone() });
         }
-        // What the policy says already counts where the command says nothing.
+        // Without a visibility in the command, the policy's applies already.
         let visibility = if visibility == Visibility::Private { policy.rules(name).visibility } else { visibility };
         let intake = Self {
             collector: FingerprintCollector::new(&keys),
@@ -89,47 +91,48 @@ impl LineageIntake {
         Ok(intake)
     }
 
-    /// Whether the site had no key of the organization before and made one.
+    /// Returns whether the site had no key of the organization and created one.
     pub const fn has_new_key(&self) -> bool {
         self.has_new_key
     }
 
-    /// Takes a recording by the SHA-256 of its file's bytes, and of its samples.
+    /// Adds a recording by the SHA-256 of its file's bytes, and of its samples.
     pub fn add_recording(&mut self, file: &[u8; 32], audio: &[u8; 32]) {
         self.collector.add_file(file);
         self.collector.add_audio(audio);
     }
 
-    /// Takes the id of a speaker or a user.
+    /// Adds the id of a speaker or a user.
     pub fn add_person(&mut self, id: &str) {
         self.collector.add_person(id);
     }
 
-    /// Takes the next row of a query log by its text.
+    /// Adds the next row of a query log by its text.
     pub fn add_row(&mut self, text: &str) {
         self.collector.add_row(self.normalizer.apply(text));
     }
 
-    /// Returns what was taken so far, for a preparation that may be broken off.
+    /// Serializes the collected fingerprints, for a preparation that may be interrupted.
     pub fn save(&mut self) -> Vec<u8> {
         self.collector.save()
     }
 
-    /// Goes on with what [`LineageIntake::save`] gave. Returns false where that does not do, and the preparation has to begin anew.
+    /// Restores from [`LineageIntake::save`]. Returns false when that is not possible; the preparation must then start
+    /// again.
     pub fn resume(&mut self, saved: &[u8]) -> bool {
         self.collector.resume(saved)
     }
 
-    /// Decides whether the dataset may be: begins its lineage, joins it to the one that it continues, or adds to the one it has. The
+    /// Admits the dataset: begins its lineage, joins the continued one, or adds to the one that it has. The
     /// fingerprints are durable when this returns. Nothing has changed after an error.
     ///
     /// # Errors
-    /// [`LineageError`] with what the data share, with whom, and the remedy.
+    /// [`LineageError`] with the common data, the other dataset and the remedy.
     pub fn admit(&mut self) -> Result<LineageMarker, LineageError> {
         self.collector.finish();
         let line = self.own.or(self.continues.as_ref().map(|(_, line)| *line));
         let new = new_lineage()?;
-        // What takes long is done before others have to wait; it is done again where something changed meanwhile.
+        // The slow comparison runs outside the transaction; it is repeated if the tables changed meanwhile.
         let mut looked = self.look(line)?;
         loop {
             judge(&self.name, self.visibility, (self.own, line), &looked.found, &looked.known)?;
@@ -169,7 +172,7 @@ impl LineageIntake {
         Ok(Looked { extent, found, known })
     }
 
-    /// That a lineage is not protected less under this name than under another.
+    /// Checks that a lineage is not protected less under this name than under another.
     fn check_visibility(&self) -> Result<(), LineageError> {
         let Some((_, line)) = self.continues.as_ref().filter(|_| self.own.is_none()) else { return Ok(()) };
         let less = |other: Visibility| match self.visibility {
@@ -189,7 +192,7 @@ impl LineageIntake {
     }
 }
 
-/// What a look at the other lineages gave.
+/// The result of a comparison with the other lineages.
 struct Looked {
     extent: i64,
     found: BTreeMap<LineageId, Overlap>,

@@ -1,8 +1,8 @@
-//! The lineage of a folder that is found under `data/`: prepared there, brought from elsewhere, or older than lineages.
+//! The lineage of a folder found under `data/`: prepared here, copied from elsewhere, or older than lineages.
 //!
-//! A prepared dataset names its lineage in `lineage.json`, so a copied or renamed folder stays in it. A folder without one is recognized by
-//! what it holds itself: its digest, the speakers of speech, the files of recordings, the rows of a short query log. What its sources
-//! were is then not known (`has_sources`), and `doctor` and `data list` say so.
+//! A prepared dataset names its lineage in `lineage.json`, so a copied or renamed folder stays in it. A folder without
+//! that file is recognized by its own content: its digest, the speakers of speech, the files of recordings, the rows of
+//! a short query log. Its sources are then unknown (`has_sources`), which `doctor` and `data list` report.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ const MARKER_FILE: &str = "lineage.json";
 /// Version of the marker.
 const FORMAT: u32 = 1;
 
-/// Which lineage a prepared dataset is of, beside its data. Written once its fingerprints are kept.
+/// The marker of a prepared dataset's lineage, beside its data. Written once its fingerprints are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineageMarker {
     format: u32,
@@ -30,34 +30,35 @@ pub struct LineageMarker {
 }
 
 impl LineageMarker {
-    /// The file's name.
+    /// The name of the file.
     pub const FILE: &str = MARKER_FILE;
 
     pub(super) const fn new(lineage: LineageId) -> Self {
         Self { format: FORMAT, lineage }
     }
 
-    /// Returns the file's content.
+    /// Returns the content of the file.
     pub fn to_json(self) -> Vec<u8> {
         format!("{{\"format\":{},\"lineage\":\"{}\"}}\n", self.format, self.lineage).into_bytes()
     }
 
-    /// Reads the marker of the dataset in `folder`; `None` where there is none that can be read.
+    /// Reads the marker of the dataset in `folder`; `None` where there is no readable one.
     pub(super) fn read(folder: &Path) -> Option<Self> {
         let text = fs::read(folder.join(MARKER_FILE)).ok()?;
         serde_json::from_slice(&text).ok().filter(|marker: &Self| marker.format == FORMAT)
     }
 }
 
-/// Whether the sources of the dataset in `folder` are recognized where they come again. Of recordings the sources are the dataset.
+/// Returns whether the sources of the dataset in `folder` would be recognized again. For recordings, the dataset is its
+/// own source.
 pub fn has_sources<D: DatasetDescription>(folder: &Path, described: &D) -> bool {
     described.is_its_source() || LineageMarker::read(folder).is_some()
 }
 
-/// Returns the lineage of the dataset called `name` that lies in `folder`, after making sure that it may have it.
+/// Returns the lineage of the dataset called `name` in `folder`, after checking that it may have it.
 ///
 /// # Errors
-/// [`LineageError`] when its data are of another lineage than its name, or may not be under this name.
+/// [`LineageError`] when its data belong to another lineage than its name, or may not have this name.
 pub(crate) fn settle<D: DatasetDescription>(
     store: &Store,
     policy: &Policy,
@@ -83,7 +84,7 @@ pub(crate) fn settle<D: DatasetDescription>(
         let other = known.get(&marked).map_or(nameless, |of| of.dataset.clone());
         return Err(LineageError::Moved { path: folder.to_owned(), name: name.to_owned(), other });
     }
-    // What the lineage that the folder names has had is known already: nothing has to be read.
+    // The fingerprints of the lineage in the marker are stored already, so nothing must be read.
     let is_kept = match marked {
         Some(marked) => store.read(|db| table::has_fingerprints(db, marked))?,
         None => false,
@@ -91,7 +92,7 @@ pub(crate) fn settle<D: DatasetDescription>(
     let (keys, _) = load_keys(store, now)?;
     let mut collector = FingerprintCollector::new(&keys);
     let line = own.or(marked);
-    // What is described and no dataset has no digest.
+    // A description without a dataset has no digest.
     if digest.len() == 64 {
         collector.add_dataset(digest);
     }
@@ -104,7 +105,7 @@ pub(crate) fn settle<D: DatasetDescription>(
     }
     let new = new_lineage()?;
     store.write(|tx| {
-        // Another process may have been here first.
+        // Another process may have been faster.
         let lineage = match table::of_name(tx, name)?.or(line) {
             Some(line) if table::of_name(tx, name)?.is_some() => line,
             Some(line) if table::is_begun(tx, line)? || known.contains_key(&line) => {
@@ -123,7 +124,7 @@ pub(crate) fn settle<D: DatasetDescription>(
     })
 }
 
-/// A failure to list datasets, as lineages say it.
+/// Converts an error of listing datasets.
 pub(super) fn from_scan(error: DatasetsError) -> LineageError {
     match error {
         DatasetsError::Folder(error) => LineageError::Folder(error),

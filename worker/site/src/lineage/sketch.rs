@@ -1,19 +1,19 @@
 //! A bounded sample of a set of fingerprints: its smallest members ("bottom-k", Cohen and Kaplan 2007).
 //!
-//! Up to `most` fingerprints the sample is the whole set. Beyond that, a fingerprint is in it with the chance `most / n`, by its own value
-//! alone. Fingerprints are values of a pseudorandom function, so which members are kept does not depend on what they stand for, and two
-//! sketches of sets of at most n members share `s` common members with the chance `1 − (1 − most/n)^s`. The sketch of a union is the
-//! sketch of both sketches together.
+//! Up to `most` fingerprints the sample is the whole set. Beyond that, a fingerprint is included with probability `most
+//! / n`, determined by its own value alone. Fingerprints are values of a pseudorandom function, so the selection does
+//! not depend on their inputs. Two sketches of sets of at most n members with `s` common members share a fingerprint
+//! with probability `1 − (1 − most/n)^s`. The sketch of a union is the sketch of both sketches together.
 
-/// Bytes of a fingerprint.
+/// The size of a fingerprint, bytes.
 const WIDTH: usize = size_of::<u128>();
 
-/// The smallest fingerprints of a set. Needs at most twice their room.
+/// The smallest fingerprints of a set. Stores at most twice `most` of them.
 #[derive(Debug, Clone)]
 pub(super) struct Sketch {
     most: usize,
     items: Vec<u128>,
-    /// The greatest fingerprint that may still be in it, once it had to leave some out.
+    /// The greatest fingerprint that may still be included, once the sketch is full.
     bound: u128,
     is_sorted: bool,
 }
@@ -45,13 +45,13 @@ impl Sketch {
         self.items() != before
     }
 
-    /// Returns its fingerprints, ascending, each once.
+    /// Returns the fingerprints, ascending, without duplicates.
     pub(super) fn items(&mut self) -> &[u128] {
         self.compact();
         &self.items
     }
 
-    /// Whether it has left fingerprints out, or may have.
+    /// Returns whether fingerprints were, or may have been, left out.
     pub(super) fn is_full(&mut self) -> bool {
         self.items().len() == self.most
     }
@@ -69,20 +69,20 @@ impl Sketch {
         self.is_sorted = true;
     }
 
-    /// Returns its bytes: each fingerprint in 16, most significant first, ascending.
+    /// Encodes the fingerprints: 16 bytes each, most significant first, ascending.
     pub(super) fn encode(&mut self) -> Vec<u8> {
         self.items().iter().flat_map(|item| item.to_be_bytes()).collect()
     }
 }
 
-/// Reads the fingerprints of a sketch from its bytes; `None` for bytes that are none, or out of order.
+/// Decodes the fingerprints of a sketch; `None` for invalid bytes, or when they are out of order.
 pub(super) fn from_bytes(bytes: &[u8]) -> Option<Vec<u128>> {
     let (items, []) = bytes.as_chunks::<WIDTH>() else { return None };
     let items: Vec<u128> = items.iter().map(|item| u128::from_be_bytes(*item)).collect();
     items.is_sorted_by(|a, b| a < b).then_some(items)
 }
 
-/// Counts the fingerprints that two ascending lists share.
+/// Counts the common fingerprints of two ascending lists.
 pub(super) fn count_common(one: &[u128], other: &[u128]) -> usize {
     let mut rest = other;
     let mut common = 0;
@@ -97,7 +97,7 @@ pub(super) fn count_common(one: &[u128], other: &[u128]) -> usize {
 mod tests {
     use super::{Sketch, count_common, from_bytes};
 
-    /// A value of a fixed pseudorandom function (SplitMix64, twice).
+    /// Returns a value of a fixed pseudorandom function (SplitMix64, twice).
     fn random(n: u64) -> u128 {
         let mix = |n: u64| {
             let mut z = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -144,13 +144,15 @@ mod tests {
         assert!(!parts.merge(whole.items()));
     }
 
-    /// 1 − (1 − 1000/20000)^s: half of the members in common are never missed, one of them mostly is.
+    /// Tests the rate 1 − (1 − 1000/20000)^s: an overlap of half of the members is always detected, an overlap of one
+    /// member mostly is not.
     #[test]
     fn common_members_are_found_at_the_rate_of_the_sample() {
         let mut one = sketch(1_000, 0..20_000);
         let mut other = sketch(1_000, 10_000..30_000);
         let found = count_common(one.items(), other.items());
-        // Of 10,000 in common, one in 20 is expected in each sketch: 500, with a deviation of about 22.
+        // Each of the 10,000 common members is sampled with probability 1/20: 500 expected, with a standard deviation
+        // of about 22.
         assert!((400..600).contains(&found), "{found}");
         assert_eq!(count_common(one.items(), sketch(1_000, 40_000..60_000).items()), 0);
     }

@@ -1,4 +1,4 @@
-//! The rows behind lineages: names, keys, fingerprints.
+//! The database tables of lineages: names, keys, fingerprints.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ fn lineage_id(text: &str) -> Result<LineageId, StoreError> {
 }
 
 fn written(at: OffsetDateTime) -> String {
-    // A time of this era always has this form.
+    // Formatting a time of this era never fails.
     at.format(&Rfc3339).unwrap_or_default()
 }
 
@@ -29,7 +29,7 @@ pub(super) fn of_name(db: &Connection, name: &str) -> Result<Option<LineageId>, 
     text.as_deref().map(lineage_id).transpose()
 }
 
-/// Returns the lineage that `name` stands for in `--continues`: of this site's datasets, else of another worker's.
+/// Returns the lineage that `name` denotes in `--continues`: of this site's dataset, otherwise of another worker's.
 pub(super) fn named(db: &Connection, name: &str) -> Result<Option<LineageId>, StoreError> {
     if let Some(own) = of_name(db, name)? {
         return Ok(Some(own));
@@ -40,7 +40,8 @@ pub(super) fn named(db: &Connection, name: &str) -> Result<Option<LineageId>, St
     text.as_deref().map(lineage_id).transpose()
 }
 
-/// Returns every dataset of the site with its lineage. Of several of one lineage, the one that began it comes last.
+/// Returns every dataset of the site with its lineage. Among several of one lineage, the one that founded it comes
+/// last.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -52,7 +53,8 @@ pub fn lines(store: &Store) -> Result<Vec<(LineageId, String)>, StoreError> {
     })
 }
 
-/// Returns the names of the site's datasets in the order in which they came to be.
+/// Returns the names of the site's datasets: first those that founded a lineage, then those that joined one, each
+/// oldest first.
 pub(crate) fn in_order(db: &Connection) -> Result<Vec<String>, StoreError> {
     let begun = pairs(db, "SELECT lineage, name FROM lineage ORDER BY rowid")?;
     let joined = pairs(db, "SELECT lineage, name FROM lineage_join ORDER BY rowid")?;
@@ -88,7 +90,7 @@ pub(super) fn begin(tx: &Transaction<'_>, name: &str, lineage: LineageId) -> Res
         .map_err(StoreError::sqlite("begin a lineage"))
 }
 
-/// Whether a dataset of this site began the lineage.
+/// Returns whether a dataset of this site founded the lineage.
 pub(super) fn is_begun(db: &Connection, lineage: LineageId) -> Result<bool, StoreError> {
     db.query_row("SELECT EXISTS (SELECT 1 FROM lineage WHERE lineage = ?1)", [lineage.to_string()], |row| row.get(0))
         .map_err(StoreError::sqlite("read a lineage"))
@@ -110,7 +112,7 @@ pub(super) fn join(
     .map_err(StoreError::sqlite("join a lineage"))
 }
 
-/// Notes a dataset of another worker. Returns false when it is known.
+/// Records a dataset of another worker. Returns false when it is known.
 pub(super) fn note_elsewhere(
     tx: &Transaction<'_>,
     lineage: LineageId,
@@ -138,7 +140,7 @@ pub(super) fn keys(db: &Connection) -> Result<Vec<OrganizationKey>, StoreError> 
     .collect()
 }
 
-/// Keeps a key. Returns false when it is known.
+/// Stores a key. Returns false when it is known.
 pub(super) fn add_key(tx: &Transaction<'_>, key: &OrganizationKey, at: OffsetDateTime) -> Result<bool, StoreError> {
     tx.execute(
         "INSERT INTO organization_key (id, secret, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
@@ -157,7 +159,7 @@ pub(super) struct FingerprintRow {
     pub(super) items: Vec<u128>,
 }
 
-/// Gives every row of fingerprints to `take`, one at a time: together they may be large.
+/// Passes every row of fingerprints to `take`, one at a time, because together they may be large.
 pub(super) fn each_fingerprint(
     db: &Connection,
     mut take: impl FnMut(FingerprintRow) -> Result<(), StoreError>,
@@ -180,14 +182,14 @@ pub(super) fn each_fingerprint(
     Ok(())
 }
 
-/// Returns a number that changes whenever fingerprints or lineages do: both only grow.
+/// Returns a number that changes whenever fingerprints or lineages do, because both only grow.
 pub(super) fn extent(db: &Connection) -> Result<i64, StoreError> {
     let sql = "SELECT (SELECT COUNT(*) + COALESCE(SUM(LENGTH(items)), 0) FROM fingerprint)
                     + (SELECT COUNT(*) FROM lineage) + (SELECT COUNT(*) FROM lineage_join)";
     db.query_row(sql, [], |row| row.get(0)).map_err(StoreError::sqlite("read fingerprints"))
 }
 
-/// Whether any fingerprints of the lineage are known.
+/// Returns whether any fingerprints of the lineage are stored.
 pub(super) fn has_fingerprints(db: &Connection, lineage: LineageId) -> Result<bool, StoreError> {
     let sql = "SELECT EXISTS (SELECT 1 FROM fingerprint WHERE lineage = ?1)";
     db.query_row(sql, [lineage.to_string()], |row| row.get(0)).map_err(StoreError::sqlite("read fingerprints"))
@@ -220,7 +222,7 @@ pub(super) fn merge(tx: &Transaction<'_>, row: &FingerprintRow) -> Result<(), St
     .map_err(StoreError::sqlite("keep fingerprints"))
 }
 
-/// Merges all that a collector has taken into the fingerprints of a lineage.
+/// Merges a collector's fingerprints into those of a lineage.
 pub(super) fn merge_all(
     tx: &Transaction<'_>,
     lineage: LineageId,
@@ -236,14 +238,14 @@ pub(super) fn merge_all(
     Ok(())
 }
 
-/// Whether the fingerprints of this version of a dataset are kept: `Some(true)` when those of its sources are.
+/// Returns `Some` if the fingerprints of this version of a dataset are stored, with true if its sources are included.
 pub(super) fn fingerprinted(db: &Connection, name: &str, digest: &str) -> Result<Option<bool>, StoreError> {
     db.query_row("SELECT sources FROM fingerprinted WHERE name = ?1 AND digest = ?2", [name, digest], |row| row.get(0))
         .optional()
         .map_err(StoreError::sqlite("read what is fingerprinted"))
 }
 
-/// Notes that the fingerprints of this version of a dataset are kept.
+/// Records that the fingerprints of this version of a dataset are stored.
 pub(super) fn note_fingerprinted(
     tx: &Transaction<'_>,
     name: &str,
@@ -269,10 +271,10 @@ pub(crate) fn registered(store: &Store, name: &str) -> Result<Option<DatasetId>,
     text.map(|text| text.parse().map_err(StoreError::row)).transpose()
 }
 
-/// Notes the server's id of a dataset.
+/// Records the server's id of a dataset.
 ///
 /// # Errors
-/// [`StoreError`] when the database fails, or the id stands for another dataset already.
+/// [`StoreError`] when the database fails, or the id already belongs to another dataset.
 pub fn note_registered(store: &Store, name: &str, id: DatasetId) -> Result<(), StoreError> {
     store.write(|tx| {
         tx.execute(

@@ -73,7 +73,7 @@ fn the_rules_are_recorded_by_name() {
     assert!(unicode().contains("(forms)"));
 }
 
-/// Any rules at all.
+/// Generates arbitrary rules.
 fn rules() -> impl Strategy<Value = Normalization> {
     (0..3_u8, any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
         |(form, lower, drop, zero, single)| Normalization {
@@ -95,7 +95,7 @@ proptest! {
         prop_assert_eq!(apply(rules, &once), once);
     }
 
-    /// A character that is not ASCII at the end sends the whole text the long way.
+    /// Compares both paths: a final non-ASCII character sends the whole text through the general one.
     #[test]
     fn the_short_way_is_the_long_way(rules in rules(), text in "[\\x00-\\x7f]{0,24}") {
         let long = apply(rules, &format!("{text} \u{e9}"));

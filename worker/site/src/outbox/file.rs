@@ -1,5 +1,5 @@
-//! A stored release as a file: one line that says what follows, then the bytes as they travel. So a file that no row of the database
-//! refers to can still be told from a damaged one.
+//! A stored release as a file: a header line, then the bytes in the form of the wire. The header distinguishes an
+//! unreferenced file from a damaged one.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,20 +9,20 @@ use sha2::{Digest, Sha256};
 
 use crate::folder::{FolderError, write_durably};
 
-/// With what the first line begins. Files of older workers have none.
+/// The beginning of the header line. Files of older workers have none.
 const MARK: &[u8] = b"undertone-release 1 ";
 
-/// What a file holds.
+/// The content of a file.
 pub(super) struct Content {
-    /// The bytes as they travel.
+    /// The bytes in the form of the wire.
     pub(super) bytes: Vec<u8>,
-    /// SHA-256 of them, hex.
+    /// SHA-256 of the bytes, hex.
     pub(super) digest: String,
-    /// Numbers or questions, by the first line; nothing when there is none or it does not fit the bytes.
+    /// The number of values or questions, by the header; `None` when it is missing or does not match the bytes.
     pub(super) length: Option<u64>,
 }
 
-/// Writes a release; durable when this returns. Gives the SHA-256 of its bytes, hex.
+/// Writes a release; durable when this returns. Returns the SHA-256 of its bytes, hex.
 pub(super) fn write(path: &Path, bytes: &[u8], length: u64) -> Result<String, FolderError> {
     let digest = hex::encode(Sha256::digest(bytes));
     let mut content = MARK.to_vec();
@@ -32,7 +32,7 @@ pub(super) fn write(path: &Path, bytes: &[u8], length: u64) -> Result<String, Fo
     Ok(digest)
 }
 
-/// Reads a release; nothing when there is no file.
+/// Reads a release; returns `None` when there is no file.
 pub(super) fn read(path: &Path) -> Result<Option<Content>, FolderError> {
     let content = match fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -44,7 +44,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Content>, FolderError> {
     Ok(Some(Content { bytes: bytes.to_vec(), digest, length }))
 }
 
-/// The bytes, and what the first line says of them.
+/// Splits the content into the bytes, and digest and length from the header.
 fn parse(content: &[u8]) -> Option<(&[u8], (String, u64))> {
     let rest = content.strip_prefix(MARK)?;
     let end = rest.iter().position(|byte| *byte == b'\n')?;

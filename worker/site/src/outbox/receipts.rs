@@ -1,12 +1,12 @@
-//! Receipts on their way to the server.
+//! Receipts to be sent to the server.
 
 use rusqlite::params;
 use undertone_api::signed::Signed;
 
 use crate::store::{Store, StoreError, sql};
 
-/// The receipts that the server does not have, oldest first, up to number `up_to`; with `paying`, that one too and last,
-/// even if the server has it.
+/// Returns the receipts that the server does not have, oldest first, up to number `up_to`. With `paying`, that receipt
+/// is included and comes last, even if the server has it.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -30,7 +30,7 @@ pub fn receipts_to_send(store: &Store, up_to: u64, paying: Option<u64>) -> Resul
     })
 }
 
-/// Notes that the server has these receipts.
+/// Records that the server has these receipts.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.

@@ -9,7 +9,7 @@ fn outbox() -> (tempfile::TempDir, Store, Outbox) {
     (dir, store, outbox)
 }
 
-/// Stores a release of public data and refers to it.
+/// Stores a release of public data and its reference.
 fn keep(outbox: &Outbox, store: &Store, bytes: &[u8]) -> StoredRelease {
     let release = outbox.store("private", 1, bytes, 1).expect("the disk has room");
     assert!(store.write(|tx| refer(tx, &release, None)).expect("it is open"));
@@ -20,7 +20,7 @@ fn state(outbox: &Outbox, store: &Store) -> Kept {
     outbox.state(store, "private", 1).expect("it is open")
 }
 
-/// A receipt of the round, as far as the outbox looks at one.
+/// Writes a receipt of the round, with the fields that the outbox reads.
 fn receipt(store: &Store, sequence: u32) {
     let payload = format!("{{\"job\":\"{JOB}\",\"dataset\":\"{OURS}\",\"series\":\"private\",\"round\":1}}");
     let written = store.write(|tx| {
@@ -62,7 +62,7 @@ fn damaged_release_is_never_sent() {
 fn file_that_no_row_refers_to_is_not_nothing() {
     let (_dir, store, outbox) = outbox();
     std::fs::create_dir_all(&outbox.folder).expect("the folder is writable");
-    // As an older worker wrote it, which paid first: in an older copy of the ledger it may have left.
+    // The file of an older worker, which paid first: with an older copy of the ledger, the release may have left.
     std::fs::write(outbox.file("private", 1), [1, 2, 3, 4]).expect("the folder is writable");
     assert_eq!(state(&outbox, &store), Kept::Lost);
 }

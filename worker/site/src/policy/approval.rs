@@ -1,20 +1,21 @@
-//! Who has to say yes before a job may run.
+//! The approvals that a job requires before it may run.
 
 use serde::{Deserialize, Serialize};
 use undertone_api::signed::ApprovalRule;
 
-/// Who has to say yes before a job may run here.
+/// The approval that a job requires before it may run here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Approval {
-    /// This file: whatever it allows may run, as long as all of it together stays within `most_epsilon_automatic`.
+    /// The policy alone: every job that it allows may run, while all of them together stay within
+    /// `most_epsilon_automatic`.
     Automatic,
-    /// This file and a data steward of the organization, whose signature the site verifies with a key that it pins.
+    /// The policy and a data steward of the organization, whose signature the site verifies with a pinned key.
     #[default]
     Steward,
-    /// This file and a data steward of the organization, by the server's word.
+    /// The policy and a data steward of the organization, as stated by the server.
     Server,
-    /// This file and somebody at this machine: `undertone-worker approve <job>`, for exactly one manifest.
+    /// The policy and a person at this machine: `undertone-worker approve <job>`, for exactly one manifest.
     Manual,
 }
 

@@ -1,8 +1,8 @@
-//! What a job may cost in money at most: `jobs.most_cost_per_job`, in each currency by itself.
+//! The highest cost of a job in money: `jobs.most_cost_per_job`, for each currency separately.
 //!
-//! Compared is the most that the job may come to by the prices of this site's own configuration, from numbers that everybody in
-//! the consortium has: what the recordings are really like decides nothing, so a refusal tells nothing of them. Prices are the
-//! site's business, and no refusal repeats them.
+//! The limit applies to the job's highest cost by the prices in this site's own configuration, computed from numbers
+//! that all members of the consortium have. The actual recordings have no influence, so a refusal reveals nothing about
+//! them. Prices are confidential to the site, and no refusal contains them.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use undertone_api::job::transcription::{self, Money, Tariff, worst};
 
 use super::{PolicyRefusal, Rules};
 
-/// The most in each currency that is named; in no other may a job cost anything.
+/// The limit for each listed currency; a job may not cost anything in another currency.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
 pub struct MostCost(BTreeMap<String, Money>);
 
-/// A limit that is none.
+/// An invalid limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "jobs.most_cost_per_job: `{currency} = \"{amount}\"` is no sum: three capital letters (ISO 4217), and a decimal number below \
@@ -29,19 +29,19 @@ pub struct NoSum {
     amount: String,
 }
 
-/// A recognizer outside, as the limit needs to know it.
+/// The properties of an external recognizer that the limit needs.
 pub trait PricedProvider {
-    /// Its name, as a job names it.
+    /// Returns the name that jobs use.
     fn name(&self) -> &str;
 
-    /// What it asks; `None` where the site has no price for it.
+    /// Returns the tariff; `None` where the site has no price for it.
     fn known_tariff(&self) -> Option<Tariff>;
 }
 
-/// Why a job may cost too much.
+/// Reasons why a job may cost too much.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CostRefusal {
-    /// More than the limit.
+    /// The cost exceeds the limit.
     #[error(
         "by this site's own prices the job may cost more than {most}, the most that one may here (`jobs.most_cost_per_job`): a \
          larger epsilon, a smaller distance, fewer words or fewer recognizers make fewer dummies"
@@ -50,7 +50,7 @@ pub enum CostRefusal {
         /// The limit.
         most: Money,
     },
-    /// Nobody knows.
+    /// The price is unknown.
     #[error(
         "what the recognizer `{0}` asks is not known at this site, or is in a currency that its `jobs.most_cost_per_job` does not \
          name"
@@ -77,7 +77,7 @@ impl From<MostCost> for BTreeMap<String, String> {
     }
 }
 
-/// As `USD 50.0000, EUR 45.0000`.
+/// Formats as `USD 50.0000, EUR 45.0000`.
 impl std::fmt::Display for MostCost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let all: Vec<String> = self.0.values().map(Money::to_string).collect();
@@ -86,7 +86,8 @@ impl std::fmt::Display for MostCost {
 }
 
 impl Rules {
-    /// Whether a job on `dataset` may cost as much money as it could by the prices of the site's `providers`.
+    /// Checks that the highest cost of a job on `dataset`, by the prices of the site's `providers`, is within the
+    /// limit.
     ///
     /// # Errors
     /// [`PolicyRefusal::Cost`], in words for the proposer.
@@ -104,7 +105,7 @@ impl Rules {
 }
 
 impl MostCost {
-    /// Whether a job may cost anything in this currency (ISO 4217).
+    /// Returns whether a job may cost anything in this currency (ISO 4217).
     pub fn names(&self, currency: &str) -> bool {
         self.0.contains_key(currency)
     }
@@ -127,7 +128,7 @@ impl MostCost {
     }
 }
 
-/// The most that a job on `dataset` may cost by the prices of the site's `providers`, by currency.
+/// Returns the highest cost of a job on `dataset` by the prices of the site's `providers`, by currency.
 ///
 /// # Errors
 /// [`PolicyRefusal::Cost`] when a provider has no price, [`PolicyRefusal::Exact`] for a spec without noise.
@@ -144,7 +145,7 @@ fn most_of(spec: &transcription::Spec, tariffs: &[Tariff], dataset: &Dataset) ->
     worst(spec, tariffs, dataset.records.most(), seconds).map_err(|_| PolicyRefusal::Exact)
 }
 
-/// The site's own prices of the spec's providers, in their order.
+/// Returns the site's own tariffs of the spec's providers, in their order.
 fn tariffs<P: PricedProvider>(spec: &transcription::Spec, providers: &[P]) -> Result<Vec<Tariff>, CostRefusal> {
     let tariff = |asked: &transcription::Provider| {
         let known = providers.iter().find(|known| known.name() == asked.name);

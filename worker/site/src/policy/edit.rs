@@ -1,4 +1,4 @@
-//! Writing the policy: the template of a new site, and what `data prepare --visibility` adds.
+//! Writes the policy: the template of a new site, and the entries of `data prepare --visibility`.
 
 use std::fs;
 use std::path::Path;
@@ -8,14 +8,14 @@ use undertone_api::dataset::Visibility;
 use super::{Policy, PolicyError, word};
 use crate::folder::{FolderError, write_durably};
 
-/// The policy a new site begins with: careful, and explained.
+/// The policy of a new site: restrictive, and with explanations.
 pub const TEMPLATE: &str = include_str!("template.toml");
 
-/// Records who may learn what from the dataset called `name`, at the end of the file; comments and order stay. Saying
-/// the same again changes nothing. Where there is no policy yet, it begins with the template.
+/// Appends the visibility of the dataset called `name` to the file; comments and order are kept. An equal entry changes
+/// nothing. Where no policy exists yet, it begins with the template.
 ///
 /// # Errors
-/// [`PolicyError::Declared`] when the file says something else of it already: that is for a person to change.
+/// [`PolicyError::Declared`] when the file already has another visibility for it; a person must change that.
 pub fn declare(path: &Path, name: &str, visibility: Visibility) -> Result<(), PolicyError> {
     if !path.exists() {
         write_durably(path, TEMPLATE.as_bytes())?;
@@ -26,7 +26,7 @@ pub fn declare(path: &Path, name: &str, visibility: Visibility) -> Result<(), Po
         Some(found) => {
             return Err(PolicyError::Declared { path: path.to_owned(), name: name.to_owned(), found: word(found) });
         }
-        // What is not named is private.
+        // A dataset without an entry is private.
         None if visibility == Visibility::Private => return Ok(()),
         None => {}
     }
@@ -39,7 +39,7 @@ pub fn declare(path: &Path, name: &str, visibility: Visibility) -> Result<(), Po
     text.push_str("\"]\nvisibility = \"");
     text.push_str(word(visibility));
     text.push_str("\"\n");
-    // Never put a file in place that would refuse everything.
+    // Never install a file that would refuse everything.
     Policy::parse(&text, path)?;
     Ok(write_durably(path, text.as_bytes())?)
 }

@@ -1,14 +1,15 @@
-//! `jobs.logs`: what is said of the parts of jobs.
+//! `jobs.logs`: the disclosure of the states of job parts.
 
 use serde::{Deserialize, Serialize};
 
-/// What the site says of its part in a job, for the job's log at the server.
+/// The information about its part that the site sends to the job's log at the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Logs {
     /// Nothing.
     None,
-    /// Where it is, in closed words and numbers that the server has anyway: see `undertone_api::job::log`.
+    /// The state of the part, in a closed vocabulary and numbers that the server already has: see
+    /// `undertone_api::job::log`.
     #[default]
     States,
 }

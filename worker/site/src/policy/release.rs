@@ -1,8 +1,8 @@
-//! When releases leave: `jobs.release_period_seconds` and `longest_unit_seconds` (`privacy.md`, 14.7).
+//! The times of releases: `jobs.release_period_seconds` and `longest_unit_seconds` (`privacy.md`, 14.7).
 //!
-//! Both are public numbers that are fixed before private data are looked at. The period is the distance between two ticks of a
-//! part's release clock. The longest unit bounds what one unit adds to the time of a round, so that a period can be worked out
-//! without looking at private data: units that are longer are cut to it.
+//! Both are public numbers, fixed before private data are read. The period is the distance between two ticks of a
+//! part's release clock. The longest unit bounds the contribution of one unit to the time of a round, so that a period
+//! can be computed without reading private data: longer units are cut.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,23 +13,23 @@ use undertone_privacy::PrivacyUnit;
 
 use super::PolicyRefusal;
 
-/// Shortest period. Writing, paying and waking up take some milliseconds, more under load; a shorter period would be missed for
-/// reasons that have nothing to do with the data, and would hide less than the machine's own jitter.
+/// Shortest period. Writing, paying and waking up take some milliseconds, more under load. A shorter period would be
+/// missed for reasons unrelated to the data, and would hide less than the machine's own jitter.
 pub const SHORTEST_PERIOD: Duration = Duration::from_millis(50);
-/// Longest period: a round's longest deadline.
+/// Longest period: the longest deadline of a round.
 pub const LONGEST_PERIOD: Duration = Duration::from_hours(24);
 /// Shortest public length of a unit.
 pub const SHORTEST_UNIT: Duration = Duration::from_millis(100);
 /// Longest public length of a unit.
 pub const LONGEST_UNIT: Duration = Duration::from_hours(24);
-/// Frames of features in a second.
+/// Feature frames per second.
 const FRAMES_PER_SECOND: f64 = 100.0;
-/// Longest record where the policy says nothing, seconds: the longest recording that `data prepare` reads unless told.
+/// Default length of the longest record, seconds: the default limit of `data prepare` for recordings.
 pub(super) const LONGEST_RECORD: f64 = 60.0;
-/// Longest speaker or user where the policy says nothing, seconds.
+/// Default length of the longest speaker or user, seconds.
 pub(super) const LONGEST_PERSON: f64 = 600.0;
 
-/// A number of seconds that is no period or no length.
+/// A number of seconds outside of the range of a period or a length.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("{seconds} seconds are out of range: between {least} and {most}")]
 pub struct SecondsError {
@@ -40,24 +40,26 @@ pub struct SecondsError {
 
 fn within(seconds: f64, least: Duration, most: Duration) -> Result<f64, SecondsError> {
     let (least, most) = (least.as_secs_f64(), most.as_secs_f64());
-    // A comparison with a number that is none is false.
+    // A comparison with NaN is false.
     if seconds >= least && seconds <= most { Ok(seconds) } else { Err(SecondsError { seconds, least, most }) }
 }
 
-/// Distance between two ticks of a release clock: whole milliseconds, between [`SHORTEST_PERIOD`] and [`LONGEST_PERIOD`].
+/// Distance between two ticks of a release clock: whole milliseconds, between [`SHORTEST_PERIOD`] and
+/// [`LONGEST_PERIOD`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct ReleasePeriod(Duration);
 
 impl ReleasePeriod {
-    /// The shortest period that covers `time`, rounded up to a millisecond; none where that is longer than the longest period.
+    /// Returns the shortest period that covers `time`, rounded up to a millisecond; `None` if it exceeds the longest
+    /// period.
     pub fn covering(time: Duration) -> Option<Self> {
         let millis = u64::try_from(time.as_nanos().div_ceil(1_000_000)).ok()?;
         let period = Duration::from_millis(millis).max(SHORTEST_PERIOD);
         (period <= LONGEST_PERIOD).then_some(Self(period))
     }
 
-    /// As a duration.
+    /// Returns the period as a duration.
     pub const fn as_duration(self) -> Duration {
         self.0
     }
@@ -90,7 +92,7 @@ impl From<ReleasePeriod> for f64 {
     }
 }
 
-/// Periods that a policy sets, by kind of job.
+/// The policy's periods, by kind of job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(try_from = "BTreeMap<String, ReleasePeriod>", into = "BTreeMap<String, ReleasePeriod>")]
 pub struct ReleasePeriods(BTreeMap<String, ReleasePeriod>);
@@ -101,7 +103,7 @@ impl ReleasePeriods {
         self.0.get(kind).copied()
     }
 
-    /// Whether the policy says nothing.
+    /// Returns whether the policy sets no period.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -118,7 +120,7 @@ impl std::fmt::Display for ReleasePeriods {
     }
 }
 
-/// A kind that there is not.
+/// An unknown kind of job.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("jobs.release_period_seconds: there is no kind of job `{0}`")]
 pub struct UnknownKind(String);
@@ -140,8 +142,8 @@ impl From<ReleasePeriods> for BTreeMap<String, ReleasePeriod> {
     }
 }
 
-/// Whether the rounds of a job are open long enough for a release clock with this period: what is ready in time leaves at the first
-/// tick, and has to arrive before the deadline.
+/// Checks that the rounds of a job are open long enough for a release clock with this period. A release that is ready
+/// in time leaves at the next tick, and must arrive before the deadline.
 ///
 /// # Errors
 /// [`PolicyRefusal::Period`] with both numbers.
@@ -154,7 +156,7 @@ pub fn judge_period(spec: &Spec, period: ReleasePeriod) -> Result<(), PolicyRefu
     }
 }
 
-/// Length of a unit in seconds of sound: at most a day, at least a tenth of a second.
+/// Length of a unit in seconds of sound: at least a tenth of a second, at most a day.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct UnitLength(f64);
@@ -180,7 +182,7 @@ impl From<UnitLength> for f64 {
     }
 }
 
-/// Public lengths of units: what everybody may know of the longest one. Units of private data that are longer are cut.
+/// Public upper bounds on the lengths of units. Longer units of private data are cut.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LongestUnits {
@@ -196,7 +198,7 @@ pub struct LongestUnits {
 }
 
 impl LongestUnits {
-    /// Returns the length of one unit; where nothing is said, `LONGEST_RECORD` and `LONGEST_PERSON`.
+    /// Returns the length of one unit; by default `LONGEST_RECORD` or `LONGEST_PERSON`.
     pub fn of_unit(&self, unit: PrivacyUnit) -> UnitLength {
         let (declared, usual) = match unit {
             PrivacyUnit::Record | PrivacyUnit::Words => (self.record, LONGEST_RECORD),
@@ -206,7 +208,7 @@ impl LongestUnits {
         declared.unwrap_or(UnitLength(usual))
     }
 
-    /// These, where they say something, else `general`.
+    /// Returns these lengths, with unset ones taken from `general`.
     #[must_use]
     pub const fn or(self, general: Self) -> Self {
         Self {
@@ -216,7 +218,7 @@ impl LongestUnits {
         }
     }
 
-    /// Whether nothing is said.
+    /// Returns whether no length is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -1,4 +1,4 @@
-//! Datasets of one lineage share their accounts, and so their limits: what is promised under one name is kept under the others.
+//! Limits of datasets that share a lineage and therefore accounts: a promise under one name holds under the others.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,15 +9,16 @@ use super::edit::TEMPLATE;
 use super::{Limit, Limits, Policy, PolicyError};
 
 impl Policy {
-    /// As [`Policy::load`]; where there is no file yet, the policy that a new site begins with.
+    /// Loads the policy as [`Policy::load`]; without a file, returns the template.
     ///
     /// # Errors
-    /// As [`Policy::load`].
+    /// The errors of [`Policy::load`].
     pub fn load_or_template(path: &Path) -> Result<Self, PolicyError> {
         if path.exists() { Self::load(path) } else { Self::parse(TEMPLATE, path) }
     }
 
-    /// Holds datasets of one lineage to the tightest limits among them: what is promised under one name is kept under the others.
+    /// Applies the tightest limits of each lineage to all its datasets: a promise under one name holds under the
+    /// others.
     #[must_use]
     pub fn with_lineages(mut self, datasets: &[(LineageId, String)]) -> Self {
         let mut lineages: BTreeMap<LineageId, Vec<String>> = BTreeMap::new();
@@ -30,7 +31,7 @@ impl Policy {
         self
     }
 
-    /// The limits of a dataset: of one that shares its accounts, the tightest for each unit.
+    /// Returns the limits of a dataset; where it shares accounts, the tightest for each unit.
     pub(super) fn limits(&self, name: &str) -> Limits {
         let own = |name: &String| self.datasets.get(name).map(|of| of.budget).unwrap_or_default().or(self.budget);
         let others = self.shared.get(name).map(Vec::as_slice).unwrap_or_default();
@@ -39,7 +40,7 @@ impl Policy {
 }
 
 impl Limits {
-    /// These, where they say something, else `general`.
+    /// Returns these limits, with unset ones taken from `general`.
     pub(super) const fn or(self, general: Self) -> Self {
         Self {
             record: if self.record.is_some() { self.record } else { general.record },
@@ -49,7 +50,7 @@ impl Limits {
         }
     }
 
-    /// The tighter of both for each unit; a unit that only one of them limits has that limit.
+    /// Returns the tighter limit for each unit; if only one of them limits a unit, that limit.
     fn tighten(self, other: Self) -> Self {
         let tighter = |one: Option<Limit>, other: Option<Limit>| match (one, other) {
             (Some(one), Some(other)) => Some(Limit {

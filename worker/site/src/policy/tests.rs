@@ -81,7 +81,7 @@ fn noise_below_the_least_may_not_run_however_it_is_wrapped() {
     assert_eq!(rules().judge(&spec(), Some(&charge(gaussian(4.0), 1))), Ok(()));
 }
 
-/// Queries of a sample at rate `rate` that occur at least `k` times in it, for ε = 1.
+/// Returns the release of queries that occur at least `k` times in a sample at rate `rate`, for ε = 1.
 fn pool(rate: f64, k: u32) -> Event {
     Event::SampledThreshold {
         sampling_rate: SamplingRate::new(rate).expect("a probability"),
@@ -153,7 +153,7 @@ fn exact_results_leave_only_what_the_site_marks_open() {
 
 #[test]
 fn an_event_without_a_price_is_refused() {
-    // Half of all rows are kept, and one that is kept for certain loses more than ε.
+    // Half of all rows are kept, and a row that is certainly kept loses more than ε.
     let Event::SampledThreshold { sampling_rate, threshold, shown, rows_per_unit, .. } = pool(0.5, 20) else {
         panic!("a pool")
     };
@@ -206,7 +206,7 @@ fn a_transcription_that_hides_less_than_one_word_may_not_run() {
             TEMPLATE.replacen("[budget.speaker]", "[budget.words]", 1).replacen("least_distance = 6\n", least, 1);
         policy(&text).expect("it is a policy").rules("ward-7").judge(&spec(), Some(&charge))
     };
-    // A file of before, that asks for less than a word or for nothing, asks for a word.
+    // An older file with a smaller distance, or none, gets the distance of one word.
     for least in ["least_distance = 6\n", "least_distance = 2\n", ""] {
         assert_eq!(judge(histogram(6), least), Ok(()), "{least}");
         assert_eq!(judge(histogram(5), least), Err(PolicyRefusal::Distance { asked: 5, least: 6 }), "{least}");

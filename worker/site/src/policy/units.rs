@@ -1,7 +1,7 @@
-//! Which lifetime limits a job is charged to, and that each of them has a price for it.
+//! The lifetime limits that a job is charged to; the job must have a price for each of them.
 //!
-//! A limit bounds what all jobs release about its unit (`privacy.md`, 14.1). So a job needs room under the limit of the unit that it
-//! protects and under every other limit of the dataset, or it is refused.
+//! A limit bounds the releases of all jobs about its unit (`privacy.md`, 14.1). So a job needs room under the limit of
+//! the unit that it protects and under every other limit of the dataset; otherwise it is refused.
 
 use undertone_api::job::Charge;
 use undertone_privacy::PrivacyUnit;
@@ -13,9 +13,9 @@ use crate::datasets::Local;
 /// The lifetime limits that a job on a dataset is charged to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnitLimits {
-    /// That of the unit which the job protects.
+    /// The limit of the unit that the job protects.
     pub own: Limit,
-    /// Those of all other units.
+    /// The limits of all other units.
     pub others: Vec<(PrivacyUnit, Limit)>,
 }
 
@@ -27,14 +27,14 @@ impl From<&Self> for UnitLimits {
 
 #[cfg(any(test, feature = "testing"))]
 impl From<&Limit> for UnitLimits {
-    /// A dataset with one limit.
+    /// Makes the limits of a dataset with a single one.
     fn from(own: &Limit) -> Self {
         Self { own: *own, others: Vec::new() }
     }
 }
 
 impl Limits {
-    /// The limit of one unit.
+    /// Returns the limit of one unit.
     pub const fn of(&self, unit: PrivacyUnit) -> Option<Limit> {
         match unit {
             PrivacyUnit::Record => self.record,
@@ -51,8 +51,9 @@ impl Limits {
     }
 }
 
-/// Returns the units whose limits hold for `local`: those that it keeps apart, and those that another dataset of its lineage does,
-/// which has the same people. Words are no part of the chain of the others: whichever of them a lineage charges first keeps the rest out.
+/// Returns the units whose limits apply to `local`: those that can be protected in its data, and those of other
+/// datasets of its lineage, which has the same people. Words cannot be converted to the other units: once a lineage is
+/// charged for words, the others are excluded, and vice versa.
 pub fn units_of(local: &Local, datasets: &[Local]) -> Vec<PrivacyUnit> {
     let is_words = |unit: &PrivacyUnit| *unit == PrivacyUnit::Words;
     let mut units = local.units.clone();
@@ -67,7 +68,8 @@ pub fn units_of(local: &Local, datasets: &[Local]) -> Vec<PrivacyUnit> {
 }
 
 impl Rules {
-    /// Returns these rules for data that keep `units` apart. A limit of another unit promises nothing about such data.
+    /// Restricts these rules to data in which `units` can be protected. A limit of another unit promises nothing about
+    /// such data.
     #[must_use]
     pub fn for_units(mut self, units: &[PrivacyUnit]) -> Self {
         let keep = |unit, limit: Option<Limit>| limit.filter(|_| units.contains(&unit));
@@ -91,7 +93,7 @@ impl Rules {
         Ok(UnitLimits { own, others: others.filter_map(|other| Some((other, self.limits.of(other)?))).collect() })
     }
 
-    /// Returns whether a charge stays within the limit per job for every limited unit.
+    /// Checks that a charge stays within the limit per job for every limited unit.
     ///
     /// # Errors
     /// [`PolicyRefusal`], in words for the proposer.
@@ -105,7 +107,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Whether a charge by itself stays within the limit per job, at the δ of its unit's lifetime limit.
+    /// Checks that a charge by itself stays within the limit per job, at the δ of its unit's lifetime limit.
     fn judge_alone(&self, charge: &Charge, limit: Limit) -> Result<(), PolicyRefusal> {
         let per_job = Limit { epsilon: self.most_epsilon_per_job, delta: limit.delta }.budget(None)?;
         let mut alone = Account::new(Some(per_job));

@@ -1,5 +1,5 @@
-//! The form of a backup: a tar archive, `about.json` first, which names every other file by its digest; sealed as `age` does
-//! where there is a passphrase. Any `tar` and `age` can open it.
+//! The format of a backup: a tar archive that begins with `about.json`, which lists every other file with its digest.
+//! It is sealed in the `age` format where there is a passphrase. Any `tar` and `age` can open it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,23 +17,23 @@ use crate::dataset_meta::META_FILE;
 use crate::folder::{Folder, FolderError, check_name, create_private, sync_folder};
 use crate::store::Store;
 
-/// What the form is called.
+/// The name of the format.
 const FORMAT: &str = "undertone/site-backup/1";
 /// The first file.
 const ABOUT: &str = "about.json";
-/// Most bytes of [`ABOUT`].
+/// The largest size of [`ABOUT`], bytes.
 const LONGEST_ABOUT: u64 = 16 << 20;
-/// Where the descriptions of datasets lie, `<name>.json`.
+/// The folder of the descriptions of datasets, `<name>.json`.
 pub(super) const DESCRIPTIONS: &str = "descriptions";
 
-/// What a backup says of itself.
+/// The metadata of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct About {
     format: String,
-    /// Version of the worker that made it.
+    /// Version of the worker that wrote it.
     worker_version: String,
-    /// When (RFC 3339).
+    /// The time of the backup (RFC 3339).
     pub(super) at: String,
     pub(super) receipts: u64,
     /// Digest of the last receipt; empty without one.
@@ -43,12 +43,12 @@ pub(super) struct About {
     files: BTreeMap<String, String>,
 }
 
-/// Why an archive is not read.
+/// Reasons why an archive cannot be read.
 #[derive(Debug)]
 pub(super) enum ReadError {
-    /// The disk.
+    /// The disk failed.
     Folder(FolderError),
-    /// It is no backup, or not whole.
+    /// The file is not a backup, or incomplete.
     Broken(String),
 }
 
@@ -58,7 +58,7 @@ impl From<FolderError> for ReadError {
     }
 }
 
-/// Writes the archive of the site in `folder` to `out`, its ledger as copied to `ledger`.
+/// Writes the archive of the site in `folder` to `out`, with the copied ledger at `ledger`.
 pub(super) fn write(
     folder: &Folder,
     ledger: &Path,
@@ -75,7 +75,7 @@ pub(super) fn write(
     let datasets = described.len() as u64;
     all.extend(described);
     all.push((LEDGER.to_owned(), ledger.to_owned()));
-    // Before the digests: opening a copy puts its journal mode into its header, so the file changes.
+    // Open the ledger before its digest is computed: opening a copy writes its journal mode into the file's header.
     let books = Store::open(ledger)?.read(Books::read)?;
     let mut files = BTreeMap::new();
     for (name, path) in &all {
@@ -150,7 +150,7 @@ fn digest(path: &Path) -> Result<String, FolderError> {
     }
 }
 
-/// Reads an archive into the empty folder `into`: files that it may have, whole, each with its digest; nothing else.
+/// Reads an archive into the empty folder `into`. Accepts only permitted files, complete, each with its digest.
 pub(super) fn read(archive: impl Read, into: &Path) -> Result<About, ReadError> {
     let broken = |problem: &str| ReadError::Broken(problem.to_owned());
     let failed = |error: io::Error| ReadError::Broken(error.to_string());
@@ -194,7 +194,7 @@ pub(super) fn read(archive: impl Read, into: &Path) -> Result<About, ReadError> 
     Ok(about)
 }
 
-/// Whether a backup may have a file under this name.
+/// Returns whether a backup may contain a file of this name.
 fn may_be(path: &Path) -> bool {
     let parts: Vec<_> = path.components().collect();
     let text = |part: &Component<'_>| match part {

@@ -1,4 +1,4 @@
-//! Copies of the database, whole and consistent while others write it: before its tables change, and for a backup.
+//! Copies of the database, complete and consistent while others write it: before its tables change, and for a backup.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -8,25 +8,26 @@ use rusqlite::{Connection, OpenFlags};
 use super::{PATIENCE, SCHEMA, Store, StoreError};
 use crate::folder::{FolderError, sync_folder};
 
-/// Most copies of one version that are kept beside the database.
+/// The highest number of copies of one version beside the database.
 const MOST: u32 = 100;
 
 impl Store {
-    /// Writes a copy of the database to `path`, whole and durable when this returns; others may write the database meanwhile.
-    /// Its owner alone may read it.
+    /// Writes a copy of the database to `path`, complete and durable when this returns. Other processes may write the
+    /// database meanwhile. The copy is readable by its owner only.
     ///
     /// # Errors
-    /// [`StoreError`] when there is something at `path`, or the disk fails.
+    /// [`StoreError`] when `path` exists, or the disk fails.
     pub fn copy_to(&self, path: &Path) -> Result<(), StoreError> {
         self.read(|db| copy(db, path))
     }
 }
 
 impl Store {
-    /// Whether the database at `path` is of an older worker and would be brought up to date when it is opened. Changes nothing.
+    /// Returns whether the database at `path` belongs to an older worker and would be upgraded when it is opened.
+    /// Changes nothing.
     ///
     /// # Errors
-    /// [`StoreError`] when it is none, or of a newer worker.
+    /// [`StoreError`] when it is not a site's database, or belongs to a newer worker.
     pub fn is_older(path: &Path) -> Result<bool, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(path, flags).map_err(StoreError::sqlite("open"))?;
@@ -43,17 +44,17 @@ impl Store {
         Ok(found < SCHEMA)
     }
 
-    /// Gives the database another version, for tests.
+    /// Sets the database's version, for tests.
     ///
     /// # Errors
-    /// [`StoreError`] when SQLite refuses.
+    /// [`StoreError`] when SQLite returns an error.
     #[cfg(any(test, feature = "testing"))]
     pub fn set_version(&self, version: i64) -> Result<(), StoreError> {
         self.read(|db| db.pragma_update(None, "user_version", version).map_err(StoreError::sqlite("set its version")))
     }
 }
 
-/// Keeps a copy of the database at `path` as it is before its tables change from version `found`, beside it.
+/// Copies the database beside `path` before its tables change from version `found`.
 pub(super) fn keep_before(db: &Connection, path: &Path, found: i64) -> Result<PathBuf, StoreError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let candidate = |number: u32| {
@@ -71,26 +72,26 @@ fn copy(db: &Connection, path: &Path) -> Result<(), StoreError> {
     if path.exists() {
         return Err(StoreError::Exists(path.to_owned()));
     }
-    // What a copy that was broken off has left.
+    // Remove the remains of an interrupted copy.
     if part.exists() {
         fs::remove_file(&part).map_err(FolderError::io("remove", &part))?;
     }
     let copied = copy_into(db, &part, path);
     if copied.is_err() {
-        // A disk that is full may have taken a part of it; why the copy failed is told, and not why this does.
+        // A full disk may hold a part of the copy. The error of the copy is reported, not that of the removal.
         let _ = fs::remove_file(&part);
     }
     copied?;
     Ok(sync_folder(path.parent().unwrap_or(Path::new(".")))?)
 }
 
-/// Writes the copy beside its place, for its owner alone from its first byte, and puts it there.
+/// Writes the copy beside its target, readable by its owner only from the first byte, and renames it.
 fn copy_into(db: &Connection, part: &Path, path: &Path) -> Result<(), StoreError> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    // SQLite writes into a file that is there and empty.
+    // SQLite accepts an existing empty file.
     let file = options.open(part).map_err(FolderError::io("create", part))?;
     db.execute("VACUUM INTO ?1", [part.to_string_lossy()]).map_err(StoreError::sqlite("copy itself"))?;
     file.sync_all().map_err(FolderError::io("sync", part))?;
@@ -108,7 +109,7 @@ mod tests {
         db.pragma_query_value(None, "user_version", |row| row.get(0)).expect("it has a version")
     }
 
-    /// SQLite refuses a statement inside a transaction, as it does one on a disk that is full: after the file was made.
+    /// Provokes an error after the file was created, as on a full disk: SQLite rejects the statement in a transaction.
     #[test]
     fn failed_copy_leaves_nothing() {
         let dir = tempfile::tempdir().expect("a temporary folder");

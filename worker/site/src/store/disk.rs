@@ -1,11 +1,12 @@
-//! Failures of the disk, wherever in a chain of causes they stand.
+//! Disk failures, anywhere in a chain of error sources.
 
 use std::error::Error;
 use std::io;
 
 use rusqlite::ErrorCode;
 
-/// Returns whether a disk that is full, or that fails, is behind an error: what failed may be tried again when the disk is mended.
+/// Returns whether an error was caused by a full or failing disk. The failed operation may then be retried after a
+/// repair.
 pub fn is_disk_failure(error: &(dyn Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -20,7 +21,7 @@ pub fn is_disk_failure(error: &(dyn Error + 'static)) -> bool {
 }
 
 fn is_io_failure(error: &io::Error) -> bool {
-    /// EIO has no kind of its own.
+    /// EIO, which has no `ErrorKind` of its own.
     const INPUT_OUTPUT: i32 = 5;
     matches!(
         error.kind(),

@@ -52,7 +52,7 @@ fn another_process_is_waited_for_as_long_as_is_said() {
         db.pragma_query_value(None, "busy_timeout", |row| row.get::<_, i64>(0)).map_err(StoreError::sqlite("read"))
     });
     assert_eq!(waits.expect("it is open"), PATIENCE.as_millis() as i64);
-    // What waits is refused in words, and nothing is changed; without patience, so that the test has none either.
+    // A waiting write returns an error and changes nothing. The timeout is zero here, so that the test does not wait.
     let other = rusqlite::Connection::open(&path).expect("it is there");
     other.execute_batch("BEGIN IMMEDIATE").expect("nobody else writes");
     store
@@ -129,9 +129,9 @@ fn tables_of_record_refuse_update_and_delete() {
         run(&format!("INSERT INTO {table} {row}")).expect(table);
         assert!(run(&format!("UPDATE {table} SET {change}")).is_err(), "{table}");
         assert!(run(&format!("DELETE FROM {table}")).is_err(), "{table}");
-        // Rows that the database numbers itself do not collide.
+        // Rows numbered by the database do not collide.
         let numbered = matches!(table, "decision" | "alarm" | "restored" | "reconciled" | "approval_key");
-        // REPLACE deletes before it inserts; recursive triggers make that fire too.
+        // REPLACE deletes before it inserts; recursive triggers make the delete trigger fire too.
         assert!(run(&format!("INSERT OR REPLACE INTO {table} {row}")).is_err() || numbered, "{table}");
     }
 }

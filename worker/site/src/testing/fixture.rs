@@ -1,14 +1,15 @@
-//! Where tests find vectors and data.
+//! Locations of test vectors and test data.
 //!
-//! `UNDERTONE_VECTORS` and `UNDERTONE_DATA` name the folders, by default `tests/vectors` and `tests/data` (relative to the root of
-//! the workspace). A missing vector file fails the test. A test skips data that the default folder lacks, with a line on stderr;
-//! data that `UNDERTONE_DATA` lacks fail it. `UNDERTONE_ALIGNER` names a Python with PocketSphinx in the same way.
+//! `UNDERTONE_VECTORS` and `UNDERTONE_DATA` name the folders, by default `tests/vectors` and `tests/data` (relative to
+//! the root of the workspace). A missing vector file fails the test. A test skips data that the default folder lacks,
+//! with a line on stderr; data that `UNDERTONE_DATA` lacks fail it. `UNDERTONE_ALIGNER` names a Python with
+//! PocketSphinx in the same way.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// A file of test vectors, as it is.
+/// Reads a file of test vectors.
 pub fn vectors(name: &str) -> Value {
     let path = folder("UNDERTONE_VECTORS", "vectors").join(format!("{name}.json"));
     let text = std::fs::read_to_string(&path)
@@ -18,17 +19,17 @@ pub fn vectors(name: &str) -> Value {
     file
 }
 
-/// Every case of a file of test vectors, in order; there is at least one.
+/// Returns every case of a file of test vectors, in order; there is at least one.
 pub fn cases(name: &str) -> Vec<Value> {
     vectors(name)["cases"].as_array().cloned().unwrap_or_default()
 }
 
-/// A folder of data.
+/// Returns a folder of test data.
 pub fn data(name: &str) -> Option<PathBuf> {
     find("UNDERTONE_DATA", "data", name)
 }
 
-/// A Python that has PocketSphinx: what `UNDERTONE_ALIGNER` names, or the one that `.ci/aligner.sh` made.
+/// Returns a Python with PocketSphinx: the value of `UNDERTONE_ALIGNER`, or the one made by `.ci/aligner.sh`.
 pub fn aligner() -> Option<PathBuf> {
     if let Some(asked) = std::env::var_os("UNDERTONE_ALIGNER").filter(|asked| !asked.is_empty()) {
         return Some(asked.into());
@@ -55,7 +56,7 @@ fn find(variable: &str, folder: &str, name: &str) -> Option<PathBuf> {
     None
 }
 
-/// The folder that a variable names, or the usual one; relative to the root of the workspace.
+/// Returns the folder in an environment variable, or the default one, relative to the root of the workspace.
 fn folder(variable: &str, usual: &str) -> PathBuf {
     let named = std::env::var_os(variable).map_or_else(|| Path::new("tests").join(usual), PathBuf::from);
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(named)

@@ -1,5 +1,5 @@
-//! The log of the server for tests: honest by itself. A test that plays a liar keeps an older copy of it, or writes another
-//! leaf into it.
+//! An honest log of the server, for tests. A test with a malicious server keeps an older copy of it, or replaces a
+//! leaf.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ use uuid::Uuid;
 
 use super::server_key;
 
-/// A log with the countersignatures that it gave.
+/// A log with the countersignatures that it issued.
 #[derive(Debug, Clone, Default)]
 pub struct Log {
     frontier: Frontier,
     kept: BTreeMap<Subtree, Hash>,
     leaves: Vec<String>,
-    /// By the receipt's number.
+    /// The countersignatures and positions, by the receipt's number.
     pub countersigned: BTreeMap<u64, (Signed, u64)>,
     statements: Vec<(u64, Signed)>,
 }
 
 impl Log {
-    /// A log of the same leaves, with another in the place of one.
+    /// Returns a log of the same leaves, with one of them replaced.
     #[must_use]
     pub fn with(&self, position: u64, leaf: String) -> Self {
         let mut leaves = self.leaves.clone();
@@ -37,17 +37,17 @@ impl Log {
         log
     }
 
-    /// Leaves that it has.
+    /// Returns the number of leaves.
     pub fn size(&self) -> u64 {
         self.frontier.size()
     }
 
-    /// What the leaf at a position says.
+    /// Returns the content of the leaf at a position.
     pub fn leaf(&self, position: u64) -> String {
         self.leaves[position as usize].clone()
     }
 
-    /// Appends something of another party.
+    /// Appends a leaf of another party.
     pub fn push(&mut self, leaf: String) {
         let position = self.frontier.size();
         for (level, hash) in (0_u32..).zip(self.frontier.push(leaf_hash(leaf.as_bytes()))) {
@@ -56,7 +56,7 @@ impl Log {
         self.leaves.push(leaf);
     }
 
-    /// Charges a receipt, and countersigns it; once.
+    /// Charges a receipt and countersigns it, once.
     pub fn charge(&mut self, signed: &Signed) -> Signed {
         let receipt: Receipt = serde_json::from_str(&signed.payload).expect("it was opened");
         if let Some((known, _)) = self.countersigned.get(&receipt.sequence) {
@@ -69,7 +69,7 @@ impl Log {
         countersignature
     }
 
-    /// The signed head; `None` while it is empty.
+    /// Returns the signed head; `None` while the log is empty.
     pub fn head(&self) -> Option<Signed> {
         (self.size() > 0).then(|| {
             let head = Head {
@@ -82,7 +82,7 @@ impl Log {
         })
     }
 
-    /// Appends the statement that the log was put back to what it is, as a server that was restored does.
+    /// Appends the statement that the log was restored to its present state, as a restored server does.
     pub fn restore(&mut self, reason: &str, at: OffsetDateTime) -> Signed {
         let statement = Restoration {
             size: self.size(),
@@ -97,7 +97,7 @@ impl Log {
         signed
     }
 
-    /// The restorations after the one with this digest, with their proofs.
+    /// Returns the restorations after the one with this digest, with their proofs.
     pub fn restorations(&self, accepted: Option<&str>) -> Vec<RestorationProof> {
         let hashes = |path: &[Vec<Subtree>]| assemble(path, |subtree| self.kept.get(&subtree).copied()).expect("kept");
         let known = self.statements.iter().position(|(_, signed)| Some(&*signed.digest()) == accepted);
@@ -110,13 +110,13 @@ impl Log {
         proofs.collect()
     }
 
-    /// The proof of the event of a worker's key at a position.
+    /// Returns the proof of the event of a worker's key at a position.
     pub fn key_proof(&self, position: u64) -> KeyProof {
         let hashes = |path: &[Vec<Subtree>]| assemble(path, |subtree| self.kept.get(&subtree).copied()).expect("kept");
         KeyProof { position, leaf: self.leaf(position), inclusion: hashes(&inclusion_path(position, self.size())) }
     }
 
-    /// The answer to a question.
+    /// Returns the answer to a question.
     pub fn answer(&self, known: Option<&Signed>, receipts: &[u64]) -> Answer {
         let known: Option<Head> = known.map(|signed| serde_json::from_str(&signed.payload).expect("it is a head"));
         let hashes = |path: &[Vec<Subtree>]| assemble(path, |subtree| self.kept.get(&subtree).copied()).expect("kept");
@@ -140,7 +140,7 @@ impl Log {
     }
 }
 
-/// The entry that charges a receipt.
+/// Returns the entry that charges a receipt.
 pub fn entry(receipt: &Receipt, digest: &str) -> Entry {
     Entry {
         previous: String::new(),
@@ -160,7 +160,7 @@ pub fn entry(receipt: &Receipt, digest: &str) -> Entry {
     }
 }
 
-/// The leaf of somebody else's entry.
+/// Returns the leaf of another party's entry.
 pub fn stranger(number: i64) -> String {
     let entry = Entry {
         previous: String::new(),
@@ -181,7 +181,7 @@ pub fn stranger(number: i64) -> String {
     Leaf::Entry(entry).content()
 }
 
-/// A countersignature of the server for tests.
+/// Returns a countersignature of the test server.
 pub fn countersign(receipt: &Receipt, digest: &str, position: u64) -> Signed {
     let document = Countersignature {
         worker: receipt.worker,

@@ -1,5 +1,5 @@
-//! Alarms: the server has contradicted itself, or this site's ledger. The evidence is kept, and nothing leaves the site until
-//! somebody at its terminal has read it and said why it may go on.
+//! Alarms: the server contradicted itself, or this site's ledger. The evidence is stored, and nothing leaves the site
+//! until a person at its terminal has examined it and given a reason to continue.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use time::OffsetDateTime;
@@ -12,22 +12,22 @@ use crate::store::{Store, StoreError};
 pub struct Alarm {
     /// Its number at this site.
     pub id: i64,
-    /// What the server contradicts, in words.
+    /// The contradiction, in words.
     pub problem: String,
-    /// The documents that show it, as JSON.
+    /// The documents that prove it, as JSON.
     pub evidence: String,
-    /// When it was raised (RFC 3339).
+    /// The time at which it was raised (RFC 3339).
     pub at: String,
-    /// Who cleared it with which words, and when; `None` while it is open.
+    /// The clearing; `None` while the alarm is open.
     pub cleared: Option<Clearing>,
 }
 
 /// The end of an alarm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clearing {
-    /// Why, in a steward's words.
+    /// The reason, in a steward's words.
     pub reason: String,
-    /// When (RFC 3339).
+    /// The time (RFC 3339).
     pub at: String,
 }
 
@@ -42,7 +42,7 @@ fn alarm(row: &Row<'_>) -> rusqlite::Result<Alarm> {
     Ok(Alarm { id: row.get(0)?, problem: row.get(1)?, evidence: row.get(2)?, at: row.get(3)?, cleared })
 }
 
-/// Every alarm, oldest first.
+/// Returns every alarm, oldest first.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -54,7 +54,7 @@ pub fn all(db: &Connection) -> Result<Vec<Alarm>, StoreError> {
     rows.map_err(read)
 }
 
-/// The oldest alarm that is open; `None` when nothing is wrong.
+/// Returns the oldest open alarm; `None` when there is none.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails; nothing may leave then either.
@@ -79,11 +79,11 @@ pub fn raise(store: &Store, problem: &str, evidence: &str, at: OffsetDateTime) -
     })
 }
 
-/// Clears every open alarm for `reason`, and begins a new epoch: the server's log as it is from now on is believed, and
-/// every receipt has to be proved to be in it again. Gives how many there were.
+/// Clears every open alarm for `reason`, and begins a new epoch: the server's present log is accepted, and every
+/// receipt must be proved again to be in it. Returns the number of cleared alarms.
 ///
 /// # Errors
-/// [`StoreError`] when the database fails; all stay open then.
+/// [`StoreError`] when the database fails; all of them stay open then.
 pub fn clear(store: &Store, reason: &str, at: OffsetDateTime) -> Result<usize, StoreError> {
     store.write(|tx| {
         tx.execute(
@@ -96,13 +96,14 @@ pub fn clear(store: &Store, reason: &str, at: OffsetDateTime) -> Result<usize, S
     })
 }
 
-/// The epoch in force, and the number of the last receipt that the server may have lost: those before the last clearing or restoration.
+/// Returns the epoch in force, and the number of the last receipt that the server may have lost: the last one before
+/// the latest clearing or restoration.
 pub(super) fn epoch(db: &Connection) -> Result<(i64, u64), StoreError> {
     db.query_row("SELECT epoch, lost FROM witness_epoch", [], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))
         .map_err(StoreError::sqlite("read the epoch"))
 }
 
 pub(super) fn written(at: OffsetDateTime) -> String {
-    // A time of this era always has this form.
+    // Formatting a time of this era never fails.
     at.format(&Rfc3339).unwrap_or_default()
 }

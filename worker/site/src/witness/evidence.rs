@@ -1,6 +1,5 @@
-//! Everything that the server has answered for, for whoever wants to check it without either party: verified again from the
-//! stored documents alone, and exported with the site's own receipts and the chain of its keys. What was exported is verified by
-//! [`file`](mod@file), on any machine.
+//! The server's commitments for independent verification: verified again from the stored documents alone, and exported
+//! with the site's own receipts and its chain of keys. [`file`](mod@file) verifies the export on any machine.
 
 pub mod file;
 
@@ -17,52 +16,52 @@ use crate::books::receipts;
 use crate::rotation::rotations;
 use crate::store::{Store, StoreError, sql};
 
-/// What of the stored documents does not hold.
+/// Defects of the stored documents.
 #[derive(Debug, thiserror::Error)]
 pub enum EvidenceError {
     /// The database cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A head.
+    /// A head is invalid.
     #[error(
         "the stored head of {size} entries of the server's log {problem}: restore the database from a backup, and find out who was here"
     )]
     Head {
         /// Its size.
         size: u64,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// A countersignature, or a proof.
+    /// A countersignature or a proof is invalid.
     #[error(
         "the server's {what} of receipt {receipt} {problem}: restore the database from a backup, and find out who was here"
     )]
     Receipt {
-        /// Which document.
+        /// The kind of document.
         what: &'static str,
-        /// Of which receipt.
+        /// The receipt's number.
         receipt: u64,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 }
 
-/// What the stored documents attest.
+/// The result of verifying the stored documents.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Attested {
-    /// Heads of the server's log.
+    /// The number of heads of the server's log.
     pub heads: u64,
-    /// The newest of them in force.
+    /// The newest head in force.
     pub head: Option<Head>,
-    /// Receipts that the server has countersigned, in the epoch in force.
+    /// The number of receipts that the server has countersigned, in the epoch in force.
     pub countersigned: u64,
-    /// Receipts that are proved to be in the server's log, in the epoch in force.
+    /// The number of receipts proved to be in the server's log, in the epoch in force.
     pub proved: u64,
-    /// Receipts that lack a proof: on their way, or not sent yet.
+    /// Receipts without a proof: in transit, or not sent yet.
     pub open: Vec<u64>,
 }
 
-/// A head as it is stored.
+/// A stored head.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct KeptHead {
     epoch: i64,
@@ -72,7 +71,7 @@ struct KeptHead {
     consistency: Vec<String>,
 }
 
-/// A countersignature as it is stored.
+/// A stored countersignature.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct KeptCountersignature {
     epoch: i64,
@@ -81,23 +80,23 @@ struct KeptCountersignature {
     signed: Signed,
 }
 
-/// A proof as it is stored.
+/// A stored proof.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct KeptProof {
     epoch: i64,
     receipt: u64,
-    /// Size of the head in whose tree it is.
+    /// Size of the head whose tree contains the leaf.
     head: u64,
     position: u64,
     leaf: String,
     inclusion: Vec<String>,
 }
 
-/// Verifies every stored head, countersignature and proof again, offline: signatures, each head against the one before it, each
-/// leaf against its head and its receipt.
+/// Verifies every stored head, countersignature and proof again, offline: signatures, each head against the one before
+/// it, each leaf against its head and its receipt.
 ///
 /// # Errors
-/// [`EvidenceError`] that names the first document which does not hold.
+/// [`EvidenceError`] with the first invalid document.
 pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<Attested, EvidenceError> {
     let (epoch, _) = alarm::epoch(db)?;
     examine(epoch, &receipts(db)?, &heads(db)?, &countersignatures(db)?, &proofs(db)?, key)
@@ -178,22 +177,22 @@ fn check_heads(kept: &[KeptHead], key: &VerifyingKey) -> Result<Vec<(i64, Head)>
     Ok(checked)
 }
 
-/// What this file is.
+/// The name of the format.
 const FORMAT: &str = "undertone/site-evidence/1";
 
-/// What can be shown to an auditor, or to a court.
+/// The exported evidence for an auditor or a court.
 #[derive(Serialize, Deserialize)]
 struct Export {
     /// [`FORMAT`].
     format: String,
     /// The site's public key, hex.
     site_key: String,
-    /// How the site's key came to be that one: the changes of its key, oldest first, each signed by the old key and the new.
+    /// The history of the site's key: its changes, oldest first, each signed by the old key and the new.
     #[serde(default)]
     rotations: Vec<Rotation>,
-    /// The server's public key, hex, as it was when the site enrolled.
+    /// The server's public key at the time of the enrolment, hex.
     server_key: String,
-    /// Since how many cleared alarms the server's word counts.
+    /// The epoch in force, which increases when alarms are cleared.
     #[serde(default)]
     epoch: i64,
     /// Signed receipts, oldest first.
@@ -212,8 +211,8 @@ struct ExportedAlarm {
     cleared: Option<String>,
 }
 
-/// The site's receipts, the chain of its keys, and all that the server has answered for, as one JSON document. Nothing in it is
-/// secret that the server does not know already.
+/// Returns the site's receipts, its chain of keys, and all of the server's commitments, as one JSON document. It
+/// contains no secret that the server does not already know.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -277,7 +276,7 @@ fn rows<T>(
         .map_err(StoreError::sqlite("read what the server answered for"))
 }
 
-/// Hashes that stand one after another as hex.
+/// Splits concatenated hashes in hex.
 fn split(text: &str) -> Vec<String> {
     text.as_bytes().chunks(64).map(|hash| String::from_utf8_lossy(hash).into_owned()).collect()
 }
@@ -306,7 +305,7 @@ struct ProofShown<'a> {
     inclusion: Vec<String>,
 }
 
-/// A question and its answer, as evidence.
+/// Returns a question and its answer, as evidence.
 pub(super) fn of_answer(question: &Question, answer: &Answer) -> String {
     let text = |hashes: &[Hash]| hashes.iter().map(hex::encode).collect();
     let proofs = answer.receipts.iter().map(|proof| ProofShown {
@@ -324,11 +323,11 @@ pub(super) fn of_answer(question: &Question, answer: &Answer) -> String {
         receipts: proofs.collect(),
         restorations: answer.restorations.iter().map(|restoration| &restoration.statement).collect(),
     };
-    // Texts and numbers always have a JSON form.
+    // Strings and numbers always have a JSON form.
     serde_json::to_string(&shown).unwrap_or_default()
 }
 
-/// A receipt, what the server said to it, and what it had said before, as evidence.
+/// Returns a receipt, the server's countersignature of it, and the previous one, as evidence.
 pub(super) fn of_submission(store: &Store, receipt: &Signed, said: &Signed, number: u64) -> Result<String, StoreError> {
     let before: Vec<Signed> = store.read(|db| {
         db.prepare("SELECT payload, signature FROM countersignature WHERE receipt = ?1 ORDER BY epoch DESC LIMIT 1")
@@ -342,7 +341,7 @@ pub(super) fn of_submission(store: &Store, receipt: &Signed, said: &Signed, numb
     Ok(shown.to_string())
 }
 
-/// Positions that the server has countersigned, for tests of what is stored.
+/// Returns the positions that the server has countersigned, for tests of the stored rows.
 #[cfg(test)]
 pub(super) fn positions(db: &Connection) -> Result<Vec<(u64, u64)>, StoreError> {
     let all = countersignatures(db)?.into_iter().map(|kept| {

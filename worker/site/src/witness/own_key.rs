@@ -1,4 +1,4 @@
-//! This site's key as the server's log has it: a key that this site does not hold raises an alarm.
+//! This site's key in the server's log: a key that this site does not hold raises an alarm.
 
 use time::OffsetDateTime;
 use undertone_api::id::WorkerId;
@@ -8,8 +8,8 @@ use undertone_api::signed::Head;
 use super::{Contradiction, alarm};
 use crate::store::{Store, StoreError};
 
-/// Judges the key in an answer that holds otherwise: `public_key` (hex) has to be the last one that the log has of this worker.
-/// Returns the contradiction, with an alarm raised. An answer of a server that logs no keys has none.
+/// Checks the key in an otherwise valid answer: `public_key` (hex) must be the last key of this worker in the log.
+/// Returns the contradiction, after raising an alarm. An answer of a server that logs no keys contains none.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.

@@ -1,9 +1,9 @@
 //! Heads of the server's log that peers have verified, compared with this site's own head.
 //!
 //! The site signs the newest head that it has verified ([`observation`]) and judges those of its peers ([`compare`]). A
-//! server that has shown two sites two histories cannot prove that their heads agree: that raises an alarm with both heads
-//! as evidence. The first key of a peer is accepted as the server relays it, and another one only by signed changes of key;
-//! a steward may confirm the fingerprint with the peer's operator ([`confirm`]).
+//! server that has shown two sites two histories cannot prove that their heads agree: that raises an alarm with both
+//! heads as evidence. The first key of a peer is accepted as the server relays it, and another one only by signed
+//! changes of key; a steward may confirm the fingerprint with the peer's operator ([`confirm`]).
 
 use ed25519_dalek::VerifyingKey;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
@@ -19,7 +19,7 @@ use crate::store::{Store, StoreError, sql};
 
 /// Age of a peer's newest observation from which the site reports it as old.
 pub const OLD_AFTER: Duration = Duration::days(7);
-/// Characters of a fingerprint that are shown.
+/// The number of characters of a displayed fingerprint.
 const FINGERPRINT: usize = 16;
 
 /// A peer as this site knows it.
@@ -55,9 +55,9 @@ impl KnownPeer {
 pub struct Comparison {
     /// Peers whose heads agree with this site's.
     pub agreed: usize,
-    /// Observations that do not hold, with the reason; they are no evidence against the server.
+    /// Invalid observations, with the reason; they are no evidence against the server.
     pub rejected: Vec<String>,
-    /// The alarm that was raised.
+    /// The raised alarm.
     pub fork: Option<PeerError>,
 }
 
@@ -83,7 +83,7 @@ pub fn observation(
 /// Compares the observations of peers with `own`, stores those that agree, and raises an alarm at the first fork.
 ///
 /// # Errors
-/// [`StoreError`] when the database fails; the peers have to be asked again.
+/// [`StoreError`] when the database fails; the peers must be asked again.
 pub fn compare(
     store: &Store,
     server: &dyn SigningAuthority,
@@ -139,8 +139,8 @@ pub fn known_peers(db: &Connection) -> Result<Vec<KnownPeer>, StoreError> {
     rows.into_iter().collect()
 }
 
-/// Marks a peer's key as confirmed, if its fingerprint begins with `fingerprint`, and ends a conflict: a conflicting key
-/// with this fingerprint takes the place of the known one. Returns whether a peer has such a key.
+/// Marks a peer's key as confirmed, if its fingerprint begins with `fingerprint`, and ends a conflict: a conflicting
+/// key with this fingerprint takes the place of the known one. Returns whether a peer has such a key.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -214,7 +214,7 @@ fn keep_peer(
     verified: &VerifiedPeer,
     now: OffsetDateTime,
 ) -> Result<(), StoreError> {
-    // A clock that runs ahead must not hide later silence.
+    // The time is limited to the present: a clock that runs ahead must not hide later silence.
     let observed_at = verified.observed_at.min(now).to_offset(UtcOffset::UTC);
     tx.execute(
         "INSERT INTO peer (worker, worker_name, organization_name, public_key, first_seen_at, size, observed_at)

@@ -1,7 +1,7 @@
-//! Restorations of the server. A site accepts the server's signed statement once, when the restored log continues the last head
-//! that the site verified before it, and then gives back the receipts that the server lost.
+//! Restorations of the server. A site accepts the server's signed statement once, when the restored log continues the
+//! last head that the site verified before it, and then returns the receipts that the server lost.
 //!
-//! The leaves between that head and the end of the restored log cannot be proved by a server that lost them; the site's own
+//! A server that lost them cannot prove the leaves between that head and the end of the restored log. The site's own
 //! receipts can: those countersigned for a position in the restored log must stand there again.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
@@ -19,16 +19,16 @@ use crate::store::{Store, StoreError, sql};
 pub struct AcceptedRestoration {
     /// The server's statement.
     pub statement: Restoration,
-    /// Receipts of this site that the server has taken back and charged again.
+    /// The number of this site's receipts that the server has accepted and charged again.
     pub returned: u64,
-    /// When the server had every receipt of this site again (RFC 3339); `None` until then.
+    /// The time since which the server has every receipt of this site again (RFC 3339); `None` until then.
     pub finished_at: Option<String>,
 }
 
-/// Receipts that go back to the server in one request.
+/// Receipts that are returned to the server in one request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReturnBatch {
-    /// Their jobs.
+    /// The jobs of the receipts.
     pub parts: Vec<ReturnedPart>,
     /// Numbers of the receipts.
     pub numbers: Vec<u64>,
@@ -45,14 +45,14 @@ impl ReturnBatch {
     }
 }
 
-/// A job whose receipts go back.
+/// A job whose receipts are returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReturnedPart {
     /// The manifest, as the server signed it.
     pub manifest: Signed,
     /// The site's dataset in it.
     pub dataset: DatasetId,
-    /// Whether the part is over here and none of its receipts is left for another batch.
+    /// Whether the part has ended here and no further batch contains its receipts.
     pub has_ended: bool,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn last_accepted(db: &Connection) -> Result<Option<String>, StoreErro
         .map_err(StoreError::sqlite("read restorations of the server"))
 }
 
-/// Returns the last receipt that the restored log of the epoch has; 0 when the epoch began otherwise.
+/// Returns the last receipt in the restored log of the epoch; 0 when no restoration began the epoch.
 pub(super) fn kept_receipts(db: &Connection, epoch: i64) -> Result<u64, StoreError> {
     db.query_row("SELECT COALESCE(MAX(kept), 0) FROM server_restoration WHERE epoch = ?1", [epoch], |row| {
         Ok(row.get::<_, i64>(0)? as u64)
@@ -93,8 +93,8 @@ pub fn unaccepted(store: &Store, answer: &Answer) -> Result<Option<Answer>, Stor
     Ok(Some(Answer { head: answer.head.clone(), restorations: news, ..Answer::default() }))
 }
 
-/// Returns the question with the last verified head that the restored log must have. The same question when the server lost
-/// nothing that this site saw, or when the statement is not the server's.
+/// Returns the question with the last verified head that the restored log must contain. Returns the same question when
+/// the server lost nothing that this site saw, or when the statement is not the server's.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -254,7 +254,8 @@ pub fn accepted(db: &Connection) -> Result<Vec<AcceptedRestoration>, StoreError>
     accepted.collect()
 }
 
-/// Returns the next receipts to give back: those without a proof in this epoch. None when the server has all of them.
+/// Returns the next receipts to return to the server: those without a proof in this epoch. Empty when the server has
+/// all of them.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
@@ -292,7 +293,7 @@ pub fn next_batch(store: &Store) -> Result<ReturnBatch, StoreError> {
     })
 }
 
-/// Returns a job as the batch up to receipt `last` names it; `None` when this site has no manifest of it.
+/// Returns a job's part in the batch up to receipt `last`; `None` when this site has no manifest of it.
 fn returned_part(db: &Connection, job: &str, dataset: &str, last: u64) -> Result<Option<ReturnedPart>, StoreError> {
     let row = db
         .query_row(
@@ -323,7 +324,7 @@ fn head_before(db: &Connection, epoch: i64) -> Result<Option<Signed>, StoreError
         .map_err(StoreError::sqlite("read the last head before a restoration"))
 }
 
-/// Notes that the server has every receipt of this site again.
+/// Records that the server has every receipt of this site again.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.

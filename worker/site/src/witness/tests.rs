@@ -1,4 +1,4 @@
-//! Each test plays a server that contradicts itself in one way, or a disk that somebody wrote to.
+//! Each test is one contradiction of a malicious server, or a manipulated disk.
 
 mod own_key;
 mod restored;
@@ -24,7 +24,7 @@ use crate::testing::{JOB, LINEAGE, OURS, WORKER, charge, clock, gaussian, limit,
 
 const AT: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 
-/// A site that has a reservation for many releases, and the server's log.
+/// A site with a reservation for many releases, and the server's log.
 struct Site {
     store: Arc<Store>,
     ledger: Ledger,
@@ -62,7 +62,7 @@ impl Site {
         paid.signed
     }
 
-    /// Pays for a release, and has the server take it; what it says to it is lost.
+    /// Pays for a release that the server accepts; the server's answer is lost.
     fn release(&mut self) -> Signed {
         let receipt = self.pay();
         self.log.charge(&receipt);
@@ -70,12 +70,12 @@ impl Site {
         receipt
     }
 
-    /// Asks the log as it is.
+    /// Queries the unchanged log.
     fn ask(&self) -> Judged {
         self.answer(|_| ())
     }
 
-    /// Asks the log, and changes its answer on the way.
+    /// Queries the log, and changes its answer.
     fn answer(&self, change: impl FnOnce(&mut Answer)) -> Judged {
         let question = question(&self.store).expect("it is open");
         let mut answer = self.log.answer(question.known.as_ref(), &question.numbers());
@@ -117,7 +117,7 @@ fn every_receipt_is_proved_once_and_every_head_is_kept() {
     assert_eq!((attested.open, attested.head.map(|head| head.size)), (Vec::new(), Some(6)));
     let (known, _) = head(&site.store).expect("it is open").expect("there is one");
     assert_eq!(known.size, site.log.size());
-    // The same head again is nothing new.
+    // The same head again adds nothing.
     assert_eq!(site.ask(), Judged::Holds(0));
     assert_eq!(site.verify().expect("it holds").heads, 2);
     assert!(site.is_quiet());
@@ -130,7 +130,7 @@ fn a_receipt_on_its_way_is_no_contradiction_and_is_asked_for_again() {
     assert_eq!(site.ask(), Judged::Holds(0));
     assert!(site.is_quiet());
     assert_eq!(site.verify().expect("it holds").open, [1]);
-    // It arrives, and this site dies before it has noted so.
+    // The receipt arrives, and this site crashes before it has recorded that.
     site.log.charge(&receipt);
     assert_eq!(question(&site.store).expect("it is open").numbers(), [1]);
     assert_eq!(site.ask(), Judged::Holds(1));
@@ -224,7 +224,7 @@ fn a_receipt_that_was_taken_and_is_gone_raises_an_alarm() {
     site.release();
     site.log.countersigned.clear();
     assert_eq!(contradicts(site.ask()), Contradiction::Lost(1));
-    // So does one that was countersigned, even if this site never noted that it had arrived.
+    // The same holds for a countersigned receipt, even if this site never recorded its arrival.
     let mut site = Site::new();
     let receipt = site.pay();
     let said = site.log.charge(&receipt);
@@ -307,7 +307,7 @@ fn while_an_alarm_is_open_nothing_is_reserved_paid_or_published() {
         site.ledger.publish(&under(), open, &undertone_privacy::Event::NonPrivate, &stored(&under(), "open", 1));
     assert!(is_alarm(published.map(|_| ())));
     assert_eq!(site.ledger.books().expect("it is open"), before);
-    // Ending a job gives nothing away.
+    // Settling a job releases nothing.
     assert_eq!(site.ledger.settle(&under()).expect("it is reserved"), 499);
 }
 
@@ -328,7 +328,7 @@ fn a_cleared_alarm_lets_releases_go_on_and_everything_is_proved_anew() {
     assert!(site.is_quiet());
     assert_eq!(alarm::clear(&site.store, "again", AT).expect("it is open"), 0, "there is nothing to clear");
 
-    // The first receipt is proved in the log as it is now, the second is found to be lost there and sent again.
+    // The first receipt is proved in the present log; the second is missing there and is sent again.
     assert_eq!(site.ask(), Judged::Holds(1));
     let send = |site: &Site| {
         let all = receipts_to_send(&site.store, u64::MAX, None).expect("it is open");
@@ -343,7 +343,7 @@ fn a_cleared_alarm_lets_releases_go_on_and_everything_is_proved_anew() {
     assert_eq!(send(&site), []);
     let attested = site.verify().expect("both epochs hold");
     assert_eq!((attested.proved, attested.open.len(), attested.heads), (2, 0, 4));
-    // What it took back under the steward's eyes it must keep.
+    // The server must keep a receipt that it accepted again after the clearing.
     site.log.countersigned.remove(&2);
     site.release();
     assert_eq!(site.ask(), Judged::Holds(1), "what is proved is not asked for again: the heads hold it");
@@ -381,7 +381,7 @@ fn a_stored_document_that_was_changed_is_named() {
             site.ask();
         }
         assert_eq!(site.verify().expect("it holds").proved, 3);
-        // Who owns the file can drop its triggers.
+        // The owner of the file can drop its triggers.
         let sql = format!("DROP TRIGGER {table}_no_update; DROP TRIGGER {table}_no_delete; {change};");
         site.store
             .write(|tx| {

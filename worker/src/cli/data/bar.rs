@@ -1,4 +1,4 @@
-//! A progress bar on a terminal; a line at every tenth where there is none.
+//! A progress bar on a terminal; elsewhere a line at every tenth.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::speech::progress::Progress;
 
-/// Tells standard error how far a piece of work is.
+/// Reports progress on standard error.
 #[derive(Debug, Default)]
 pub(super) struct Bar {
     state: Mutex<Option<State>>,
@@ -21,7 +21,7 @@ struct State {
     done: AtomicU64,
 }
 
-/// The tenth that was just completed by going from `before` to `after` of `total` steps.
+/// Returns the tenth that the step from `before` to `after` of `total` completed, if any.
 fn tenth(before: u64, after: u64, total: u64) -> Option<u64> {
     let tenths = |done: u64| if total == 0 { 10 } else { u128::from(done) * 10 / u128::from(total) };
     (tenths(after) > tenths(before)).then_some(tenths(after) as u64)
@@ -40,7 +40,7 @@ impl Bar {
     }
 
     fn with(&self, act: impl FnOnce(&mut Option<State>)) {
-        // A poisoned lock means that a worker thread panicked; what is shown still holds.
+        // A poisoned lock means that a worker thread panicked; the displayed state is still valid.
         act(&mut self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
     }
 }
@@ -57,7 +57,7 @@ impl Progress for Bar {
 
     fn resume(&self, steps: u64) {
         self.advance(steps);
-        // What is left is judged by what this run does.
+        // The remaining time is estimated from the speed of this run.
         self.with(|state| state.iter().for_each(|state| state.bar.reset_eta()));
     }
 

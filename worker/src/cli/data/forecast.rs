@@ -1,4 +1,4 @@
-//! `data forecast`: how many queries of a log gates would let through, roughly; for the site's own eyes.
+//! `data forecast`: estimates the number of queries of a log that gates would release; for the site's own use.
 
 use std::io::Write;
 

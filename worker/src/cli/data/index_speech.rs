@@ -1,4 +1,4 @@
-//! `data index-speech`: recordings that anybody may have become speech of which dummies are made.
+//! `data index-speech`: indexes recordings without confidential content, as speech for dummies.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -95,7 +95,7 @@ impl IndexSpeech {
     }
 }
 
-/// How many pieces are left for each word of a list, and for none of them.
+/// Returns the number of unused pieces for each word of a list, and for none of them.
 fn covered(
     path: &Path,
     language: StemmingLanguage,
@@ -104,7 +104,7 @@ fn covered(
 ) -> Result<String, DataError> {
     let io = |source| DataError::File { argument: "--words", path: path.to_owned(), source };
     let vocabulary = public(language, &WordList::parse(&std::fs::read_to_string(path).map_err(io)?)?)?;
-    // What is counted is what would be used, were it used.
+    // Pieces are counted as if recorded speech were configured.
     let settings = match settings.speech {
         Speech::Recorded { .. } => settings,
         _ => Transcription { speech: Speech::Recorded { dataset: None, again: false, fill: None }, ..settings },

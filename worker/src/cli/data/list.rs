@@ -1,4 +1,4 @@
-//! `data list`: the datasets in the site's folder.
+//! `data list`: lists the datasets in the site's folder.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,8 @@ impl List {
     }
 }
 
-/// Names the datasets whose sources would not be recognized under another name; nothing where there are none.
+/// Names the datasets whose sources would not be recognized under another name; returns an empty text if there are
+/// none.
 fn unknown_sources(datasets: &Path, rows: &[Row]) -> String {
     let unknown = |(name, described): &&Row| {
         described.as_ref().is_ok_and(|described| !has_sources(&datasets.join(name), described))
@@ -51,10 +52,10 @@ fn unknown_sources(datasets: &Path, rows: &[Row]) -> String {
     )
 }
 
-/// A folder's name, and the dataset in it.
+/// A folder's name and its dataset.
 type Row = (String, Result<Described, DatasetError>);
 
-/// One row for each folder that is not hidden: its name, and what it is.
+/// Returns one row for each folder that is not hidden.
 fn rows(datasets: &Path, check: bool) -> Result<Vec<Row>, DataError> {
     let io = |source| DataError::File { argument: "--folder or --site", path: datasets.to_path_buf(), source };
     let entries = match std::fs::read_dir(datasets) {
@@ -93,8 +94,8 @@ fn table(rows: &[Row]) -> String {
     std::iter::once(head).chain(rows.iter().map(row)).collect()
 }
 
-/// What a line says beside the name. A dash where the kind has no such thing; queries are counted by occurrence, their users
-/// and labels where they have any.
+/// Returns the cells beside the name. A dash stands for a quantity that the kind lacks. Queries are counted by
+/// occurrence, with users and labels where present.
 fn cells(described: &Described) -> [String; 8] {
     let none = || "-".to_owned();
     let short = |digest: &str| digest.get(..12).unwrap_or(digest).to_owned();
@@ -119,7 +120,7 @@ fn cells(described: &Described) -> [String; 8] {
             if meta.has_labels() { meta.labels.len().to_string() } else { none() },
             short(&meta.digest),
         ],
-        // Of recordings, how many seconds stand where speech has its frames.
+        // For recordings, seconds replace frames.
         Described::Recordings(meta) => [
             "audio".to_owned(),
             meta.recordings.len().to_string(),

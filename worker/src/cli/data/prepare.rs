@@ -1,4 +1,5 @@
-//! `data prepare`: from recordings and labels, or from query logs (see [`super::query_log`]), to a dataset of this site.
+//! `data prepare`: makes a dataset of this site from recordings and labels, or from query logs (see
+//! [`super::query_log`]).
 
 use std::io::Write;
 use std::ops::Range;
@@ -200,10 +201,10 @@ impl Prepare {
                 let report = prepare::prepare_in_lineage(&options, intake.as_mut(), &Bar::default())?;
                 (report.to_string(), options.output, key_note(intake.as_ref()))
             }
-            // Clap asks for --queries where there is no --input.
+            // Clap requires --queries where --input is missing.
             None => query_log::prepare(self, folder, now)?,
         };
-        // Elsewhere, another policy says it.
+        // For a dataset made elsewhere, the policy of its site declares the visibility.
         if self.visibility != Reach::Private && self.output.is_none() {
             declare(&folder.policy(), &self.name, self.visibility.into())?;
         }
@@ -216,16 +217,16 @@ impl Prepare {
         open_intake(folder, &self.name, self.visibility.into(), self.continues.as_deref(), place)
     }
 
-    /// Where the dataset will lie.
+    /// Returns the future path of the dataset.
     pub(super) fn place(&self, folder: &Folder) -> Result<PathBuf, DataError> {
-        // Also with --output: the name is the folder's name wherever the dataset is taken later.
+        // The name is checked with --output too: it is the folder's name at any later site.
         let in_site = folder.dataset(&self.name)?;
         Ok(self.output.clone().unwrap_or(in_site))
     }
 
     fn options(&self, input: &Path, folder: &Folder, now: OffsetDateTime) -> Result<PrepareOptions, DataError> {
         let output = self.place(folder)?;
-        // Clap asks for --alignments where there is no --align.
+        // Clap requires --alignments where --align is missing.
         let alignments = self.alignments.clone().unwrap_or_else(|| {
             let mut beside = output.as_os_str().to_owned();
             beside.push(".alignments.jsonl");
@@ -304,28 +305,28 @@ impl Prepare {
     }
 }
 
-/// Returns the names in a file, one a line.
+/// Returns the names in a file, one per line.
 fn lines(argument: &'static str, path: &Path) -> Result<Vec<String>, DataError> {
     let io = |source| DataError::File { argument, path: path.to_path_buf(), source };
     let text = std::fs::read_to_string(path).map_err(io)?;
     names(argument, &text.lines().map(str::to_owned).collect::<Vec<_>>())
 }
 
-/// Returns the names without blanks around them; at least one.
+/// Returns the names without surrounding blanks; at least one is required.
 fn names(argument: &'static str, texts: &[String]) -> Result<Vec<String>, DataError> {
     let names: Vec<String> = texts.iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
     let nobody = || DataError::Argument { argument, reason: "names nobody".to_owned() };
     if names.is_empty() { Err(nobody()) } else { Ok(names) }
 }
 
-/// The date of a dataset: RFC 3339 in UTC, to the second.
+/// Returns the date of a dataset: RFC 3339 in UTC, to the second.
 pub(super) fn dated(now: OffsetDateTime) -> Result<String, DataError> {
     let date = now.to_offset(time::UtcOffset::UTC).replace_nanosecond(0).unwrap_or(now).format(&Rfc3339);
     let reason = "shows a year that has no RFC 3339 form".to_owned();
     date.map_err(|_| DataError::Argument { argument: "the clock", reason })
 }
 
-/// Reads `FROM..TO`.
+/// Parses `FROM..TO`.
 fn range(text: &str) -> Result<Range<usize>, String> {
     let parse = |text: &str| text.trim().parse::<usize>().ok();
     let ends = text.split_once("..").and_then(|(from, to)| Some(parse(from)?..parse(to)?));

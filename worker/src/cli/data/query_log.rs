@@ -1,4 +1,4 @@
-//! `data prepare --queries`: from query logs to a dataset of this site.
+//! `data prepare --queries`: makes a dataset of this site from query logs.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::queries::prepare::{self, LONGEST, PrepareOptions};
 use crate::site::clock;
 use crate::site::folder::Folder;
 
-/// Arguments of `data prepare` that are of recordings only.
+/// The arguments of `data prepare` that apply to recordings only.
 const RECORDINGS: [&str; 26] = [
     "input",
     "alignments",
@@ -108,7 +108,7 @@ pub(super) struct QueryLog {
     longest_query: usize,
 }
 
-/// Prepares the logs; gives the report in words, where the dataset lies, and a note about its lineage.
+/// Prepares the logs; returns the report, the dataset's path and a notice about its lineage.
 pub(super) fn prepare(
     all: &Prepare,
     folder: &Folder,
@@ -161,7 +161,7 @@ impl QueryLog {
     }
 }
 
-/// Reads a choice by the name that it has in a dataset's description.
+/// Parses a choice by its name in a dataset's description.
 fn named<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(serde_json::Value::String(text.to_owned())).map_err(|error| error.to_string())
 }

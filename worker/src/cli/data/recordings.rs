@@ -1,4 +1,4 @@
-//! `data add-recordings`: from a folder of recordings to a dataset of this site that jobs may transcribe.
+//! `data add-recordings`: makes a dataset of this site from a folder of recordings, which jobs may transcribe.
 
 use std::io::Write;
 use std::path::PathBuf;

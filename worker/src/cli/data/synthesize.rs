@@ -1,4 +1,4 @@
-//! `data synthesize`: a small corpus of synthetic speakers, or a synthetic query log.
+//! `data synthesize`: makes a small corpus of synthetic speakers, or a synthetic query log.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -113,7 +113,7 @@ impl Synthesize {
     }
 }
 
-/// Reads `NAME=SPEAKERS`.
+/// Parses `NAME=SPEAKERS`.
 fn pair(text: &str) -> Result<(String, usize), String> {
     let pair = text.split_once('=').and_then(|(name, count)| Some((name.to_owned(), count.parse().ok()?)));
     pair.ok_or_else(|| format!("{text:?} is not NAME=SPEAKERS, as ward-7=6"))

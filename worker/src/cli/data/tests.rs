@@ -14,12 +14,12 @@ struct Program {
     data: DataCommand,
 }
 
-/// Runs `data <args>` at the site in `dir`, with `{}` in an argument standing for the folder.
+/// Runs `data <args>` at the site in `dir`; `{}` in an argument stands for the folder.
 fn data(dir: &std::path::Path, args: &str) -> Result<String, String> {
     data_at(&dir.join("site"), dir, args)
 }
 
-/// The same at the site in `site`.
+/// Runs `data <args>` at the site in `site`; `{}` in an argument stands for `dir`.
 fn data_at(site: &std::path::Path, dir: &std::path::Path, args: &str) -> Result<String, String> {
     let place = dir.display().to_string();
     let args: Vec<String> = args.split_whitespace().map(|arg| arg.replace("{}", &place)).collect();
@@ -175,7 +175,8 @@ fn a_forecast_says_what_gates_would_let_through_of_a_log() {
     let lines: Vec<Vec<&str>> = told.lines().map(|line| line.split_whitespace().collect()).collect();
     assert!(told.starts_with("ward has 1100 occurrences of 101 to "), "{told}");
     assert_eq!(lines[2], ["rate", "0.25", "1"]);
-    // A quarter of the rare ones survive a threshold of one; only the frequent one the others, and not a thousand times at ¼.
+    // A quarter of the rare queries pass a threshold of one. Only the frequent query passes the others, and it does not
+    // reach 1,000 at rate ¼.
     assert_eq!(
         lines[3..],
         [["threshold", "1", "26", "101"], ["threshold", "20", "1", "1"], ["threshold", "1000", "0", "1"]]
@@ -210,7 +211,7 @@ fn recordings_are_added_and_listed() {
     );
 }
 
-/// Needs flite for what is heard; what comes before is refused without.
+/// Recognition needs flite; the earlier steps are refused without it.
 #[test]
 fn recordings_that_anybody_may_have_are_heard_once_and_counted_by_word() {
     use crate::clouds::{Cloud, Ear, KEY};
@@ -224,7 +225,7 @@ fn recordings_that_anybody_may_have_are_heard_once_and_counted_by_word() {
     crate::fixture::config().store(&folder).unwrap();
     crate::site::store::Store::create(&folder.ledger()).unwrap();
     assert!(data(dir, "index-speech").unwrap_err().contains("[transcription.recognizer]"));
-    // A real server, that hears one word in every sound.
+    // A real server, which recognizes one word in every sound.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let ear: Ear = std::sync::Arc::new(|_: &[u8]| vec![("medicine".to_owned(), 0.1, 0.2)]);
     let cloud = runtime.block_on(Cloud::start(ear)).unwrap();

@@ -1,4 +1,4 @@
-//! The datasets, what is left of their budgets, and what computes.
+//! Checks of the datasets, their remaining budgets and the compute device.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::site::lineage::{self, has_sources};
 use crate::site::policy::Policy;
 use crate::site::store::Store;
 
-/// A tenth of a budget and less is nearly used up.
+/// A budget with at most this fraction left counts as nearly used up.
 const LITTLE: f64 = 0.1;
 
 pub(super) fn datasets(folder: &Folder, store: &Store, quick: bool, found: &mut Findings) {
@@ -35,7 +35,7 @@ pub(super) fn datasets(folder: &Folder, store: &Store, quick: bool, found: &mut 
     for name in names {
         let at = folder.datasets().join(&name);
         let read = if quick { Described::read(&at) } else { Described::check(&at) };
-        // Without a policy nothing runs, and nothing is known to be public.
+        // Without a policy no job runs, and no dataset counts as public.
         let visibility = policy.as_ref().map_or(Visibility::Private, |policy| policy.rules(&name).visibility);
         match read.and_then(|described| described.check_visibility(&name, visibility).map(|()| described)) {
             Ok(described) => {
@@ -57,7 +57,7 @@ pub(super) fn datasets(folder: &Folder, store: &Store, quick: bool, found: &mut 
     }
 }
 
-/// Whether each dataset has the accounts that its data have, and is recognized where it comes again.
+/// Checks that each dataset has the accounts of its data, and that its sources are recognized when they come again.
 pub(super) fn lineages(folder: &Folder, store: &Store, found: &mut Findings) {
     let Ok(policy) = Policy::load(&folder.policy()) else { return };
     let (datasets, unusable) = match scan(folder, store, &policy) {

@@ -1,4 +1,4 @@
-//! The disk: is there room, and does it keep its word?
+//! Checks of the disk: free space and durable writes.
 
 use std::time::{Duration, Instant};
 
@@ -6,11 +6,11 @@ use super::Findings;
 use crate::config::Config;
 use crate::site::folder::{Folder, write_durably};
 
-/// Less than this, MiB, and a ledger may not be written to its end.
+/// The least free space, MiB, to write a ledger to its end.
 pub(super) const LEAST_MIB: u64 = 256;
-/// Less than this, MiB, and a job's checkpoints may not fit.
+/// The least free space, MiB, for a job's checkpoints.
 pub(super) const FEW_MIB: u64 = 4096;
-/// A disk that takes longer to sync a small file makes every release wait.
+/// The longest acceptable sync of a small file: every release waits for one.
 const SLOW: Duration = Duration::from_secs(1);
 
 pub(super) fn room(folder: &Folder, config: Option<&Config>, found: &mut Findings) {
@@ -27,7 +27,7 @@ pub(super) fn room(folder: &Folder, config: Option<&Config>, found: &mut Finding
     judge(free, config.map_or(0, |config| u64::from(config.queries.spill_mib)), found);
 }
 
-/// What so many free MiB mean, where counting may take `spill`.
+/// Judges the free space, MiB, given that counting may take `spill`.
 pub(super) fn judge(free: u64, spill: u64, found: &mut Findings) {
     let said = format!("{free} MiB free");
     if free < LEAST_MIB {

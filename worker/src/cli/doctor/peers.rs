@@ -7,7 +7,7 @@ use super::Findings;
 use crate::site::store::Store;
 use crate::site::witness::peers::known_peers;
 
-/// Reports peers with another key, peers whose newest head is old, and how many agree.
+/// Reports peers with another key, peers with an old newest head, and the number of agreeing peers.
 pub(super) fn look(store: &Store, now: OffsetDateTime, found: &mut Findings) {
     let peers = match store.read(known_peers) {
         Ok(peers) => peers,

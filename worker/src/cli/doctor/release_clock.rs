@@ -1,4 +1,4 @@
-//! Release clocks of the site's parts: were releases late?
+//! Release clocks of the site's parts: reports late releases.
 
 use super::Findings;
 use crate::daemon::ClockRecord;

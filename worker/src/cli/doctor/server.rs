@@ -1,4 +1,4 @@
-//! The server: is it there, is it the one, does it know this site, do its clock and its receipts agree with ours?
+//! Checks of the server: it answers, has the pinned identity, knows this site, and agrees on clock and receipts.
 
 use std::time::Instant;
 
@@ -14,9 +14,9 @@ use crate::site::keys::SiteKey;
 use crate::site::ledger::length;
 use crate::site::store::Store;
 
-/// Clocks that differ by more seconds are to be looked at.
+/// The largest unremarkable difference of clocks, seconds.
 pub(super) const SKEW: i64 = 5;
-/// Clocks that differ by more seconds make deadlines and dates meaningless.
+/// The largest difference of clocks, seconds, at which deadlines and dates have a meaning.
 pub(super) const FAR: i64 = 120;
 
 pub(super) async fn all(
@@ -66,7 +66,7 @@ fn unreachable(address: &str, error: &GatewayError, found: &mut Findings) {
     found.fail("server", format!("{address}: {error}"), remedy);
 }
 
-/// What a difference of so many seconds means.
+/// Judges a difference of clocks, in seconds.
 pub(super) fn skew(seconds: i64, found: &mut Findings) {
     let said = match seconds {
         0 => "agrees with the server's to the second".to_owned(),

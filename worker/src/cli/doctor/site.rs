@@ -1,4 +1,4 @@
-//! What is the site's own: its folder, policy, key and ledger, and whether the worker runs.
+//! Checks of the site itself: its folder, policy, key and ledger, and that the worker runs.
 
 use time::{Duration, OffsetDateTime};
 
@@ -14,7 +14,7 @@ use crate::site::store::Store;
 use crate::site::witness::{alarm, evidence, restoration};
 use crate::site::{consent, restore, rotation};
 
-/// How long a change of a steward's credentials is told.
+/// The period in which a change of a steward's credentials is reported.
 const NEWS: Duration = Duration::days(7);
 
 pub(super) fn policy(folder: &Folder, found: &mut Findings) {
@@ -168,7 +168,7 @@ pub(super) fn ledger(
     Some(store)
 }
 
-/// Reports the newest restoration of the server, if there was one.
+/// Reports the newest restoration of the server, if any.
 fn restorations(store: &Store, found: &mut Findings) {
     match store.read(restoration::accepted) {
         Ok(accepted) => {
@@ -188,7 +188,7 @@ fn restorations(store: &Store, found: &mut Findings) {
     }
 }
 
-/// Whether jobs can be approved here as the policy demands.
+/// Checks that jobs can be approved here as the policy demands.
 pub(super) fn approval(folder: &Folder, store: &Store, now: OffsetDateTime, found: &mut Findings) {
     match consent::notices_since(store, now - NEWS) {
         Ok(notices) => {
@@ -226,7 +226,7 @@ pub(super) fn approval(folder: &Folder, store: &Store, now: OffsetDateTime, foun
 }
 
 pub(super) fn daemon(folder: &Folder, found: &mut Findings) {
-    // Taking the lock would make the folder: at a wrong path nothing is made.
+    // Taking the lock would create the folder; a wrong path must not create one.
     if !folder.root().is_dir() {
         return;
     }

@@ -11,7 +11,7 @@ use crate::site::store::Store;
 
 fn site() -> (tempfile::TempDir, Folder) {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    // Below the temporary folder, which others may enter; the site makes its own, which they may not.
+    // Others may enter the temporary folder, but not the site's own folder below it.
     let folder = Folder::new(dir.path().join("site"));
     folder.create().expect("the folder is writable");
     crate::fixture::config().store(&folder).expect("the folder is writable");
@@ -21,7 +21,7 @@ fn site() -> (tempfile::TempDir, Folder) {
     (dir, folder)
 }
 
-/// The states by check, without the server.
+/// Returns the states by check, without the server.
 fn look(folder: &Folder) -> Vec<(&'static str, State)> {
     let doctor = Doctor { json: false, quick: true, offline: true };
     let found = match doctor.look(folder, &crate::fixture::clock()) {
@@ -80,8 +80,8 @@ fn each_thing_that_is_broken_is_found_by_its_name() {
     assert_eq!(state(&folder, "ledger"), State::Fail);
 }
 
-/// A dataset that an earlier version prepared runs on, and the steward is told how to declare its classes; one that was prepared
-/// as only public data may be does not run.
+/// A dataset prepared by an earlier version stays usable, and the steward is shown how to declare its classes. One
+/// prepared by rules for public data only is not usable.
 #[test]
 fn datasets_of_undeclared_preparation_are_pointed_out() {
     let (_dir, folder) = site();

@@ -1,5 +1,5 @@
-//! What recordings are transcribed with: whether the recognizer, the speech engine, the voice and the files are there, the keys can
-//! be read, and the providers' machines answer. Nothing is sent to a provider: a connection is opened and closed again.
+//! Checks of transcription: the recognizer, the speech engine, the voice and the files exist, the keys can be read, and
+//! the providers answer. It sends nothing to a provider: it opens a connection and closes it.
 
 mod recorded;
 
@@ -25,12 +25,12 @@ use crate::speech::transcribe::speak::reference::{ReferenceFolder, VoiceReferenc
 use crate::speech::transcribe::speak::{SpeechEngine, SpeechSynthesizer as _, USUAL_RATE};
 
 const CHECK: &str = "transcription";
-/// What an engine is to say.
+/// The test text for a speech engine.
 const WORDS: &str = "good morning";
-/// How long a provider's machine may take to answer.
+/// The longest wait for a provider's answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Looks at all of it, where the configuration says anything of it.
+/// Checks all parts, if transcription is configured.
 pub(super) fn look(
     folder: &Folder,
     config: &Config,
@@ -67,9 +67,9 @@ pub(super) fn look(
     }
 }
 
-/// Whether a job's money has a limit, where jobs may run, and every provider a price in a currency that it names.
+/// Checks that the cost of a job has a limit, and that every provider has a price in a currency of that limit.
 fn money(folder: &Folder, settings: &Transcription, found: &mut Findings) {
-    // What is wrong with the policy itself is said where it is looked at.
+    // The check of the policy reports its own errors.
     let Ok(policy) = Policy::load(&folder.policy()) else { return };
     let rules = policy.rules("");
     if !rules.kinds.iter().any(|kind| kind == Spec::NAME) {
@@ -102,7 +102,7 @@ fn money(folder: &Folder, settings: &Transcription, found: &mut Findings) {
     }
 }
 
-/// The files that the configuration names.
+/// Checks the files that the configuration names.
 fn files(folder: &Folder, settings: &Transcription, found: &mut Findings) {
     let named: [(&str, &Option<PathBuf>); 4] = [
         ("dummies.corpus", &settings.dummies.corpus),
@@ -142,7 +142,7 @@ fn recognizer(folder: &Folder, settings: &Transcription, found: &mut Findings) {
     }
 }
 
-/// That a recognizer's server has an address in the site's own network.
+/// Checks that a recognizer's server has an address in the site's own network.
 fn server(root: &Path, configured: &Recognizer) -> Result<String, String> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
@@ -153,12 +153,12 @@ fn server(root: &Path, configured: &Recognizer) -> Result<String, String> {
     Ok(format!("recognizer: a server of the site's own at {at}"))
 }
 
-/// That the speech engine says a word.
+/// Checks that the speech engine speaks a word.
 fn speech(folder: &Folder, settings: &Transcription, providers: &[Url], found: &mut Findings) {
     let remedy = "install it (`apt install espeak-ng`), or choose another in [transcription.speech]";
     match settings.engine(folder.root(), providers) {
         Err(error) => found.fail(CHECK, chain(&error), remedy),
-        // All dummies are recorded.
+        // All dummies are recorded speech.
         Ok(None) => {}
         Ok(Some(engine)) if engine.clones() => imitation(folder, &engine, found),
         Ok(Some(engine)) => match engine.speak(WORDS, USUAL_RATE) {
@@ -168,7 +168,7 @@ fn speech(folder: &Folder, settings: &Transcription, providers: &[Url], found: &
     }
 }
 
-/// That an engine which imitates voices imitates one: espeak-ng's, as nobody else's is at hand.
+/// Checks that an engine that imitates voices imitates espeak-ng's, the only available voice without a person.
 fn imitation(folder: &Folder, engine: &SpeechEngine, found: &mut Findings) {
     let model = SpeechEngine::espeak("en-us", PATIENCE).and_then(|model| model.speak(WORDS, USUAL_RATE));
     let sound = match model {
@@ -192,7 +192,7 @@ fn imitated(folder: &Folder, engine: &SpeechEngine, voice: &[f32]) -> Result<(),
     engine.imitating(&references.path(0)).speak(WORDS, USUAL_RATE).map(drop).map_err(|error| chain(&error))
 }
 
-/// That a provider's machine takes connections.
+/// Checks that a provider accepts connections.
 fn reach(provider: &ProviderSettings, found: &mut Findings) {
     let name = &provider.name;
     let places = Url::parse(&provider.url).ok().and_then(|url| {

@@ -1,6 +1,6 @@
-//! What an owner reads before answering, as the review page of the dashboard tells it, made at the site: the cost against
-//! the site's own ledger, and who learns what. It is made of the signed manifest and the site's policy; what others' data
-//! are like, the manifest tells by what each is charged.
+//! The review that an owner reads before answering, made at the site like the dashboard's review page: the cost under
+//! the site's own ledger, and the disclosures. Its sources are the signed manifest and the site's policy. The manifest
+//! shows the visibility of others' data by their charges.
 
 use std::io::Write;
 
@@ -17,7 +17,7 @@ use super::super::table::{down, table, up};
 use crate::site::books::{AccountKey, Books};
 use crate::site::policy::{Limit, UnitLimits};
 
-/// What a charge costs every other unit of the dataset that has a limit: each limit bounds all jobs.
+/// Writes the cost of a charge for every other unit of the dataset that has a limit: each limit bounds all jobs.
 pub(super) fn others(
     books: &Books,
     manifest: &Manifest,
@@ -44,8 +44,8 @@ pub(super) fn others(
     Ok(())
 }
 
-/// What a charge costs under the site's own limit, by itself and with what was charged before. Gives ε of the charge by
-/// itself, where it has one.
+/// Writes the cost of a charge under the site's own limit, alone and together with earlier charges. Returns ε of the
+/// charge alone, if it is finite.
 pub(super) fn cost(
     books: &Books,
     manifest: &Manifest,
@@ -57,7 +57,7 @@ pub(super) fn cost(
     let key = AccountKey::new(party.lineage, charge.unit, charge.adjacency);
     let book = books.accounts.get(&key);
     let mut balance = book.map_or_else(|| Balance::new(None), |book| book.account.balance().clone());
-    // An account that stands keeps the orders of its budget.
+    // An existing account keeps the orders of its budget.
     balance.set_budget(limit.budget(balance.budget().map(undertone_privacy::ledger::Budget::grid))?)?;
     let (epsilon, delta) = (up(limit.epsilon.get()), limit.delta.get());
     let alone = epsilon_alone(charge, limit.delta);
@@ -86,7 +86,7 @@ pub(super) fn cost(
     Ok(alone)
 }
 
-/// Who learns what of a dataset of this site, observer by observer.
+/// Writes the disclosures about a dataset of this site, for each observer.
 pub(super) fn learned(
     manifest: &Manifest,
     party: &ManifestParticipant,
@@ -115,7 +115,7 @@ pub(super) fn learned(
     Ok(())
 }
 
-/// What bounds what is learned, in words.
+/// Returns the bound of a disclosure in words.
 fn bound(row: &Disclosure, epsilon: Option<f64>) -> String {
     match (row.form, epsilon) {
         (Disclosed::Fact, _) => "-".to_owned(),
@@ -125,7 +125,8 @@ fn bound(row: &Disclosure, epsilon: Option<f64>) -> String {
     }
 }
 
-/// What a manifest tells of others' data: what is not charged is public, what is charged as a release in the clear is open.
+/// Returns the visibility of others' data that a manifest implies: data without a charge are public, data charged as a
+/// release in the clear are open.
 fn told(charge: Option<&Charge>) -> Visibility {
     match charge {
         None => Visibility::Public,
@@ -134,7 +135,7 @@ fn told(charge: Option<&Charge>) -> Visibility {
     }
 }
 
-/// A participant as far as the list of who learns what asks about it: who it is, and who may learn what of it.
+/// Returns the description of a participant that the list of disclosures needs: its identity and its visibility.
 fn seen(party: &ManifestParticipant, visibility: Visibility) -> Dataset {
     Dataset {
         id: party.dataset,

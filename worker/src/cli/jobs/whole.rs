@@ -1,5 +1,5 @@
 //! `jobs JOB`: everything that a steward at the terminal decides by. It is read from the signed manifest and from this
-//! site's own books and rules; the server's word on any of it is not asked.
+//! site's own ledger and policy; the server's statements are not used.
 
 use std::io::Write;
 
@@ -37,7 +37,7 @@ pub(super) fn show<'a>(
     Ok(())
 }
 
-/// What all its parts here have in common.
+/// Writes the parts of a job that all datasets here share.
 pub(in crate::cli) fn head(manifest: &Manifest, digest: &str, out: &mut dyn Write) -> Result<(), Failure> {
     writeln!(out, "{}, proposed by {}", manifest.title, manifest.proposed_by)?;
     writeln!(out, "Job {}, {}, manifest {digest}", manifest.job, manifest.spec.kind())?;
@@ -70,7 +70,7 @@ pub(in crate::cli) fn head(manifest: &Manifest, digest: &str, out: &mut dyn Writ
     Ok(())
 }
 
-/// What it is to one dataset of this site.
+/// Writes the part of one dataset of this site.
 fn own(folder: &Folder, store: &Store, part: &Seen, manifest: &Manifest, out: &mut dyn Write) -> Result<(), Failure> {
     let Some(party) = manifest.participants.iter().find(|party| party.dataset == part.dataset) else { return Ok(()) };
     writeln!(out, "\nFor `{}` of this site", party.dataset_name)?;
@@ -93,7 +93,7 @@ fn own(folder: &Folder, store: &Store, part: &Seen, manifest: &Manifest, out: &m
     Ok(())
 }
 
-/// What it may cost in money, where it costs any, by this site's own prices; whether the policy allows that.
+/// Writes the highest cost in money, if there is one, by this site's own prices; returns whether the policy allows it.
 fn money(
     folder: &Folder,
     store: &Store,
@@ -114,14 +114,14 @@ fn money(
     Ok(policy.rules(&party.dataset_name).judge_cost(&manifest.spec, &dataset, providers))
 }
 
-/// The rules for a participant's data: limits of units that they do not keep apart say nothing of them.
+/// Returns the rules for a participant's data, without the limits of units that the data do not distinguish.
 fn rules(folder: &Folder, store: &Store, policy: &Policy, party: &ManifestParticipant) -> Result<Rules, Failure> {
     let (known, rules) = (scan(folder, store, policy)?.0, policy.rules(&party.dataset_name));
     let local = known.iter().find(|local| local.id == Some(party.dataset));
     Ok(local.map_or_else(|| rules.clone(), |local| rules.clone().for_units(&units_of(local, &known))))
 }
 
-/// What an owner reads before answering: what it costs, and who learns what.
+/// Writes the review for an owner: the cost and the disclosures.
 pub(super) fn review(
     folder: &Folder,
     store: &Store,

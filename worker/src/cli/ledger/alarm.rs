@@ -1,4 +1,4 @@
-//! `ledger alarm`: what the server's log contradicts, and a steward's word that releases may go on.
+//! `ledger alarm`: shows contradictions in the server's log, and records a steward's decision to resume releases.
 
 use std::io::Write;
 
@@ -34,7 +34,7 @@ pub(super) fn run(folder: &Folder, action: &Action, now: OffsetDateTime, out: &m
     }
 }
 
-/// An open alarm in words, with the remedy.
+/// Describes an open alarm, with the remedy.
 pub(super) fn words(open: &Alarm) -> String {
     format!(
         "Alarm {} is open since {}: {}. Nothing leaves this site. Read `ledger alarm show`, ask the server's operator what happened, then `ledger alarm clear --reason ...`",

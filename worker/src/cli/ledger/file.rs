@@ -1,4 +1,4 @@
-//! `ledger verify --file`: what a site exported, on any machine.
+//! `ledger verify --file`: verifies a site's export, on any machine.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ fn key(text: &str) -> Result<VerifyingKey, String> {
     public_key(text).map_err(|_| "give an Ed25519 public key: 64 hex digits".to_owned())
 }
 
-/// Verifies a file, and says what it shows.
+/// Verifies a file and writes its contents.
 pub(super) fn check(path: &Path, known: &Keys, out: &mut dyn Write) -> Result<(), Failure> {
     let known = Known { site_key: known.site_key, server_key: known.server_key };
     let shown = read(path, known).map_err(|error| Failure { code: 3, error: error.into() })?;

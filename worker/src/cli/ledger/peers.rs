@@ -1,4 +1,4 @@
-//! `ledger peers`: the other sites whose heads of the server's log agree with this site's.
+//! `ledger peers`: lists the other sites with heads of the server's log that agree with this site's.
 
 use std::io::Write;
 

@@ -1,5 +1,5 @@
-//! Limits that were raised after something was released: each raise begins a promise of its own, and what holds for everything is
-//! their sum.
+//! Limits that were raised after a release: each raise begins a new promise, and the bound for all releases is the sum
+//! of the promises.
 
 use undertone_api::budget::PromisedLimit;
 use undertone_privacy::ledger::Promises;
@@ -15,7 +15,7 @@ pub(in crate::cli) fn sum(promises: &Promises) -> Option<String> {
     (limits.len() > 1).then(|| format!("epsilon {} = {} at delta {delta:e}", each.join(" + "), up(epsilon)))
 }
 
-/// Returns the sum that holds once something is released under `limit`, where that begins a promise beside earlier ones.
+/// Returns the sum after the next release under `limit`, if that release begins a further promise.
 pub(in crate::cli) fn next(promises: &Promises, limit: Limit) -> Option<String> {
     let mut next = promises.clone();
     next.set_limit(limit.epsilon, limit.delta);

@@ -20,7 +20,7 @@ fn run(dir: &std::path::Path, more: &[&str]) -> Result<String, (u8, String)> {
     Ok(String::from_utf8(out).unwrap())
 }
 
-/// A site with a dataset, and a job in a file.
+/// Makes a site with a dataset, and a job in a file.
 fn site(policy: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let folder = Folder::new(dir.path().join("site"));
@@ -44,7 +44,7 @@ fn what_is_written_is_a_proposal_that_the_contract_accepts() {
     assert!((tuned.private.unwrap().optimizer.learning_rate() - 1.0).abs() < 1e-12);
     let about: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(about["tuning"]["tried"].as_array().unwrap().len(), 2);
-    // And what is there is not written over, before an hour is spent.
+    // An existing file is refused before the search spends an hour.
     let (code, said) = run(dir.path(), &[]).unwrap_err();
     assert!(code == 1 && said.contains("exists already"), "{said}");
 }

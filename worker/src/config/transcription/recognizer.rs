@@ -1,4 +1,4 @@
-//! `[transcription.recognizer]`: who hears recordings as they are, a program here or a server of the site's own.
+//! `[transcription.recognizer]`: the recognizer of unmodified recordings, a program here or a server of the site's own.
 
 use std::path::{Path, PathBuf};
 
@@ -11,13 +11,13 @@ use crate::speech::transcribe::recognize::pool::RecognizerPool;
 use crate::speech::transcribe::recognize::server::{RecognizerServer, ServerConfig, ServerProtocol};
 use crate::speech::transcribe::recognize::{RecognizerError, SpeechRecognizer};
 
-/// The recognizer at the site, as configured.
+/// The configured recognizer of the site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Recognizer {
     /// PocketSphinx, as a Python package.
     Pocketsphinx {
-        /// A Python interpreter that has it.
+        /// A Python interpreter with that package.
         command: PathBuf,
         /// A folder with an acoustic model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,56 +28,57 @@ pub enum Recognizer {
         /// A language model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         language_model: Option<PathBuf>,
-        /// Pieces heard at a time, each by a process, 1 to 64.
+        /// The number of concurrent pieces, each in a process, 1 to 64.
         #[serde(default = "two")]
         processes: usize,
-        /// Seconds that a piece may take, 1 to 600.
+        /// The longest time for a piece, seconds, 1 to 600.
         #[serde(default = "minute")]
         seconds: u32,
     },
     /// A server on this machine or in a private network.
     Server {
-        /// Its address; for `vosk` with `ws` or `wss` as well.
+        /// The server's address; for `vosk` also with `ws` or `wss`.
         url: String,
-        /// How it is asked: `open_ai`, `whisper_cpp` or `vosk`.
+        /// The protocol: `open_ai`, `whisper_cpp` or `vosk`.
         protocol: ServerProtocol,
         /// The model; `vosk` has its own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
-        /// The file that holds its bearer token, relative to the site's folder, 0600.
+        /// The file with its bearer token, relative to the site's folder, 0600.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key_file: Option<PathBuf>,
-        /// Requests at a time, 1 to 64.
+        /// The number of concurrent requests, 1 to 64.
         #[serde(default = "two")]
         requests: usize,
-        /// Seconds that an answer may take, 1 to 600.
+        /// The longest wait for an answer, seconds, 1 to 600.
         #[serde(default = "minute")]
         seconds: u32,
     },
 }
 
-/// Why there is no recognizer.
+/// The reason for a missing recognizer.
 #[derive(Debug, thiserror::Error)]
 pub enum EarsError {
-    /// It does not start.
+    /// The recognizer does not start.
     #[error("transcription.recognizer: {0}")]
     Recognizer(#[from] RecognizerError),
-    /// The key.
+    /// The key failed.
     #[error("transcription.recognizer: {0}")]
     Key(#[from] KeyError),
-    /// No threads.
+    /// There are no threads.
     #[error("this machine cannot wait for a recognizer")]
     Runtime(#[source] std::io::Error),
-    /// Not one of those that there are.
+    /// The configured recognizer has no known kind.
     #[error("the recognizer is neither program nor server")]
     Neither,
 }
 
 impl Recognizer {
-    /// It, started, for what is spoken in `language` (ISO 639-1). Waits: not for a thread of a runtime. `site` is the site's folder.
+    /// Starts the recognizer for speech in `language` (ISO 639-1). It blocks, so call it outside of a runtime's
+    /// threads. `site` is the site's folder.
     ///
     /// # Errors
-    /// [`EarsError`] with what to do about it.
+    /// [`EarsError`] with the remedy.
     pub fn ears(&self, site: &Path, language: &str) -> Result<RecognizerPool, EarsError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(EarsError::Runtime)?;
         let recognizer: Box<dyn SpeechRecognizer> = if let Some((program, processes)) = self.program() {
@@ -89,7 +90,7 @@ impl Recognizer {
         Ok(RecognizerPool::new(runtime, recognizer, self.at_once()))
     }
 
-    /// What is to be started, for PocketSphinx; `None` for a server.
+    /// Returns the program and its number of processes for PocketSphinx; `None` for a server.
     pub fn program(&self) -> Option<(PocketSphinx, usize)> {
         match self {
             Self::Pocketsphinx { command, model, dictionary, language_model, processes, seconds } => {
@@ -106,7 +107,7 @@ impl Recognizer {
         }
     }
 
-    /// What is to be asked, for a server that hears `language`; `None` for a program. The key is read from the site's folder.
+    /// Returns the server for speech in `language`; `None` for a program. The key is read from the site's folder.
     ///
     /// # Errors
     /// [`KeyError`] when its key cannot be read.
@@ -124,7 +125,7 @@ impl Recognizer {
         }))
     }
 
-    /// How many pieces it hears at a time.
+    /// Returns the number of pieces that it recognizes at a time.
     pub const fn at_once(&self) -> usize {
         match self {
             Self::Pocketsphinx { processes, .. } => *processes,

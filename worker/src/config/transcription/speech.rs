@@ -1,4 +1,4 @@
-//! `[transcription.speech]`: who speaks the dummies: an engine, or people who were recorded.
+//! `[transcription.speech]`: the source of spoken dummies: an engine, or recordings of people.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,52 +11,53 @@ use crate::site::folder::check_name;
 use crate::speech::transcribe::provider::key::{KeyError, ProviderKey};
 use crate::speech::transcribe::speak::{REFERENCE, SpeakError, SpeechEngine};
 
-/// Longest that one text may take to be spoken.
+/// The longest time to speak one text.
 pub(crate) const SPEAKING: Duration = Duration::from_mins(2);
 
-/// What speaks the dummies, as configured.
+/// The configured source of spoken dummies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Speech {
     /// espeak-ng.
     Espeak {
-        /// One of its voices.
+        /// One of the voices of espeak-ng.
         #[serde(default = "american")]
         voice: String,
     },
     /// flite.
     Flite {
-        /// One of its voices.
+        /// One of the voices of flite.
         #[serde(default = "slt")]
         voice: String,
     },
     /// Any program that writes WAV.
     Command {
-        /// Program and arguments; `{text}`, `{rate}` and `{stretch}` are filled in, and `{reference}` with the path of a WAV file in
-        /// whose voice it speaks.
+        /// Program and arguments; `{text}`, `{rate}` and `{stretch}` are filled in, and `{reference}` with the path of
+        /// a WAV file with the voice to imitate.
         command: Vec<String>,
     },
-    /// `POST /v1/audio/speech`, by nobody who recognizes.
+    /// `POST /v1/audio/speech`, at a service that is none of the recognizers.
     Http {
-        /// Its address.
+        /// The service's address.
         url: String,
         /// The model.
         model: String,
         /// The voice.
         voice: String,
-        /// The file that holds its key, relative to the site's folder, 0600.
+        /// The file with its key, relative to the site's folder, 0600.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key_file: Option<PathBuf>,
     },
-    /// People who were recorded: pieces of recordings that anybody may have.
+    /// Recordings of people: pieces of public recordings.
     Recorded {
-        /// The dataset that they are, which the policy marks as public; absent for those that `data index-speech --input` was given.
+        /// The dataset of the recordings, which the policy marks as public; `None` for those from `data index-speech
+        /// --input`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         dataset: Option<String>,
-        /// Whether a piece may be heard again, in another job, by recognizers that have not heard it.
+        /// Whether recognizers may receive a piece again, in another job, if they have not received it before.
         #[serde(default)]
         again: bool,
-        /// Who speaks where there are too few pieces of a word, one of the other kinds; absent, such a job is refused.
+        /// The engine for words with too few pieces, of another kind; `None` to refuse such a job.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fill: Option<Box<Speech>>,
     },
@@ -68,17 +69,17 @@ impl Default for Speech {
     }
 }
 
-/// Public recordings of which dummies are made, as configured.
+/// The configured public recordings for dummies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
-    /// The dataset that they are; absent for those that were given to be indexed.
+    /// The dataset of the recordings; `None` for those given for indexing.
     pub dataset: Option<String>,
-    /// Whether other recognizers may hear a piece again.
+    /// Whether other recognizers may receive a piece again.
     pub again: bool,
 }
 
 impl Speech {
-    /// The recordings, where dummies are made of some.
+    /// Returns the recordings, if dummies are made of them.
     pub fn recorded(&self) -> Option<Recorded> {
         match self {
             Self::Recorded { dataset, again, .. } => Some(Recorded { dataset: dataset.clone(), again: *again }),
@@ -86,7 +87,7 @@ impl Speech {
         }
     }
 
-    /// What speaks: itself, or what fills up recordings.
+    /// Returns the engine: this one, or the one that supplements recordings.
     pub fn engine(&self) -> Option<&Self> {
         match self {
             Self::Recorded { fill, .. } => fill.as_deref(),
@@ -94,18 +95,18 @@ impl Speech {
         }
     }
 
-    /// Whether dummies are spoken in the voices of the recordings.
+    /// Returns whether dummies are spoken in the voices of the recordings.
     pub fn clones(&self) -> bool {
         self.recorded().is_none() && self.imitates()
     }
 
-    /// Whether what speaks does so in voices that it hears.
+    /// Returns whether the engine imitates voices.
     fn imitates(&self) -> bool {
         let Some(Self::Command { command }) = self.engine() else { return false };
         command.iter().skip(1).any(|argument| argument.contains(REFERENCE))
     }
 
-    /// Checks what the types cannot say.
+    /// Checks the constraints beyond the types.
     ///
     /// # Errors
     /// [`ConfigError::Field`] that names the field and the remedy.
@@ -136,15 +137,15 @@ impl Speech {
         Ok(())
     }
 
-    /// The speech engine, ready; nothing where all dummies are recorded. `site` is the site's folder. `providers` are those that will
-    /// hear the dummies.
+    /// Returns the started speech engine; `None` if all dummies are recorded. `site` is the site's folder. `providers`
+    /// are the recipients of the dummies.
     ///
     /// # Errors
-    /// [`SpeakError`] for a setting that cannot be, [`KeyError`] when its key cannot be read; both in words.
+    /// [`SpeakError`] for impossible settings, [`KeyError`] when the key cannot be read.
     pub(super) fn start(&self, site: &Path, providers: &[Url]) -> Result<Option<SpeechEngine>, EngineError> {
         let Some(speech) = self.engine() else { return Ok(None) };
         Ok(Some(match speech {
-            // A recording fills up no other: `check` says so.
+            // Recordings cannot supplement other recordings: `check` refuses that.
             Self::Recorded { .. } => return Ok(None),
             Self::Espeak { voice } => SpeechEngine::espeak(voice, SPEAKING)?,
             Self::Flite { voice } => SpeechEngine::flite(voice, SPEAKING)?,
@@ -160,13 +161,13 @@ impl Speech {
     }
 }
 
-/// Why there is no speech engine.
+/// The reason for a missing speech engine.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// A setting.
+    /// A setting is wrong.
     #[error("transcription.speech: {0}")]
     Speak(#[from] SpeakError),
-    /// The key.
+    /// The key failed.
     #[error("transcription.speech: {0}")]
     Key(#[from] KeyError),
 }

@@ -1,4 +1,4 @@
-//! Sounds of a running job on their way to recognizers outside, and what may be told of them.
+//! Sounds of a running job for external recognizers, and the reports about them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::speech::transcribe::outbound::{DeliveryResult, OutboundError, SealedS
 use crate::speech::transcribe::provider::line::ProviderLine;
 
 impl SiteExchange {
-    /// With what recordings of this site are transcribed.
+    /// Returns this site's transcription settings.
     pub(super) fn at_this_site(&self) -> Transcribing {
         Transcribing {
             settings: self.site.transcription.clone(),
@@ -23,7 +23,8 @@ impl SiteExchange {
         }
     }
 
-    /// Pays for a batch, if nobody did, has the server countersign the payment, then sends what is left of it until the lease ends.
+    /// Pays for a batch, unless it is paid, has the server countersign the payment, then sends the remaining sounds
+    /// until the lease ends.
     pub(super) fn pay_and_dispatch(
         &self,
         series: &str,
@@ -35,7 +36,7 @@ impl SiteExchange {
         if self.stopped() {
             return Err(RunError::Stopped(self.lease.reason()));
         }
-        // Times after the first sounds follow from the sounds and from the providers' answers.
+        // Later times follow from the sounds and from the providers' answers.
         if !self.has_dispatched.replace(true) {
             self.wait_for_tick(series, round)?;
         }
@@ -49,8 +50,7 @@ impl SiteExchange {
         if self.stopped() { Err(RunError::Stopped(self.lease.reason())) } else { Ok(delivered) }
     }
 
-    /// Whether a report says nothing but what everybody who can read the manifest can work out: then no recording was looked at
-    /// for it, and it may leave whatever the data are.
+    /// Returns whether a report follows from the manifest alone. Then it uses no recording, and may leave for any data.
     pub(super) fn follows_from_manifest(&self, report: &Report) -> bool {
         match (report, &self.errand.examined().manifest.spec) {
             (Report::Transcription(told), Spec::Transcription(spec)) => {

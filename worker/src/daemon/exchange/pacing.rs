@@ -1,4 +1,5 @@
-//! When what a running job releases leaves: on the public clock of its part (`release_clock`), whose period is fixed here.
+//! The times of a running job's releases: ticks of the public clock of its part (`release_clock`), whose period is
+//! fixed here.
 
 use std::time::{Duration, Instant};
 
@@ -11,24 +12,23 @@ use crate::run::RunError;
 use crate::site::folder::write_durably;
 use crate::site::policy::{LONGEST_PERIOD, ReleasePeriod, is_exact, judge_period};
 
-/// Bytes that are written to see how long the disk takes: a vector of a million numbers.
+/// The size of a test file for the disk's speed, bytes: a vector of a million numbers.
 const WRITTEN: usize = 4 << 20;
-/// The disk's share of a period is so many times the measured time.
+/// The factor between the measured writing time and its share of a period.
 const MARGIN: u32 = 2;
-/// Name of the file that is written.
+/// The name of the test file.
 const FILE: &str = "release_clock.test";
 
 impl SiteExchange {
-    /// Whether what leaves in a series is private, so that the time at which it leaves may tell nothing.
+    /// Returns whether a series releases private data, so that the release time must not depend on them.
     pub(super) fn is_paced(&self, series: &str) -> bool {
         let examined = self.errand.examined();
-        // An exact release tells more than its time.
+        // An exact release reveals more than its time.
         let exact = || examined.release(series).is_some_and(|event| is_exact(&event));
         examined.local.visibility != Visibility::Public && !exact()
     }
 
-    /// Waits until a release of a round may leave. It is computed and its bytes are on disk; it is paid when this returns and not
-    /// before.
+    /// Waits until a release of a round may leave. Its bytes are on disk; the payment follows the wait.
     pub(super) fn wait_for_tick(&self, series: &str, round: u32) -> Result<(), RunError> {
         if !self.is_paced(series) {
             return Ok(());
@@ -57,15 +57,16 @@ impl SiteExchange {
         if local.visibility == Visibility::Public {
             return None;
         }
-        // A policy that cannot be read lets nothing out later; until then its defaults hold.
+        // An unreadable policy releases nothing later; until then its defaults are used.
         let longest = self.site.policy().map(|policy| policy.rules(&local.name).longest_units).unwrap_or_default();
         Some(longest.of_unit(unit).frames())
     }
 
-    /// Fixes the period of the release clock: the policy's, else that of an earlier life, else as long as `measure` says.
+    /// Fixes the period of the release clock: the policy's, else that of an earlier process, else the time from
+    /// `measure`.
     ///
     /// # Errors
-    /// [`RunError::Refused`] when the job's rounds close before the first tick, and what `measure` says.
+    /// [`RunError::Refused`] when the job's rounds close before the first tick, and any error of `measure`.
     pub(super) fn fix_release_period(
         &mut self,
         measure: &mut dyn FnMut() -> Result<Duration, RunError>,
@@ -93,13 +94,13 @@ impl SiteExchange {
         Ok(())
     }
 
-    /// The period that covers a computation of so long, and putting its result on disk.
+    /// Returns a period that covers a computation of this duration and storing its result.
     fn measured(&self, computing: Duration) -> Result<ReleasePeriod, RunError> {
         let path = self.errand.folder().join(FILE);
         let began = Instant::now();
         write_durably(&path, &vec![1; WRITTEN]).map_err(RunError::from_failure)?;
         let writing = began.elapsed();
-        // Nobody needs it, and it is as good where it stays.
+        // A remaining test file is harmless.
         drop(std::fs::remove_file(&path));
         let time = computing.saturating_add(writing.saturating_mul(MARGIN));
         ReleasePeriod::covering(time).ok_or_else(|| {

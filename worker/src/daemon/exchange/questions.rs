@@ -15,7 +15,7 @@ use crate::queries::released::Released;
 use crate::run::{Answered, RunError};
 
 impl SiteExchange {
-    /// Stores and pays for a pool as [`Exchange::ask`](crate::run::Exchange::ask) does, and dies before it is sent.
+    /// Stores and pays for a pool as [`Exchange::ask`](crate::run::Exchange::ask) does, and stops before it is sent.
     #[cfg(test)]
     pub(in crate::daemon) fn pay_pool_only(
         &mut self,
@@ -37,7 +37,7 @@ impl SiteExchange {
         self.pose(series, round)
     }
 
-    /// Sends the pool that the outbox holds.
+    /// Sends the stored pool.
     pub(super) fn pose(&self, series: &str, round: u32) -> Result<(), RunError> {
         self.countersign(series, round)?;
         let letter = self.errand.letter(&self.site, series, round)?;
@@ -65,7 +65,7 @@ impl SiteExchange {
         Ok(())
     }
 
-    /// All pools of the job, each checked to be of somebody who asks.
+    /// Returns all pools of the job, each checked to come from an asking participant.
     pub(super) fn all_pools(&self) -> Result<Vec<Released>, RunError> {
         self.must_be_public("a choice of questions")?;
         let (gateway, download) = (&self.site.gateway, &Download::default());
@@ -97,14 +97,14 @@ impl SiteExchange {
         Ok(all)
     }
 
-    /// Puts questions to the annotators.
+    /// Sends chosen questions to the annotators.
     pub(super) fn put_questions(&self, round: u32, chosen: &[(QuestionId, f64)]) -> Result<(), RunError> {
         self.must_be_public("a choice of questions")?;
         let gateway = &self.site.gateway;
         Ok(self.until_answered("choose", |token| async move { gateway.choose(&token, round, chosen).await })?)
     }
 
-    /// The answers of a round, when it is closed.
+    /// Returns the answers of a round once it is closed.
     pub(super) fn all_answers(&self, round: u32) -> Result<Vec<Answered>, RunError> {
         let gateway = &self.site.gateway;
         loop {

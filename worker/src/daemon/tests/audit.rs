@@ -1,4 +1,5 @@
-//! An audited part at a real site: what it states travels with its end, and a disproved claim closes the site's own gate.
+//! An audited part at a real site: its statement travels with its end, and a disproved claim closes the site's own
+//! gate.
 
 use undertone_api::job::audit::{Family, Finding, Guessed, Trial, Verdict};
 use undertone_api::job::dp_sgd::Audit;
@@ -21,7 +22,7 @@ fn finding(correct: u32) -> Finding {
     Finding { trials: vec![Guessed { trial: TRIAL, correct }], attacks: Vec::new() }
 }
 
-/// Whether a command at the site's terminal does what it should.
+/// Returns whether a command at the site's terminal succeeds.
 fn terminal(place: &Place, args: &[&str]) -> bool {
     let site = place.dir.path().display().to_string();
     let all = ["undertone-worker", "--site", &site].into_iter().chain(args.iter().copied());
@@ -40,7 +41,7 @@ async fn a_disproved_claim_is_stated_and_nothing_more_is_paid_until_the_terminal
     let exchange = beside(move || {
         assert_eq!(exchange.audited().expect("the manifest promises it").trials, [TRIAL]);
         for round in 1..=9 {
-            // Paid and never sent: the ledger counts it all the same.
+            // A payment without a submission still counts in the ledger.
             let vector = super::fault::release(&mut exchange, round);
             exchange.pay_only("private", round, &vector).expect("the disk has room");
         }

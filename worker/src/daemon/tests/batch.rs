@@ -1,4 +1,4 @@
-//! A batch of sounds on its way to recognizers: sealed, paid and countersigned before it leaves, paid once whatever happens.
+//! A batch of sounds for recognizers: sealed, paid and countersigned before it leaves, and paid once in every case.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::speech::transcribe::outbound::{BatchDraft, BatchPermit, SealedSounds}
 use crate::speech::transcribe::provider::settings::ProviderSettings;
 use crate::speech::transcribe::wav;
 
-/// A policy that lets recordings be transcribed.
+/// Returns a policy that allows the transcription of recordings.
 pub(super) fn policy() -> String {
     TEMPLATE.replace("kinds = [\"dp_sgd\"]", "kinds = [\"dp_sgd\", \"transcription\"]")
         + "\n[budget.words]\nepsilon = 8.0\ndelta = 1e-6\n"
@@ -46,7 +46,7 @@ pub(super) fn spec() -> Transcription {
     serde_json::from_value(spec).expect("it is a spec")
 }
 
-/// Our dataset, of recordings.
+/// Makes our dataset of recordings.
 pub(super) fn recordings() -> Local {
     Local {
         content: Content::Recordings,
@@ -67,7 +67,7 @@ pub(super) fn job() -> Manifest {
     manifest
 }
 
-/// One life of the part, admitted and reserved.
+/// Opens the exchange of the admitted and reserved part, as one process does.
 fn exchange(site: &Arc<Site>) -> SiteExchange {
     exchange_of(site, recordings())
 }
@@ -82,7 +82,7 @@ fn exchange_of(site: &Arc<Site>, local: Local) -> SiteExchange {
     SiteExchange::new(handle, Arc::clone(site), lease, examined).expect("the folder is writable")
 }
 
-/// A batch of one sound of so many samples, sealed by what was cleared.
+/// Seals a batch of one sound with `samples` samples under a clearance.
 fn seal(folder: &Path, samples: usize, clearance: Clearance) -> Arc<SealedSounds> {
     let mut draft = BatchDraft::begin(folder, vec![("one at nowhere".to_owned(), 1)]).expect("the disk has room");
     draft.add(0, 0, &wav::write(&vec![0.1; samples])).expect("it is empty");
@@ -177,7 +177,7 @@ async fn recordings_that_grew_while_a_job_waited_are_judged_by_what_they_are_now
         add(&Options { input, output, name, replace: true, created: String::new() }).expect("they are recordings");
     };
     put(1);
-    // The part was admitted when the consortium knew of an hour.
+    // The part was admitted with a registered length of one hour.
     let local = Local { folder: output.clone(), ..recordings() };
     let now = Local { records: 1, seconds: Some(1), ..local.clone() };
     let most = most_cost(&spec(), &now.as_seen(OURS, ORGANIZATION, WORKER), &providers).expect("it has a price");

@@ -1,4 +1,5 @@
-//! A server that claims a steward's consent which nobody gave: no job runs without a signature by a key that the site pins.
+//! A server that claims a steward's consent without a basis: no job runs without a signature by a key that the site
+//! pins.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -26,7 +27,7 @@ fn private() -> Manifest {
     honest(spec(), Visibility::Private)
 }
 
-/// The key file of a steward.
+/// Returns the key file of a steward.
 fn key_file(seed: u8) -> (SigningKey, ApprovalKey) {
     let key = SigningKey::from_bytes(&[seed; 32]);
     let public_key = hex::encode(key.verifying_key().to_bytes());
@@ -51,7 +52,7 @@ fn public_passkey() -> ApprovalKey {
     }
 }
 
-/// What the steward's authenticator signs at `origin` for `host`.
+/// Signs as the steward's authenticator does at `origin` for `host`.
 fn by_passkey(statement: &ApprovalStatement, origin: &str, host: &str, flags: u8) -> SignedApproval {
     let payload = serde_json::to_string(statement).expect("it has a JSON form");
     let challenge = URL_SAFE_NO_PAD.encode(passkey_challenge::<ApprovalStatement>(&payload));
@@ -110,7 +111,7 @@ fn known(place: &Place) -> Arc<Site> {
     site
 }
 
-/// Whether nothing was reserved, paid or sent.
+/// Returns whether nothing was reserved, paid or sent.
 fn nothing_ran(place: &Place, server: &Running) -> bool {
     let books = place.site().ledger.books().expect("it is open");
     let state = server.state.lock().expect("nobody panicked");
@@ -143,7 +144,7 @@ async fn a_false_approval_runs_nothing_and_is_refused_by_name() {
     let approved = by_file(1, &statement());
     let mut flipped = by_passkey(&statement(), ORIGIN, HOST, 0x05);
     if let ApprovalProof::Passkey { authenticator_data, .. } = &mut flipped.proof {
-        // The flag that the user was present and recognized.
+        // The flags of user presence and user verification.
         authenticator_data.replace_range(64..66, "01");
     }
     let lies = [

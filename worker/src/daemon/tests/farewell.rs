@@ -1,4 +1,4 @@
-//! What a worker that stops waits for.
+//! The wait of a stopping worker for its parts.
 
 use std::time::Duration;
 

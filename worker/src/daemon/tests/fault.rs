@@ -1,4 +1,4 @@
-//! Deaths at every moment of a release, in a process of its own that really aborts; then the site is opened again.
+//! Crashes at every step of a release, in a separate process that really aborts; then the site is opened again.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -24,12 +24,12 @@ use crate::run::{Exchange as _, Past, RunError};
 use crate::site::folder::Folder;
 use crate::site::policy::TEMPLATE;
 
-/// Names the site's folder to the process that is to die there.
+/// The variable that names the site's folder to the process that is to die there.
 pub(super) const SITE: &str = "UNDERTONE_TEST_SITE";
-/// What an aborted process ends with.
+/// The signal of an aborted process.
 const ABORTED: i32 = 6;
 
-/// A release as the run makes it: cleared, then hidden by noise.
+/// Makes a release as the run does: cleared, then hidden by noise.
 pub(super) fn release(exchange: &mut SiteExchange, round: u32) -> Outgoing {
     let batch = Sampler::new(48, SamplingRate::new(0.125).expect("a probability")).draw_fresh();
     let sum = ClippedSum::begin(&batch, Clip::new(1.0, z(4.0)).expect("in range"), 3);
@@ -38,7 +38,7 @@ pub(super) fn release(exchange: &mut SiteExchange, round: u32) -> Outgoing {
     release.expect("it was granted").into()
 }
 
-/// One round at the site in `folder`, as the process that dies lives it.
+/// Runs one round at the site in `folder`, in the process that dies.
 async fn live(folder: &Path) {
     let folder = Folder::new(folder);
     let config = Config::load(&folder).expect("it was stored");
@@ -51,7 +51,7 @@ async fn live(folder: &Path) {
     .await;
 }
 
-/// Has this test binary live a round at the place, in the test `name` of `module`, and die at `point`.
+/// Starts this test binary to run a round at the place, in the test `name` of `module`, and to die at `point`.
 pub(super) async fn die(place: &Place, module: &str, name: &str, point: &str) {
     let module = module.split_once("::").map_or("", |(_, module)| module);
     let mut command = Command::new(std::env::current_exe().expect("it is running"));
@@ -61,7 +61,7 @@ pub(super) async fn die(place: &Place, module: &str, name: &str, point: &str) {
     assert_eq!(output.status.signal(), Some(ABORTED), "{said}");
 }
 
-/// Releases that the site's ledger holds paid.
+/// Returns the number of paid releases in the site's ledger.
 pub(super) fn paid(site: &Site) -> u64 {
     let books = site.ledger.books().expect("it is open");
     books.accounts.values().flat_map(|book| book.account.reservations()).map(Reservation::committed).sum()
@@ -123,7 +123,7 @@ async fn server_that_does_not_countersign_gets_no_byte() {
     .await;
     assert!(server.state.lock().expect("nobody panicked").sent.is_empty());
     assert_eq!(paid(&site), 1);
-    // The part waits while the server cannot be reached, and sends when it answers.
+    // The part waits while the server is unreachable, and sends when it answers.
     server.state.lock().expect("nobody panicked").outage = 2;
     beside(move || first.resend("private", 1).expect("the server takes it")).await;
     assert_eq!(server.state.lock().expect("nobody panicked").sent.len(), 1);

@@ -1,4 +1,4 @@
-//! What this site holds stands still here, whatever the server says; and the server is told, signed.
+//! Parts that this site holds stop here in every case, and the server receives a signed notification.
 
 use time::OffsetDateTime;
 use undertone_api::signed::SiteHold;

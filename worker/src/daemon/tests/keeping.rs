@@ -1,4 +1,4 @@
-//! An older copy of the ledger, and a key whose time has come.
+//! An older copy of the ledger, and a key that is due for a change.
 
 use tokio_util::sync::CancellationToken;
 use undertone_api::dataset::Visibility;
@@ -17,7 +17,8 @@ use crate::site::policy::TEMPLATE;
 use crate::site::store::Store;
 use crate::site::witness::alarm;
 
-/// What this site signed while another copy of its ledger was in use: results in the clear in these rounds.
+/// Returns receipts that this site signed while another copy of its ledger was in use: results in the clear in these
+/// rounds.
 fn elsewhere(place: &Place, rounds: std::ops::Range<u32>) -> Vec<Signed> {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let copy = Folder::new(dir.path());

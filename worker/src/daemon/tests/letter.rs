@@ -1,4 +1,4 @@
-//! Letters: what has just been put on disk is sent from memory, and is the same.
+//! Submissions: a newly stored vector is sent from memory, with the same bytes.
 
 use undertone_api::dataset::Visibility;
 
@@ -39,7 +39,7 @@ async fn a_letter_is_the_same_from_memory_and_from_disk() {
     assert_eq!(from_memory, from_disk);
     assert!(from_disk.parcel.receipt.is_some() && from_disk.parcel.length == 5000);
 
-    // What is in memory is of one round, and sent for no other.
+    // The vector in memory belongs to one round, and is sent for no other.
     keep(&mut errand, 2);
     countersign(&site, &errand, 2).await;
     assert_eq!(errand.letter(&site, "open", 1).expect("it is kept"), from_disk);

@@ -1,4 +1,5 @@
-//! A server that asks for more than was agreed: the answer is a signed refusal that is kept, and the ledger stays as it is.
+//! A server that asks for more than the agreement: the answer is a signed and stored refusal, and the ledger does not
+//! change.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -28,7 +29,7 @@ fn private() -> Manifest {
     honest(spec(), Visibility::Private)
 }
 
-/// The same job with a round more, honestly charged.
+/// Makes the same job with one more round, honestly charged.
 fn wider() -> Manifest {
     let mut wider = dp_sgd();
     wider.private.iter_mut().for_each(|private| private.rounds += 1);
@@ -58,7 +59,7 @@ fn offered(signed: &Signed) -> Work {
     }
 }
 
-/// The site with its dataset registered, as a first life of the daemon leaves it.
+/// Opens the site with its registered dataset, as after a first process of the daemon.
 fn known(place: &Place) -> Arc<Site> {
     let site = place.site();
     note_registered(&site.store, "ward-7", OURS).expect("it is open");
@@ -66,7 +67,7 @@ fn known(place: &Place) -> Arc<Site> {
     site
 }
 
-/// Has the site take up the honest job, and leaves it reserved.
+/// Makes the site begin the honest job, and leaves it reserved.
 fn taken_up(place: &Place) -> Arc<Site> {
     let (site, work) = (known(place), offered(&sign(&private())));
     let Look::Go(examined) = look(&site, &work, JOB).expect("the disk works") else { panic!("its policy allows it") };
@@ -75,21 +76,21 @@ fn taken_up(place: &Place) -> Arc<Site> {
     site
 }
 
-/// Everything that the ledger says.
+/// Returns the head of the ledger's entries.
 fn entries(place: &Place) -> (u64, String) {
     let site = place.site();
     let head = site.ledger.books().expect("it is open").entries;
     (head.sequence, head.hash)
 }
 
-/// The site's decision on exactly `signed`, by its own records.
+/// Returns the site's decision on exactly `signed`, from its own records.
 fn kept(place: &Place, signed: &Signed, job: JobId, dataset: DatasetId) -> Decision {
     let site = place.site();
     let said = jobs::decision(&site.store, job, dataset, &signed.digest()).expect("it is open");
     said.expect("the refusal is kept").decision
 }
 
-/// Offers work that is to be turned down, and gives the reason the server was told in the site's own hand.
+/// Offers work that the site must refuse, and returns the signed reason that the server received.
 async fn turned_down(place: &Place, server: &Running, signed: &Signed, job: JobId, dataset: DatasetId) -> String {
     let before = entries(place);
     offer(server, work(signed, dataset, "lie"));
@@ -212,7 +213,7 @@ async fn a_manifest_that_no_longer_holds_is_refused() {
     assert!(reason.contains("held until"), "{reason}");
 }
 
-/// A clock that a test sets, in seconds since 1970.
+/// Makes a clock that a test sets, in seconds since 1970.
 fn hands(at: &Arc<AtomicI64>) -> Clock {
     let at = Arc::clone(at);
     Arc::new(move || OffsetDateTime::from_unix_timestamp(at.load(Ordering::SeqCst)).expect("within range"))
@@ -265,7 +266,7 @@ async fn an_approval_does_not_move_to_the_same_work_under_another_job() {
     assert!(site.ledger.books().expect("it is open").accounts.is_empty());
 }
 
-/// Runs the daemon until `until`, then has somebody at the terminal refuse the job, and waits for its end.
+/// Runs the daemon until `until`, then refuses the job at the terminal, and waits for its end.
 async fn refuse_after(place: &Place, server: &Running, signed: &Signed, until: impl Fn(&State) -> bool) {
     let store = Store::create(&place.folder().ledger()).expect("it is there");
     let refused = std::cell::Cell::new(false);
@@ -292,7 +293,7 @@ async fn two_leases_of_one_job_are_one_run_under_the_later_one() {
     let server = start(false).await;
     let place = Place::new(&server, &manual());
     let signed = sign(&private());
-    // The last in the list is offered first.
+    // The last offer in the list comes first.
     offer(&server, work(&signed, OURS, "second"));
     offer(&server, work(&signed, OURS, "first"));
     refuse_after(&place, &server, &signed, |state| state.leases == ["second"]).await;
@@ -314,7 +315,7 @@ async fn a_wider_manifest_for_a_job_that_is_held_is_refused_and_the_job_goes_on(
     offer(&server, work(&wider, OURS, "lie"));
     offer(&server, work(&signed, OURS, "true"));
     refuse_after(&place, &server, &signed, |state| {
-        // The lie was answered, and the job's own lease is held.
+        // The false work was answered, and the job's own lease is held.
         !state.decisions.is_empty() && !state.finished.is_empty() && state.leases == ["true"]
     })
     .await;

@@ -1,4 +1,4 @@
-//! The server's log, seen from the running site: every receipt is proved to be in it, and a log that was tampered with gets
+//! The server's log, observed by the running site: every receipt is proved to be in it, and a log with changes receives
 //! nothing more.
 
 use super::*;
@@ -67,7 +67,7 @@ async fn a_server_that_was_set_back_gets_nothing_more_until_a_steward_says_so() 
         publish(&mut exchange, 1).expect("the server takes it");
         let older = state.lock().expect("nobody panicked").log.clone();
         publish(&mut exchange, 2).expect("the server takes it");
-        // An older copy of its database, which goes on from there.
+        // The server continues from an older copy of its database.
         state.lock().expect("nobody panicked").log = older;
         publish(&mut exchange, 3).expect("it is on its way before the contradiction is seen");
         let problem = alarm_of(&before).expect("two logs of one size");
@@ -98,7 +98,7 @@ async fn a_wrong_countersignature_stops_the_site_at_once() {
     beside(move || {
         publish(&mut exchange, 1).expect("the server takes it");
         {
-            // The server answers for the second receipt with its word for the first.
+            // The server answers for the second receipt with its countersignature of the first.
             let mut state = state.lock().expect("nobody panicked");
             let first = state.log.countersigned[&1].clone();
             state.log.countersigned.insert(2, first);
@@ -137,7 +137,7 @@ async fn a_receipt_whose_countersignature_was_lost_in_a_crash_is_asked_for_at_th
     let (server, place, site, mut exchange) = opened().await;
     let state = Arc::clone(&server.state);
     beside(move || {
-        // The answer to the submission says nothing, and the log is not shown: as if the process had died in between.
+        // The answer to the submission is empty, and the log is not shown, as after a crash in between.
         state.lock().expect("nobody panicked").hides = true;
         publish(&mut exchange, 1).expect("the server takes it");
         state.lock().expect("nobody panicked").hides = false;
@@ -152,7 +152,7 @@ async fn a_receipt_whose_countersignature_was_lost_in_a_crash_is_asked_for_at_th
     assert_eq!(site.store.read(counts).expect("it is open"), (1, 1));
 }
 
-/// A peer's observation of a log of `leaves`, relayed by the server.
+/// Makes a peer's observation of a log of `leaves`, relayed by the server.
 fn relayed_peer(leaves: std::ops::Range<i64>, shown: &Log) -> v1::PeerHead {
     let key = ed25519_dalek::SigningKey::from_bytes(&[2; 32]);
     let mut log = Log::default();
@@ -177,7 +177,7 @@ async fn fork_shown_to_a_peer_stops_every_release() {
     let (server, _place, site, mut exchange) = opened().await;
     let state = Arc::clone(&server.state);
     (0..5).for_each(|leaf| state.lock().expect("nobody panicked").log.push(stranger(leaf)));
-    // Before the first head is verified there is nothing to compare.
+    // Without a verified head there is nothing to compare.
     peers::exchange_heads(&site).await;
     assert!(state.lock().expect("nobody panicked").observations.is_empty());
     assert!(witness::ask(&site).await);

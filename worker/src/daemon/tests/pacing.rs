@@ -1,4 +1,4 @@
-//! When things leave: on a clock that depends on nothing private. Time passes as the tests say.
+//! Release times follow a clock that depends on nothing private. The tests control the time.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -17,14 +17,14 @@ use crate::fixture::z;
 
 const PERIOD: Duration = Duration::from_secs(2);
 
-/// The template, with a release clock that ticks every two seconds.
+/// Returns the template, with a release clock that ticks every two seconds.
 fn on_clock() -> String {
     let line = "# release_period_seconds = { dp_sgd = 2.0, active_learning = 60.0, transcription = 3600.0 }";
     assert!(TEMPLATE.contains(line));
     TEMPLATE.replace(line, "release_period_seconds = { dp_sgd = 2.0 }")
 }
 
-/// The site at a place, by a time that passes when it is told to.
+/// Opens the site at a place, with a time that the test controls.
 fn site_on(place: &Place) -> (Arc<Site>, Arc<FakeTimeline>) {
     let timeline = Arc::new(FakeTimeline::default());
     let mut site = Site::open(place.folder(), &place.config, crate::site::clock::system()).expect("nobody else has it");
@@ -32,7 +32,7 @@ fn site_on(place: &Place) -> (Arc<Site>, Arc<FakeTimeline>) {
     (Arc::new(site), timeline)
 }
 
-/// A release as the run makes it, after a computation of so long.
+/// Makes a release as the run does, after a computation of this duration.
 fn compute(exchange: &mut SiteExchange, timeline: &FakeTimeline, round: u32, time: Duration) -> Outgoing {
     let batch = Sampler::new(48, SamplingRate::new(0.125).expect("a probability")).draw_fresh();
     let sum = ClippedSum::begin(&batch, Clip::new(1.0, z(4.0)).expect("in range"), 3);
@@ -41,7 +41,7 @@ fn compute(exchange: &mut SiteExchange, timeline: &FakeTimeline, round: u32, tim
     sum.release(6.0, clearance, &Randomness::from_os(Purpose::Noise)).expect("it is allowed").into()
 }
 
-/// When the vectors of a job's rounds leave that take so long.
+/// Returns the times at which a job's vectors leave, for these computation times.
 async fn send_times(policy: &str, computing: [Duration; 4]) -> (Vec<Duration>, Option<ClockRecord>) {
     let server = start(false).await;
     let place = Place::new(&server, policy);
@@ -83,7 +83,7 @@ async fn release_that_is_late_leaves_at_the_next_tick_and_is_counted() {
 async fn period_without_a_policy_is_the_measured_one() {
     let (times, kept) = send_times(TEMPLATE, [Duration::from_millis(10); 4]).await;
     let period = Duration::from_millis(kept.expect("it is kept").period_millis);
-    // What the disk takes comes on top of what was measured.
+    // The disk's time is added to the measured time.
     assert!(period >= Duration::from_millis(1_234), "{period:?}");
     assert_eq!(times, [1, 2, 3, 4].map(|tick| tick * period));
 }
@@ -186,7 +186,7 @@ async fn length_of_units_is_the_policys() {
     assert_eq!(private.longest_unit(PrivacyUnit::Record), Some(6_000));
 }
 
-/// A site whose clock goes on a second at every look.
+/// Opens a site whose clock advances by a second at every reading.
 fn restless(place: &Place) -> Arc<Site> {
     let seconds = AtomicI64::new(crate::site::clock::system()().unix_timestamp());
     let clock = move || {
@@ -233,7 +233,7 @@ async fn end_of_a_private_part_is_told_at_a_tick() {
     let approved = v1::Work { steward_approved: true, steward: "somebody".to_owned(), ..work };
     offer(&server, Offer::Work(approved));
     let began = Instant::now();
-    // Its dataset is a description without content: the run fails as soon as it opens it.
+    // Its dataset has a description and no content: the run fails when it opens the dataset.
     run_until(&place, &server, |state| !state.finished.is_empty()).await;
     assert!(began.elapsed() >= USUAL, "{:?}", began.elapsed());
     let state = server.state.lock().expect("nobody panicked");

@@ -1,5 +1,5 @@
-//! A pool of questions on its way out: stored, paid, sent as the same bytes, paid once whatever happens; and what a
-//! server may not ask for. Deaths are those of a process of its own that really aborts.
+//! A pool of questions on its way out: stored, paid, sent as the same bytes, and paid once in every case; and requests
+//! that a server may not make. Crashes are those of a separate process that really aborts.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -31,14 +31,14 @@ use crate::run::{Answered, Exchange as _, Past, RunError};
 use crate::site::folder::Folder;
 use crate::site::policy::TEMPLATE;
 
-/// A policy that lets queries out as strictly as the template says.
+/// Returns a policy that releases queries as strictly as the template.
 pub(super) fn policy() -> String {
     TEMPLATE
         .replace("kinds = [\"dp_sgd\"]", "kinds = [\"dp_sgd\", \"active_learning\"]")
         .replace("[budget.speaker]", "[budget.record]")
 }
 
-/// The manifest of the fixtures' job, as an honest server wrote it, after `change` of its spec.
+/// Makes the manifest of the fixtures' job, as an honest server writes it, after `change` of its spec.
 pub(super) fn job(change: impl FnOnce(&mut ActiveLearning)) -> Manifest {
     let mut spec = active_learning();
     change(&mut spec);
@@ -50,7 +50,7 @@ pub(super) fn job(change: impl FnOnce(&mut ActiveLearning)) -> Manifest {
     manifest
 }
 
-/// What survives of a log in which three texts are asked often and a hundred once.
+/// Returns the survivors of a log with three frequent texts and a hundred rare ones.
 fn survivors(work: &Path) -> Survivors {
     let Spec::ActiveLearning(spec) = job(|_| ()).spec else { panic!("it is of this kind") };
     let row = |text: String, count| Ok::<_, String>(Row { text, user: None, count, label: None });
@@ -62,7 +62,7 @@ fn survivors(work: &Path) -> Survivors {
     gate.survivors(often.into_iter().chain(rare), 12_100, &Queries::default(), work, chance).expect("the disk has room")
 }
 
-/// A pool as the run makes it: counted, then granted.
+/// Makes a pool as the run does: counted, then granted.
 pub(super) fn release(exchange: &mut SiteExchange) -> OutgoingPool {
     let survivors = survivors(exchange.folder());
     let clearance = exchange.clear(POOL, 1).expect("it is reserved");
@@ -73,7 +73,7 @@ fn texts(bytes: &[u8]) -> Vec<String> {
     question::read(bytes).expect("it is a pool").map(|posed| posed.expect("it is a question").text).collect()
 }
 
-/// The site in `folder`, as the process that dies lives it.
+/// Runs the site in `folder`, in the process that dies.
 async fn live(folder: &Path) {
     let folder = Folder::new(folder);
     let config = Config::load(&folder).expect("it was stored");
@@ -86,7 +86,7 @@ async fn live(folder: &Path) {
     .await;
 }
 
-/// Goes on as a run does after a death, until the server has the pool.
+/// Resumes as a run does after a crash, until the server has the pool.
 async fn go_on(site: &Arc<Site>, expected: Past) {
     let mut again = exchange(site, &job(|_| ()), Visibility::Private);
     beside(move || {
@@ -103,7 +103,7 @@ async fn go_on(site: &Arc<Site>, expected: Past) {
     .await;
 }
 
-/// One payment, one receipt of it at the server, whatever died.
+/// Asserts one payment and one receipt of it at the server, after any crash.
 fn paid_once(site: &Site, server: &Running) {
     assert_eq!(paid(site), 1);
     let state = server.state.lock().expect("nobody panicked");
@@ -206,7 +206,7 @@ async fn a_private_part_neither_reads_pools_nor_chooses_nor_calls_its_log_public
     assert!(server.state.lock().expect("nobody panicked").chosen.is_empty());
 }
 
-/// Why the site will not take part under a manifest.
+/// Returns the site's reason to refuse a manifest.
 fn refusal(site: &Site, manifest: &Manifest) -> String {
     match judge(site, &sign(manifest), OURS).expect("the disk works") {
         Verdict::Refused(reason) => reason,
@@ -214,12 +214,12 @@ fn refusal(site: &Site, manifest: &Manifest) -> String {
     }
 }
 
-/// The gate of our log.
+/// Returns the gate of our log.
 fn gate(spec: &mut ActiveLearning) -> &mut Settings {
     spec.participants[1].gate.as_mut().expect("it asks")
 }
 
-/// A job of its own: under one id a site believes one manifest.
+/// Gives a manifest another job id: a site accepts one manifest per id.
 fn numbered(mut manifest: Manifest, number: u128) -> Manifest {
     manifest.job = JobId(Uuid::from_u128(number));
     manifest
@@ -233,13 +233,13 @@ async fn a_gate_that_is_not_what_the_site_pays_or_weaker_than_its_policy_is_refu
     let site = place.site();
     site.hold(vec![local(Visibility::Private)]);
     assert!(matches!(judge(&site, &sign(&job(|_| ())), OURS), Ok(Verdict::Allowed(..))), "an honest one may run");
-    // The server weakens the gate and leaves the charge as it was.
+    // The server weakens the gate and keeps the charge.
     let mut weakened = numbered(job(|_| ()), 100);
     let Spec::ActiveLearning(spec) = &mut weakened.spec else { panic!("it is of this kind") };
     gate(spec).threshold = NonZeroU32::new(20).expect("at least 1");
     let said = refusal(&site, &weakened);
     assert!(said.contains("does not charge"), "{said}");
-    // It says so honestly, and the policy refuses.
+    // It charges honestly, and the policy refuses.
     let cases: [(Change, &str); 3] = [
         (|spec| gate(spec).threshold = NonZeroU32::MIN, "least_threshold"),
         (|spec| gate(spec).sampling_rate = SamplingRate::new(0.6).expect("a probability"), "most_sampling_rate"),

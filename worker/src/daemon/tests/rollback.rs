@@ -1,5 +1,6 @@
-//! The ledger put back to every step of a release, after a life that got to every later step: in place, on a new machine where the
-//! work folder is gone, and in place with a server that hides what it has. No payment ever buys a second set of bytes.
+//! Restores the ledger to every step of a release, after a process that reached every later step. It is restored in
+//! place, on a new machine without the work folder, and in place with a server that hides its records. No payment ever
+//! releases a second set of bytes.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -36,7 +37,7 @@ use crate::speech::transcribe::provider::line::ProviderLine;
 use crate::speech::transcribe::provider::settings::ProviderSettings;
 use crate::speech::transcribe::wav;
 
-/// The steps of a release, in order. After `Stored` and `Sent` the ledger is what it was before.
+/// The steps of a release, in order. `Stored` and `Sent` do not change the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Nothing,
@@ -50,19 +51,19 @@ enum Step {
 
 use Step::{Accepted, Countersigned, Nothing, Paid, Reserved, Sent, Stored};
 
-/// After which step the first life dies.
+/// The steps after which the first process dies.
 const DEATHS: [Step; 6] = [Reserved, Stored, Paid, Countersigned, Sent, Accepted];
-/// After which step the copy was taken that is put back.
+/// The steps after which the restored copy was made.
 const COPIES: [Step; 5] = [Nothing, Reserved, Paid, Countersigned, Accepted];
 
-/// Where the older copy of the ledger is put.
+/// The place of the restored older copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Restore {
-    /// Where it was, beside the job's work folder.
+    /// In place, beside the job's work folder.
     InPlace,
-    /// By the documented command, on a machine without a work folder.
+    /// On a machine without a work folder, by the documented command.
     NewMachine,
-    /// Where it was, and the server shows no receipt and countersigns whatever comes.
+    /// In place, with a server that shows no receipt and countersigns anything.
     BeforeALiar,
 }
 
@@ -103,7 +104,7 @@ impl Kind {
     }
 }
 
-/// A site, its server and a recognizer, for the lives of one part.
+/// A site, its server and a recognizer, for the processes of one part.
 struct TestPart {
     kind: Kind,
     server: Running,
@@ -143,7 +144,7 @@ impl TestPart {
         SiteExchange::new(handle, Arc::clone(site), lease, self.examined(site)).expect("the folder is writable")
     }
 
-    /// Lives up to a step, and copies the ledger after each.
+    /// Runs up to a step, and copies the ledger after each.
     async fn live(&self, until: Step) {
         let (site, series) = (self.place.site(), self.kind.series());
         let copy = |step: Step| {
@@ -158,7 +159,7 @@ impl TestPart {
         }
         let errand = Errand::new(&site, self.examined(&site)).expect("the folder is writable");
         let made = self.make(&site).await;
-        // What `pay_vector` and `pay_pool` begin with, and what `BatchDraft::seal` did for a batch.
+        // The first step of `pay_vector` and `pay_pool`; for a batch, `BatchDraft::seal` did it.
         let outbox = Outbox::new(JOB, OURS, errand.folder());
         if let Some((bytes, length)) = made.bytes() {
             outbox.store(series, 1, &bytes, length).expect("the disk has room");
@@ -203,14 +204,14 @@ impl TestPart {
         copy(Accepted);
     }
 
-    /// Makes a release as a run does; every call makes another one.
+    /// Makes a release as a run does; every call makes a different one.
     async fn make(&self, site: &Arc<Site>) -> Made {
         let (kind, mut exchange) = (self.kind, self.exchange(site));
         let recipient = self.line().recipient().to_owned();
         beside(move || kind.make(&mut exchange, recipient)).await
     }
 
-    /// Puts an older copy of the ledger back.
+    /// Restores an older copy of the ledger.
     fn put_back(&self, copy: Step, how: Restore) {
         let folder = self.place.folder();
         for file in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
@@ -232,7 +233,7 @@ impl TestPart {
         }
     }
 
-    /// Goes on as the daemon and a run do; whatever is refused ends the part.
+    /// Resumes as the daemon and a run do; any refusal ends the part.
     async fn go_on(&self) {
         let site = self.place.site();
         compare(&site).await.expect("the server answers");
@@ -266,7 +267,8 @@ impl TestPart {
         .await;
     }
 
-    /// The different bytes that reached the server or the recognizer, and the payments that the server knows.
+    /// Returns the number of different releases at the server or the recognizer, and the number of payments that the
+    /// server knows.
     fn released(&self) -> (usize, usize) {
         let state = self.server.state.lock().expect("nobody panicked");
         let bytes: BTreeSet<Vec<u8>> = match self.kind {
@@ -278,7 +280,7 @@ impl TestPart {
     }
 }
 
-/// What leaves.
+/// A release of one kind.
 enum Made {
     Vector(Outgoing),
     Pool(crate::queries::gate::OutgoingPool),
@@ -286,7 +288,7 @@ enum Made {
 }
 
 impl Made {
-    /// As it is stored; a batch has a folder of its own.
+    /// Returns the stored bytes; a batch has its own folder.
     fn bytes(&self) -> Option<(Vec<u8>, u64)> {
         match self {
             Self::Vector(vector) => {
@@ -318,7 +320,7 @@ impl Kind {
     }
 }
 
-/// A sound that no other is like.
+/// Makes a sound that differs from all others.
 fn random_sound() -> Vec<f32> {
     use rand_chacha::rand_core::Rng as _;
 
@@ -327,7 +329,7 @@ fn random_sound() -> Vec<f32> {
     (0..800).map(|_| (rng.next_u32() % 1_000) as f32 / 2_000.0).collect()
 }
 
-/// Plays every pair of a death and an older copy, in every way to put it back.
+/// Tests every pair of a crash and an older copy, in every way to restore it.
 async fn play(kind: Kind) {
     for death in DEATHS {
         for copy in COPIES.into_iter().filter(|copy| *copy <= death) {
@@ -340,7 +342,7 @@ async fn play(kind: Kind) {
                 part.go_on().await;
                 let (bytes, receipts) = part.released();
                 assert!(bytes <= receipts, "{told}: {bytes} different releases for {receipts} payments");
-                // What is in the work folder is the only release, whatever the server shows.
+                // The release in the work folder is the only one, for any receipts of the server.
                 let one = kind != Kind::Vector || how != Restore::NewMachine;
                 assert!(!one || bytes <= 1, "{told}: {bytes} different releases");
                 let site = part.place.site();
@@ -348,7 +350,7 @@ async fn play(kind: Kind) {
                 let verified = site.store.read(|db| verify(db, &key)).expect("every row holds");
                 assert!(verified.receipts as usize >= receipts.min(before.1) || how == Restore::BeforeALiar, "{told}");
                 assert!(paid(&site) >= bytes as u64, "{told}: the site has charged every release");
-                // Nothing comes back of a job that was open in the copy, where a payment was missing in it.
+                // A job that was open in the copy gets nothing back if the copy lacks a payment.
                 let was_missing = before.1 > 0 && copy < Paid && how != Restore::BeforeALiar;
                 let open = copy >= Reserved;
                 if open && (was_missing || how == Restore::NewMachine) {

@@ -1,4 +1,4 @@
-//! What a site says of its part for the job's log: what its policy lets out, in closed words, without holding anything up.
+//! Log events of a site about its part: those that its policy allows, in fixed words, without delaying the run.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn logged(server: &Running) -> Vec<SiteEvent> {
 async fn a_site_says_where_it_is_and_what_was_not_taken_is_said_again() {
     let server = start(false).await;
     let place = Place::new(&server, TEMPLATE);
-    // The place is kept: without its folder there is no policy, and nothing is let out.
+    // The place is kept alive: without its folder there is no policy, and no event is allowed.
     let (site, _place) = beside(move || (place.site(), place)).await;
     let log = log_of(&site);
     server.state.lock().expect("nobody panicked").hides = true;
@@ -69,7 +69,7 @@ async fn a_site_whose_policy_says_none_says_nothing() {
     log.phase(Phase::Begun);
     log.last_words().await;
     assert_eq!(logged(&server), []);
-    // The file is read again each time, and one that cannot be read lets nothing out.
+    // The file is read again for each event, and an unreadable one allows none.
     std::fs::write(folder.folder().policy(), "[jobs]\nlogs = \"everything\"\n").expect("the folder is writable");
     log.phase(Phase::Begun);
     std::fs::write(folder.folder().policy(), TEMPLATE).expect("the folder is writable");

@@ -1,4 +1,4 @@
-//! What the policy lets run with nobody asked stays within its total, whichever way the jobs come.
+//! Automatic approvals stay within their total, for any order of jobs.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -20,10 +20,10 @@ use crate::site::ledger::{Ledger, Under};
 use crate::site::policy::Limit;
 use crate::site::{books, standing};
 
-/// What somebody at the terminal says where it is a no.
+/// The reason of a refusal at the terminal.
 const NO: &str = "not this one";
 
-/// The template, with nobody asked up to `total`; without one, up to the budget.
+/// Returns the template, with automatic approval up to `total`; without one, up to the budget.
 fn automatic(total: Option<f64>) -> String {
     let line = total.map_or_else(String::new, |total| format!("most_epsilon_automatic = {total:?}\n"));
     let text = TEMPLATE
@@ -33,12 +33,12 @@ fn automatic(total: Option<f64>) -> String {
     text
 }
 
-/// The fixtures' job under another id.
+/// Makes the fixtures' job under another id.
 fn job(number: u128) -> Manifest {
     Manifest { job: JobId(Uuid::from_u128(0x5a00 + number)), ..honest(spec(), Visibility::Private) }
 }
 
-/// The least total, in steps of 1/16, that holds so many of the fixtures' jobs, and not one more.
+/// Returns the least total, in steps of 1/16, that admits exactly this number of the fixtures' jobs.
 fn total(jobs: u64) -> f64 {
     let charge = job(0).participants[1].charge.clone().expect("it pays");
     let fitting = |sixteenths: u32| {
@@ -72,14 +72,14 @@ fn offered(manifest: &Manifest) -> Work {
     }
 }
 
-/// Proposes a job; whether the policy said yes to it.
+/// Proposes a job; returns whether the policy approved it.
 fn proposed(site: &Site, manifest: &Manifest) -> bool {
     consider(site, &sign(manifest), OURS).expect("the disk works");
     let said = untold(site).expect("the disk works");
     said.iter().any(|(said, _)| said.decision.job == manifest.job && said.decision.approve)
 }
 
-/// Offers a job; whether it may go on at once. It waits for the terminal where not.
+/// Offers a job; returns whether it may run at once instead of waiting for the terminal.
 fn goes(site: &Site, manifest: &Manifest) -> bool {
     match look(site, &offered(manifest), manifest.job).expect("the disk works") {
         Look::Go(_) => true,
@@ -100,12 +100,12 @@ fn word(site: &Site, manifest: &Manifest, approve: bool) -> Decision {
     }
 }
 
-/// What somebody at the terminal says yes to.
+/// Approves a job at the terminal.
 fn approve(site: &Site, manifest: &Manifest) {
     jobs::decide(&site.store, &word(site, manifest, true), By::Terminal).expect("it is open");
 }
 
-/// Offers a job that is within the total, and takes it up: it has its reservation.
+/// Offers a job that is within the total, and begins it: it has its reservation.
 fn begun(site: &Site, manifest: &Manifest) -> Under {
     let Look::Go(examined) = look(site, &offered(manifest), manifest.job).expect("the disk works") else {
         panic!("it is within the total")
@@ -124,7 +124,7 @@ fn pay(ledger: &Ledger, under: &Under) {
     }
 }
 
-/// How often something was decided about a job.
+/// Returns the number of decisions about a job.
 fn noted(site: &Site, manifest: &Manifest) -> i64 {
     site.store
         .read(|db| {
@@ -134,7 +134,7 @@ fn noted(site: &Site, manifest: &Manifest) -> i64 {
         .expect("it is open")
 }
 
-/// A clock that shows the second it is set to.
+/// Makes a clock that shows the second it is set to.
 fn hands(at: OffsetDateTime) -> (Arc<AtomicI64>, Clock) {
     let time = Arc::new(AtomicI64::new(at.unix_timestamp()));
     let hands = Arc::clone(&time);
@@ -189,7 +189,7 @@ async fn a_job_that_is_over_counts_what_it_released_whatever_was_said_of_it_late
     close(&site, first.job, OURS, &gave_up()).expect("the disk works");
     desk::refuse(&site, &sign(&first), first.job, OURS, "it is over").expect("the disk works");
     assert!(!goes(&site, &job(2)), "ten of twelve releases are spent, and twelve more would be too many");
-    // A job that released nothing leaves all of the room.
+    // A job without releases uses none of the total.
     std::fs::write(place.folder().policy(), automatic(Some(total(2)))).expect("the folder is writable");
     let second = job(2);
     begun(&site, &second);
@@ -256,7 +256,7 @@ async fn a_no_at_the_terminal_stands_whatever_the_policy_says_beside_it() {
     let first = job(1);
     let yes = word(&site, &first, true);
     jobs::decide(&site.store, &word(&site, &first, false), By::Terminal).expect("it is open");
-    // The policy was asked before, and its word comes after.
+    // The policy decided before the terminal, and its approval arrives after it.
     assert!(
         !jobs::note(&site.store, &yes).expect("it is open") && !jobs::approve(&site.store, &yes).expect("it is open")
     );
@@ -265,7 +265,7 @@ async fn a_no_at_the_terminal_stands_whatever_the_policy_says_beside_it() {
     assert_eq!((last.by.as_str(), last.decision.approve), (By::Terminal.word(), false));
     for after in [false, true] {
         if after {
-            // As a worker of before may have left it.
+            // An earlier worker may have stored this.
             jobs::decide(&site.store, &yes, By::Policy).expect("it is open");
         }
         let Look::Refused(reason) = look(&site, &offered(&first), first.job).expect("the disk works") else {
@@ -312,7 +312,7 @@ async fn a_job_that_only_its_receipts_tell_of_counts_until_somebody_at_the_termi
     let imported = site.ledger.import(&receipts, Some(crate::fixture::limit(8.0))).expect("they are this site's own");
     assert_eq!((imported.before, imported.missing), (0, 10));
     assert!(!goes(&site, &job(2)), "ten of twelve releases are spent, and twelve more would be too many");
-    // A server that shows its manifest once more makes no room.
+    // A repeated manifest of the server frees nothing.
     assert!(matches!(look(&site, &offered(&first), first.job).expect("the disk works"), Look::Refused(_)));
     assert!(jobs::noted(&site.store, first.job).expect("it is open").is_some() && !goes(&site, &job(2)));
     approve(&site, &first);

@@ -1,4 +1,5 @@
-//! The fake server's part in questions: takes pools, gives pools and answers, breaks off where a test wants it.
+//! The fake server's calls for questions: accepts pools, returns pools and answers, interrupts where a test requests
+//! it.
 
 use sha2::{Digest, Sha256};
 use tokio_stream::StreamExt;

@@ -10,7 +10,7 @@ use crate::gateway::{Gateway, GatewayError};
 use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
 
-/// A proxy on loopback that records the head of each request and answers with `status`.
+/// Starts a proxy on loopback that records the head of each request and answers with `status`.
 async fn proxy(status: &'static str) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound").to_string();

@@ -1,4 +1,5 @@
-//! How long a connection may take, how long it may be silent, and how large a message may be, each at its limit and one beyond.
+//! The limits of a connection attempt, of a silent connection and of a message's size, each at its value and one
+//! beyond.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -18,7 +19,7 @@ use crate::config::Server;
 use crate::gateway::fake::start;
 use crate::gateway::{CONNECT, KEEP_ALIVE, MESSAGE, endpoint};
 
-/// A way to a server in memory, that opens after some time.
+/// A connector to a server in memory that opens after some time.
 struct Way {
     after: Duration,
     line: Option<DuplexStream>,
@@ -42,7 +43,7 @@ impl Service<Uri> for Way {
     }
 }
 
-/// A server that takes whatever comes and never says a word, and the way to it.
+/// Starts a server that accepts everything and never answers, and returns its connector.
 fn silent(after: Duration) -> Way {
     let (near, mut far) = tokio::io::duplex(1 << 16);
     tokio::spawn(async move { tokio::io::copy(&mut far, &mut tokio::io::sink()).await });
@@ -80,7 +81,7 @@ async fn a_connection_that_is_silent_is_probed_and_given_up_after_as_long_again(
 async fn a_message_of_the_largest_size_goes_and_comes_and_no_larger_one() {
     let server = start(false).await;
     let (_dir, gateway) = gateway(&server).await;
-    // A text of this length has a tag of one byte and a length of four before it.
+    // A text of this length is preceded by a tag of one byte and a length of four.
     let text = |bare: usize, bytes: usize| "a".repeat(bytes - bare - 5);
     for (bytes, passes) in [(MESSAGE, true), (MESSAGE + 1, false)] {
         let lease = text(0, bytes);

@@ -1,4 +1,4 @@
-//! Measuring, on public test sets only, at the lead.
+//! Measurements on public test sets only, at the lead.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::queries::dataset::Reader;
 use crate::run::{Exchange, RunError};
 use crate::site::clearance::Published;
 
-/// Examples measured between two looks at whether to stop.
+/// The number of examples between two checks for a stop.
 const EXAMPLES: usize = 4096;
 
 /// The test sets of a job.
@@ -27,7 +27,7 @@ struct Set {
 }
 
 impl Exam {
-    /// Opens them all.
+    /// Opens all test sets.
     ///
     /// # Errors
     /// [`RunError`] when one is not at this site, not public or not whole, or has none of the job's labels.
@@ -50,7 +50,7 @@ impl Exam {
         Ok(Self(spec.tests.iter().map(open).collect::<Result<_, RunError>>()?))
     }
 
-    /// What the lead learned from and measured on, by content, each once: all of it is public.
+    /// Returns the contents of the lead's training and test data, each once: all of it is public.
     pub(super) fn contents(&self, lead: Content) -> Vec<Content> {
         let mut all = vec![lead];
         for set in &self.0 {
@@ -61,15 +61,15 @@ impl Exam {
         all
     }
 
-    /// The rows of the first test set, for a rehearsal.
+    /// Returns the rows of the first test set, for a rehearsal.
     pub(super) fn first(&self) -> impl Iterator<Item = (String, u64, u16)> {
         self.0.first().into_iter().flat_map(|set| &set.rows).map(|(text, label, count)| (text.clone(), *count, *label))
     }
 
-    /// Accuracy and mean loss of a classifier on each test set, in the spec's order.
+    /// Returns accuracy and mean loss of a classifier on each test set, in the spec's order.
     ///
     /// # Errors
-    /// [`RunError::Stopped`] when the exchange says so.
+    /// [`RunError::Stopped`] when the exchange is stopped.
     pub(super) fn measure(
         &self,
         classifier: &Classifier,
@@ -100,12 +100,12 @@ impl Exam {
     }
 }
 
-/// A log by content.
+/// Returns the content of a log.
 pub(super) fn content(dataset: DatasetId, reader: &Reader) -> Content {
     Content { dataset, digest: reader.meta().digest.clone() }
 }
 
-/// Tells the server what was measured after a round. Said twice, nothing changes.
+/// Reports the measurements after a round to the server. A repetition changes nothing.
 pub(super) fn tell(round: u32, tests: &[TestResult], exchange: &mut dyn Exchange) -> Result<(), RunError> {
     for test in tests {
         exchange.measure(Measurement {

@@ -1,8 +1,8 @@
-//! What the lead knows of each round, on disk: a page for each, written whole or not at all before it has an effect.
+//! The lead's record of each round, on disk: a page for each, written whole or not at all before it has an effect.
 //!
-//! A choice is on its page before the annotators see it, so that a lead that was killed makes the same one again, whatever the
-//! machine it goes on on; answers are there before they are learned from. A page that cannot be read counts for nothing: the
-//! round is worked out again from what the server has.
+//! A choice is on its page before the annotators see it, so that a killed lead makes the same one again, on any
+//! machine. Answers are on it before training uses them. An unreadable page is ignored: the round is computed again
+//! from the server's data.
 
 use std::path::PathBuf;
 
@@ -15,16 +15,16 @@ use super::failed;
 use crate::run::{Answered, RunError};
 use crate::site::folder::write_durably;
 
-/// What is known of one round.
+/// The record of one round.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Page {
-    /// What was chosen, with how uncertain it was, the most urgent first; nothing in round 0.
+    /// The chosen questions with their uncertainties, the most urgent first; empty in round 0.
     pub(super) chosen: Vec<(QuestionId, f64)>,
-    /// How uncertain the classifier was before it: [`undertone_api::job::active_learning::Uncertainty::bins`].
+    /// The uncertainties of the classifier before it: [`undertone_api::job::active_learning::Uncertainty::bins`].
     pub(super) bins: Vec<u64>,
     /// The answers, once the round has closed.
     pub(super) answers: Option<Vec<Answered>>,
-    /// What was measured after it, once that was told.
+    /// The measurements after it, once they were reported.
     pub(super) tests: Option<Vec<TestResult>>,
 }
 
@@ -33,12 +33,12 @@ pub(super) struct Page {
 pub(super) struct Journal(PathBuf);
 
 impl Journal {
-    /// The journal in this folder.
+    /// Makes the journal in this folder.
     pub(super) const fn new(folder: PathBuf) -> Self {
         Self(folder)
     }
 
-    /// The page of a round; an empty one before anything is known of it.
+    /// Returns the page of a round; an empty one without a record.
     pub(super) fn page(&self, round: u32) -> Page {
         self.read(&page(round)).unwrap_or_default()
     }
@@ -51,12 +51,12 @@ impl Journal {
         self.write(&page(round), known)
     }
 
-    /// What a rehearsal found, once it is over.
+    /// Returns the results of a rehearsal, once it is over.
     pub(super) fn rehearsed(&self) -> Option<Vec<Rehearsed>> {
         self.read(REHEARSAL)
     }
 
-    /// Keeps what a rehearsal found.
+    /// Stores the results of a rehearsal.
     ///
     /// # Errors
     /// [`RunError::Failed`] when the disk refuses.

@@ -1,4 +1,4 @@
-//! The part of the first participant, whose data are public: rounds of learning, choosing, hearing and measuring.
+//! The part of the first participant, with public data: rounds of training, choosing, answers and measurements.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,17 +20,18 @@ use crate::queries::rehearsal::{
 use crate::run::{Exchange, RunError};
 use crate::site::clearance::Published;
 
-/// What the rounds came to.
+/// The results of the rounds.
 #[derive(Default)]
 struct Rounds {
     learning: Vec<LearningPoint>,
     uncertainty: Vec<Uncertainty>,
 }
 
-/// Leads the job, from wherever an earlier life of it stopped.
+/// Leads the job, from the point where an earlier process stopped.
 ///
 /// # Errors
-/// [`RunError`] when the site's data cannot be read or are not public, nothing can be learned, or the exchange says so.
+/// [`RunError`] when the site's data cannot be read or are not public, training is impossible, or the exchange is
+/// stopped.
 pub(super) fn lead(spec: &Spec, exchange: &mut dyn Exchange) -> Result<(), RunError> {
     let dataset = exchange.own().dataset;
     let published = exchange.published(dataset)?;
@@ -62,7 +63,7 @@ pub(super) fn lead(spec: &Spec, exchange: &mut dyn Exchange) -> Result<(), RunEr
     }))
 }
 
-/// The labelled examples of the lead's own with which the classifier begins.
+/// Returns the lead's own labelled examples with which the classifier begins.
 fn golden<'a>(spec: &Spec, ground: &'a PublicLog<'_>) -> Result<Vec<Example<'a>>, RunError> {
     let labelled: Vec<(&PublicQuery, u16)> = ground.queries().filter_map(|query| Some((query, query.label?))).collect();
     if labelled.is_empty() {
@@ -73,7 +74,7 @@ fn golden<'a>(spec: &Spec, ground: &'a PublicLog<'_>) -> Result<Vec<Example<'a>>
     Ok(chosen.into_iter().map(|index| Example::new(ground.visible(&labelled[index].0.text), labels[index])).collect())
 }
 
-/// All rounds; fewer than were asked for when the pools have no more questions.
+/// Runs all rounds; fewer than requested when the pools have no more questions.
 fn rounds(
     spec: &Spec,
     learning: &mut Learning<'_>,
@@ -107,7 +108,7 @@ fn rounds(
     Ok(told)
 }
 
-/// One round of questions, up to its labels. False when there is nothing left to ask.
+/// Runs one round of questions, up to its labels. Returns false when no question remains.
 fn teach(
     round: u32,
     page: &mut Page,
@@ -121,7 +122,7 @@ fn teach(
         if page.chosen.is_empty() {
             return Ok(false);
         }
-        // Before anybody sees it: an other life chooses the same.
+        // The page is written before the annotators see the choice: another process chooses the same.
         journal.keep(round, page)?;
     }
     learning.ask(&page.chosen)?;
@@ -134,7 +135,7 @@ fn teach(
     Ok(true)
 }
 
-/// What the rehearsal found, when one is wanted. It comes last: nobody waits for it with an answer in mind.
+/// Returns the results of the rehearsal, if the job has one. It comes last: no annotator waits for it.
 fn rehearsed(
     spec: &Spec,
     ground: &PublicLog<'_>,
@@ -157,7 +158,7 @@ fn rehearsed(
     };
     let gate = charged(spec, exchange.manifest());
     let counting = exchange.counting();
-    // Trials run on many threads, of which this one alone may ask the exchange; it begins each sample.
+    // Trials run on many threads, and only this one may use the exchange; it begins each sample.
     let stopped = AtomicBool::new(false);
     let mut sieve = GateSieve {
         rows: || {
@@ -184,7 +185,8 @@ fn rehearsed(
     Ok(found)
 }
 
-/// The first gate through which private questions leave, whose ε and manner of showing a rehearsal prices; else that of the lead.
+/// Returns the first gate with a charge, as the rehearsal's model for ε and released counts; without one, the first
+/// gate.
 fn charged(spec: &Spec, manifest: &Manifest) -> Option<Gate> {
     let pays = |party: &&Party| {
         manifest.participants.iter().any(|named| named.dataset == party.dataset && named.charge.is_some())

@@ -1,4 +1,4 @@
-//! What the lead has learned so far: the golden set, what was asked, what was answered, and the classifier of all that.
+//! The lead's state: the golden set, the questions, the answers, and the classifier of all that.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -18,38 +18,38 @@ impl From<ClassifierError> for RunError {
     }
 }
 
-/// What was not asked yet, as the classifier sees it.
+/// The classifier's ranking of the remaining questions.
 pub(super) struct Ranked {
-    /// The questions of the next round, the most urgent first, with their scores; none when all was asked.
+    /// The questions of the next round, the most urgent first, with their scores; none when all were asked.
     pub(super) chosen: Vec<(QuestionId, f64)>,
-    /// How uncertain it is of all of them, in [`BINS`] bins.
+    /// The uncertainties of all of them, in [`BINS`] bins.
     pub(super) bins: Vec<u64>,
 }
 
-/// The lead's learning.
+/// The lead's learning state.
 pub(super) struct Learning<'a> {
     spec: &'a Spec,
     labels: Vec<String>,
     golden: Vec<Example<'a>>,
-    /// What can be asked: each text once, and none that the golden set answers.
+    /// The possible questions: each text once, and none of the golden set.
     pool: Vec<&'a Released>,
     places: HashMap<QuestionId, usize>,
-    /// What was asked, in order: places in the pool.
+    /// The asked questions, in order: their places in the pool.
     asked: Vec<usize>,
-    /// The same the other way round.
+    /// The inverse: the turn of each question.
     turns: HashMap<QuestionId, usize>,
     votes: Vec<LabelVote>,
-    /// Answers that counted, by annotator.
+    /// The number of counted answers, by annotator.
     counted: BTreeMap<u32, u64>,
-    /// The label of each question that was asked, in the end.
+    /// The decided label of each asked question.
     decided: Vec<Option<u16>>,
-    /// Of the labels as they stand; none since the last ones came.
+    /// The classifier of the current labels; `None` since their last change.
     classifier: Option<Classifier>,
 }
 
 impl<'a> Learning<'a> {
-    /// Before the first question. Of a text that several sites released, or that the golden set has, one copy is kept, or none: who
-    /// labels it labels it for all.
+    /// Makes the state before the first question. Of a text that several sites released one copy is kept, and none of a
+    /// text in the golden set: one label serves all copies.
     pub(super) fn new(spec: &'a Spec, golden: Vec<Example<'a>>, released: &'a [Released]) -> Self {
         let mut seen: HashSet<&str> = golden.iter().map(|example| example.text.text()).collect();
         let pool: Vec<&Released> = released.iter().filter(|question| seen.insert(question.text())).collect();
@@ -68,10 +68,10 @@ impl<'a> Learning<'a> {
         }
     }
 
-    /// The classifier of the labels as they stand: the same for the same labels, on the same machine to the bit.
+    /// Returns the classifier of the current labels: the same for the same labels, on the same machine to the bit.
     ///
     /// # Errors
-    /// [`RunError::Failed`] when nothing can be learned.
+    /// [`RunError::Failed`] when training is impossible.
     pub(super) fn classifier(&mut self) -> Result<&Classifier, RunError> {
         let classifier = if let Some(classifier) = self.classifier.take() {
             classifier
@@ -83,10 +83,10 @@ impl<'a> Learning<'a> {
         Ok(self.classifier.insert(classifier))
     }
 
-    /// The questions of a round, and how uncertain the classifier is of everything that was not asked yet.
+    /// Returns the questions of a round, and the classifier's uncertainties of all remaining questions.
     ///
     /// # Errors
-    /// [`RunError::Failed`] when nothing can be learned.
+    /// [`RunError::Failed`] when training is impossible.
     pub(super) fn choose(&mut self) -> Result<Ranked, RunError> {
         self.classifier()?;
         let Some(classifier) = &self.classifier else { return Err(failed("there is no classifier")) };
@@ -107,7 +107,7 @@ impl<'a> Learning<'a> {
         Ok(Ranked { chosen, bins: histogram(&posteriors, BINS) })
     }
 
-    /// Notes that questions were asked.
+    /// Records that questions were asked.
     ///
     /// # Errors
     /// [`RunError::Failed`] for a question that is in no pool, or was asked before.
@@ -125,8 +125,8 @@ impl<'a> Learning<'a> {
         Ok(())
     }
 
-    /// Takes in answers, and decides about every question anew: what people say later may tell how well they judged earlier. Answers
-    /// to what was not asked, and labels that the job has not, are none.
+    /// Adds answers, and decides on every question anew: later answers may change the estimated reliability of earlier
+    /// ones. Answers to other questions, and labels that the job does not have, are ignored.
     pub(super) fn hear(&mut self, answers: &[Answered]) {
         let numbers: HashMap<&str, u16> = self.labels.iter().map(String::as_str).zip(0..).collect();
         for Answered { question, annotator, answer } in answers {
@@ -148,23 +148,24 @@ impl<'a> Learning<'a> {
         self.classifier = None;
     }
 
-    /// The questions with a label, in the order in which they were asked.
+    /// Returns the questions with a label, in the order in which they were asked.
     pub(super) fn labelled(&self) -> impl Iterator<Item = (&'a Released, u16)> + '_ {
         let decided = self.asked.iter().zip(&self.decided);
         decided.filter_map(|(place, label)| label.map(|label| (self.pool[*place], label)))
     }
 
-    /// The name of a label.
+    /// Returns the name of a label.
     pub(super) fn name(&self, label: u16) -> &str {
         self.labels.get(usize::from(label)).map_or("", String::as_str)
     }
 
-    /// Questions asked so far.
+    /// Returns the number of questions asked so far.
     pub(super) const fn asked(&self) -> u64 {
         self.asked.len() as u64
     }
 
-    /// The annotators, by number. How often one is right can be said only of those of whose questions somebody else answered one.
+    /// Returns the annotators, by number. The accuracy is known only for annotators who share a question with another
+    /// one.
     pub(super) fn annotators(&self) -> Vec<AnnotatorResult> {
         let (items, labels) = (self.asked.len(), self.labels.len());
         let consensus = dawid_skene(&self.votes, items, labels, SMOOTHING);
@@ -182,7 +183,7 @@ impl<'a> Learning<'a> {
         self.counted.iter().map(of).collect()
     }
 
-    /// Fleiss' κ of the answers.
+    /// Returns Fleiss' κ of the answers.
     pub(super) fn agreement(&self) -> Option<f64> {
         fleiss_kappa(&self.votes, self.asked.len(), self.labels.len())
     }

@@ -1,4 +1,4 @@
-//! Public, labelled logs as the lead reads them: rows by the job's labels.
+//! Public, labelled logs for the lead: rows with the job's labels.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use undertone_api::job::active_learning::Spec;
 use crate::queries::dataset::{Meta, Reader, Subset};
 use crate::speech::dataset::DatasetError;
 
-/// A text, how often it occurs, and the number of its label among the job's, where it has one of them.
+/// A text, the number of its occurrences, and the number of its label among the job's, if it has one of them.
 pub(super) type Labelled = (String, u64, Option<u16>);
 
-/// The rows of a subset. A label that the job does not name is none.
+/// Returns the rows of a subset. A label that the job does not name counts as none.
 pub(super) fn rows(
     reader: &Reader,
     subset: Subset,
@@ -24,12 +24,12 @@ pub(super) fn rows(
     })
 }
 
-/// What is measured on: what is held out, or all of a log that holds nothing out.
+/// Returns the subset for measurements: the held-out rows, or all of a log without any.
 pub(super) const fn measured(meta: &Meta) -> Subset {
     if meta.test.rows > 0 { Subset::Test } else { Subset::Train }
 }
 
-/// The job's number of each of a log's labels.
+/// Returns the job's number of each of a log's labels.
 fn numbers(spec: &Spec, meta: &Meta) -> Vec<Option<u16>> {
     let known: HashMap<&str, u16> = spec.labels.iter().map(|label| label.name.as_str()).zip(0..).collect();
     meta.labels.iter().map(|label| known.get(label.as_str()).copied()).collect()

@@ -1,7 +1,7 @@
-//! How long a pool takes at worst, measured on public input before the log is read (`privacy.md`, 14.7).
+//! The longest time of a pool, measured on public input before the log is read (`privacy.md`, 14.7).
 //!
-//! The input is a made-up log; the time is scaled to the public number of rows. Of a made-up log half the rows say the same as
-//! others, and half are unlike all others: the more texts there are, the longer counting takes.
+//! The input is a made-up log; the time is scaled to the public number of rows. Half the rows of a made-up log repeat
+//! texts, and half are unique: the more texts there are, the longer counting takes.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -17,12 +17,12 @@ use crate::queries::dataset::Row;
 use crate::queries::gate::Gate;
 use crate::run::RunError;
 
-/// The period is so many times the scaled time: a log's texts may be longer, its disk slower. A job has one pool, so a long
-/// period is waited for once.
+/// The factor between the scaled time and the period: a log's texts may be longer, its disk slower. A job has one pool,
+/// so a long period is awaited once.
 const MARGIN: u32 = 4;
-/// Most rows that are made up.
+/// The highest number of made-up rows.
 const ROWS: u64 = 50_000;
-/// Rows of a made-up user.
+/// The number of rows of a made-up user.
 const ROWS_PER_USER: u64 = 5;
 
 /// Returns the time that covers the counting of a log with about `units` of the protected unit.
@@ -37,7 +37,7 @@ pub(super) fn slowest_count(
     work: &Path,
 ) -> Result<Duration, RunError> {
     let most = SizeClass::of(units).most().max(1);
-    // A user asks several times; as often as is charged for counts.
+    // A user has several rows; at most the charged number counts.
     let rows = match unit {
         PrivacyUnit::User => most.saturating_mul(settings.rows_per_unit.get().into()),
         PrivacyUnit::Record | PrivacyUnit::Speaker | PrivacyUnit::Words => most,

@@ -1,7 +1,7 @@
 //! The pool of one participant: one sample, one payment, one release.
 //!
-//! Counting and storing come before paying: a crash while the log is read has cost nothing and leaves nothing, and the sample of
-//! the next life is another one. Once a pool is on disk, it is the only one: it is paid, and sent as it is.
+//! Counting and storing come before the payment: a crash while the log is read has cost nothing and leaves nothing, and
+//! the next process draws another sample. Once a pool is on disk, it is the only one: it is paid, and sent unchanged.
 
 use undertone_api::job::active_learning::{Gate as Settings, POOL};
 use undertone_privacy::PrivacyUnit;
@@ -13,11 +13,11 @@ use crate::queries::dataset::{Reader, Subset};
 use crate::queries::gate::{Gate, GateError};
 use crate::run::{Exchange, Past, RunError};
 
-/// The one round in which a pool leaves.
+/// The only round in which a pool leaves.
 const ROUND: u32 = 1;
-/// Why no pool leaves where one was paid that is gone.
+/// The reason to send no pool when a paid one is missing.
 const LOST: &str = "a pool of this log was paid for, and is not at this site any more: a second sample is never drawn; propose a new job";
-/// Rows between two looks at whether to stop.
+/// The number of rows between two checks for a stop.
 const ROWS: u64 = 65_536;
 
 impl From<GateError> for RunError {
@@ -25,7 +25,7 @@ impl From<GateError> for RunError {
         match error {
             GateError::WrongEvent { .. } | GateError::Unsampled => Self::Refused(error.to_string()),
             other => {
-                // What lies below an error of the engine or the disk is for the site's own log.
+                // The cause of an error of the engine or the disk is for the site's own log only.
                 let cause = std::error::Error::source(&other).map(ToString::to_string).unwrap_or_default();
                 tracing::error!(error = %other, cause, "a pool could not be made");
                 Self::from_failure(other)
@@ -34,10 +34,10 @@ impl From<GateError> for RunError {
     }
 }
 
-/// Sends the participant's pool, from wherever an earlier life stopped.
+/// Sends the participant's pool, from the point where an earlier process stopped.
 ///
 /// # Errors
-/// [`RunError`] when the log cannot be counted, the site does not pay, or the exchange says so.
+/// [`RunError`] when the log cannot be counted, the site does not pay, or the exchange is stopped.
 pub(super) fn send(unit: PrivacyUnit, settings: Settings, exchange: &mut dyn Exchange) -> Result<(), RunError> {
     match exchange.past(POOL, ROUND)? {
         Past::Accepted => return Ok(()),
@@ -62,7 +62,7 @@ pub(super) fn send(unit: PrivacyUnit, settings: Settings, exchange: &mut dyn Exc
     });
     let survivors =
         Gate::new(settings, unit)?.survivors(rows, reader.meta().train.occurrences, &counting, &work, chance);
-    // A stop in the middle of the log is no failure of it.
+    // A stop in the middle of the log is not a failure of the log.
     go_on(exchange)?;
     let survivors = survivors?;
     let clearance = exchange.clear(POOL, ROUND)?;

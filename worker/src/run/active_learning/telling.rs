@@ -1,4 +1,4 @@
-//! What the lead tells in the end: files and report. All of it follows from released questions, answers and public data.
+//! The lead's final output: files and report. All of it follows from released questions, answers and public data.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::run::RunError;
 
 /// The trained classifier.
 pub(super) const CLASSIFIER_FILE: &str = "classifier.safetensors";
-/// Every question that has a label, with it.
+/// Every question with a label, and its label.
 pub(super) const LABELS_FILE: &str = "labels.jsonl";
 /// Every released question.
 pub(super) const POOL_FILE: &str = "pool.jsonl";
@@ -39,7 +39,7 @@ struct PoolLine<'a> {
     count: Option<u64>,
 }
 
-/// The labels as JSON Lines, in the order in which they were asked.
+/// Returns the labels as JSON Lines, in the order in which they were asked.
 ///
 /// # Errors
 /// [`RunError::Failed`] when a line has no JSON form.
@@ -51,7 +51,7 @@ pub(super) fn labels(learning: &Learning<'_>) -> Result<Vec<u8>, RunError> {
     }))
 }
 
-/// The questions as JSON Lines, in the order of the pools.
+/// Returns the questions as JSON Lines, in the order of the pools.
 ///
 /// # Errors
 /// [`RunError::Failed`] when a line has no JSON form.
@@ -73,8 +73,8 @@ fn lines(items: impl Iterator<Item = impl Serialize>) -> Result<Vec<u8>, RunErro
     Ok(all)
 }
 
-/// The pools of all who ask, in the order of the participants. What each cost is worked out from what the manifest charges; of
-/// public data it is nothing.
+/// Returns the pools of all asking participants, in the order of the participants. Their costs follow from the charges
+/// in the manifest; public data cost nothing.
 ///
 /// # Errors
 /// [`RunError::Failed`] when a charge has no price.
@@ -102,7 +102,8 @@ pub(super) fn pools(spec: &Spec, manifest: &Manifest, released: &[Released]) -> 
     asking.map(told).collect()
 }
 
-/// How many queries are asked how often: of the counts that were released where there are any, else of the lead's public log.
+/// Returns the number of queries for each number of occurrences: from released counts if there are any, else from the
+/// lead's public log.
 pub(super) fn frequency(released: &[Released], public: impl Iterator<Item = u64>) -> Vec<Frequency> {
     let shown: Vec<u64> = released.iter().filter_map(Released::count).collect();
     let bins = if shown.is_empty() { frequencies(public) } else { frequencies(shown.into_iter()) };

@@ -9,7 +9,7 @@ use crate::queries::classifier::Classifier;
 use crate::run::{Past, RunError};
 use hub::{ASKER, Hub, LEAD};
 
-/// The lead's report.
+/// Returns the lead's report.
 fn report(hub: &Hub) -> Report {
     hub.report().unwrap()
 }
@@ -65,7 +65,7 @@ fn a_lead_that_dies_after_any_step_ends_as_if_it_had_not() {
     assert!(steps > 10, "{steps}");
     for step in 1..=steps {
         let hub = Hub::new(|_| ());
-        // A sample of its own would be another pool.
+        // A second sample would be another pool.
         hub.pose(whole.kept());
         hub.die_after(step);
         assert!(matches!(hub.live(LEAD), Err(RunError::Stopped(_))), "{step}");
@@ -84,7 +84,7 @@ fn what_was_chosen_stays_chosen_though_the_next_life_would_choose_otherwise() {
     hub.die_at_choice(1);
     assert!(matches!(hub.live(LEAD), Err(RunError::Stopped(_))));
     let chosen = hub.chosen();
-    // As if another machine had trained another classifier.
+    // The change imitates another machine with another classifier.
     hub.change(|spec| spec.acquisition = Acquisition::Random);
     hub.live(LEAD).unwrap();
     assert_eq!(hub.chosen()[&1], chosen[&1]);

@@ -1,13 +1,12 @@
 //! The audit of a participant's private releases, in one training run (Steinke, Nasr and Jagielski 2023).
 //!
-//! Before its first round a participant makes canaries, units that are no one's, and tosses a fair coin for each. Those that
-//! come up are members of its data: they are drawn, clipped, summed and hidden like every other unit, by the same code. When
-//! the last round is over it guesses, from what it released and nothing else, how each coin fell. A claim of (ε, δ) says how
-//! often such guesses can be right.
+//! Before its first round a participant makes canaries, artificial units, and tosses a fair coin for each. The selected
+//! ones are members of its data: the same code draws, clips, sums and hides them like every other unit. After the last
+//! round it guesses each coin from its releases alone. A claim of (ε, δ) bounds the number of correct guesses.
 //!
-//! The secret is 32 bytes of the operating system's entropy, on the site's disk before the first draw; everything about the
-//! canaries follows from it, so a run that is killed goes on with the same ones. What is computed here from the releases and
-//! the coins is post-processing and costs nothing. Nothing of people's units may enter it: no loss, norm or count of theirs.
+//! The secret is 32 bytes of the operating system's entropy, on the site's disk before the first draw. Everything about
+//! the canaries follows from it, so a killed run resumes with the same ones. Results from the releases and the coins
+//! are post-processing and cost nothing. No loss, norm or count of people's units may enter.
 //!
 //! `canary` makes them, `journal` keeps the evidence over restarts, `attack` and `guess` draw the conclusions.
 
@@ -32,15 +31,15 @@ use crate::speech::model::gradient::{Engine, Unit};
 
 /// Streams of the secret.
 mod stream {
-    /// Which of the family `Direction` are in.
+    /// The coins of the family `Direction`.
     pub(super) const DIRECTION_COINS: u32 = 0;
-    /// Which of the family `Recording` are in.
+    /// The coins of the family `Recording`.
     pub(super) const RECORDING_COINS: u32 = 1;
-    /// Where the directions point.
+    /// The coordinates and signs of the directions.
     pub(super) const DIRECTIONS: u32 = 2;
     /// The first made-up recording; one stream each.
     pub(super) const RECORDINGS: u32 = 1 << 16;
-    /// The first that is never in.
+    /// The first shadow, which is never a member.
     pub(super) const SHADOWS: u32 = 1 << 20;
 }
 
@@ -65,10 +64,11 @@ pub(super) struct Drawn<'a> {
 }
 
 impl Audit {
-    /// The audit that the job promises of an arm at its start, from where an earlier life left it.
+    /// Opens the audit that the job promises of an arm at its start, from its state in an earlier process.
     ///
     /// # Errors
-    /// [`RunError::Failed`] when the disk refuses, or when rounds were released and the secret of their canaries is gone.
+    /// [`RunError::Failed`] when the disk refuses, or when rounds were released and the secret of their canaries is
+    /// gone.
     pub(super) fn open(
         audited: &Audited,
         spec: &Spec,
@@ -99,12 +99,12 @@ impl Audit {
         })
     }
 
-    /// How many canaries are members of the data.
+    /// Returns the number of canaries that are members of the data.
     pub(super) fn members(&self) -> usize {
         self.recordings.members() + self.directions.members()
     }
 
-    /// The canaries among the members with these numbers, each below [`Audit::members`].
+    /// Returns the canaries among the members with these numbers, each below [`Audit::members`].
     pub(super) fn drawn(&self, numbers: impl Iterator<Item = usize>) -> Drawn<'_> {
         let mut drawn = Drawn { recordings: Vec::new(), directions: Vec::new() };
         for number in numbers {
@@ -116,27 +116,27 @@ impl Audit {
         drawn
     }
 
-    /// The gradients of the drawn members of the family `Direction`, in micro-batches.
+    /// Returns the gradients of the drawn members of the family `Direction`, in micro-batches.
     pub(super) fn gradients<'a>(&'a self, drawn: &'a Drawn<'_>) -> impl Iterator<Item = PerUnit> + 'a {
         self.directions.gradients(&drawn.directions, self.clip.bound())
     }
 
-    /// What a released mean gradient says about each canary. Of a round of several releases the sum counts: their noises are
-    /// independent, and so are the draws of their batches.
+    /// Returns the evidence of a released mean gradient about each canary. For a round of several releases the sum
+    /// counts: their noises are independent, and so are the draws of their batches.
     pub(super) fn evidence<'a>(&'a self, released: &'a [f32], expected_batch: f64) -> impl Iterator<Item = f64> + 'a {
         let (q, z) = (self.rate.get(), self.clip.noise_multiplier().get());
         let in_clips = expected_batch / self.clip.bound();
         self.directions.seen(released, in_clips).map(move |x| guess::evidence(x, q, z))
     }
 
-    /// What is known of each canary before the first release.
+    /// Returns the evidence before the first release.
     pub(super) fn nothing_seen(&self) -> Vec<f64> {
         vec![0.0; self.directions.coins().len()]
     }
 
-    /// Keeps what the releases of a round say about the canaries; on disk when this returns. Said before the vector leaves, so
-    /// that no release can be missing from the evidence; a round that is made anew because the first vector never left takes
-    /// the first one's place.
+    /// Stores the evidence of a round's releases about the canaries; on disk when this returns. It precedes the
+    /// vector's submission, so that no release can be missing from the evidence. If a round is made anew because the
+    /// first vector never left, its evidence replaces the first.
     ///
     /// # Errors
     /// [`RunError::Failed`] when the disk refuses.
@@ -144,11 +144,11 @@ impl Audit {
         self.journal.note(round, seen)
     }
 
-    /// Guesses, and attacks the finished model, beside those of other arms that the audit names: the public one, which is
-    /// the start, and the open one, if it is there.
+    /// Guesses, and attacks the finished model, beside those of other arms that the audit names: the public one, which
+    /// is the start, and the open one, if there is one.
     ///
     /// # Errors
-    /// [`RunError::Stopped`] when the exchange says so.
+    /// [`RunError::Stopped`] when the exchange is stopped.
     pub(super) fn conclude(
         &self,
         end: &Model,
@@ -177,7 +177,7 @@ impl Audit {
                             open.beyond(&start).attack(Some(series), coins),
                         ]);
                     }
-                    // What the start makes of a recording beyond what the start makes of it is nothing.
+                    // The start has no score beyond itself.
                     None if *series == Arm::Public.series() => attacks.push(start.attack(Some(series), coins)),
                     None => {}
                 }
@@ -187,12 +187,12 @@ impl Audit {
     }
 }
 
-/// The made-up recordings among the units of an arm that sends exact gradients: the ones of the audited arm, drawn or not like
-/// every other unit, so that one attack can be held against the other.
+/// The made-up recordings among the units of an arm that sends exact gradients: those of the audited arm, drawn like
+/// every other unit, so that the two attacks can be compared.
 pub(super) struct Guests(Recordings);
 
 impl Guests {
-    /// The guests of `series`, when the audit names it beside its own.
+    /// Opens the guests of `series`, if the audit names it beside its own.
     ///
     /// # Errors
     /// As [`Audit::open`].
@@ -209,12 +209,12 @@ impl Guests {
         Ok(Some(Self(recordings(audited, spec, start, &secret(audited, exchange)?))))
     }
 
-    /// How many there are.
+    /// Returns their number.
     pub(super) const fn members(&self) -> usize {
         self.0.members()
     }
 
-    /// Those with these numbers, each below [`Guests::members`].
+    /// Returns those with these numbers, each below [`Guests::members`].
     pub(super) fn drawn(&self, numbers: impl Iterator<Item = usize>) -> Vec<Unit<'_>> {
         numbers.map(|number| self.0.member(number)).collect()
     }
@@ -224,7 +224,7 @@ fn count(audited: &Audited, family: Family) -> usize {
     audited.trials.iter().find(|trial| trial.family == family).map_or(0, |trial| trial.canaries as usize)
 }
 
-/// The secret of the canaries, which must be there once a round of any series with canaries was released.
+/// Returns the secret of the canaries, which must exist once a round of any series with canaries was released.
 fn secret(audited: &Audited, exchange: &dyn Exchange) -> Result<Randomness, RunError> {
     let mut begun = false;
     for series in std::iter::once(&audited.series).chain(&audited.beside) {
@@ -233,7 +233,7 @@ fn secret(audited: &Audited, exchange: &dyn Exchange) -> Result<Randomness, RunE
     journal::secret(exchange.folder(), begun, || Randomness::from_os(Purpose::Canaries))
 }
 
-/// The made-up recordings: the same for the same secret and start, whatever the arm.
+/// Makes the made-up recordings: the same for the same secret and start, for every arm.
 fn recordings(audited: &Audited, spec: &Spec, start: &Model, secret: &Randomness) -> Recordings {
     let utterances = if spec.unit == PrivacyUnit::Record { 1 } else { canary::UTTERANCES };
     let coins = coins(count(audited, Family::Recording), &mut secret.stream(stream::RECORDING_COINS));

@@ -1,4 +1,4 @@
-//! Where an arm stands, on disk: parameters, optimizer, mean of the iterates, round. Written whole or not at all.
+//! The state of an arm, on disk: parameters, optimizer, mean of the iterates, round. Written whole or not at all.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -12,34 +12,34 @@ use crate::dp::optimizer::iterates::IterateMean;
 use crate::dp::optimizer::{Optimizer, OptimizerMemory};
 use crate::run::RunError;
 
-/// A standing that can be gone on from.
+/// A state from which an arm can resume.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Checkpoint {
-    /// Rounds (or epochs) done.
+    /// The number of finished rounds (or epochs).
     pub(super) round: u32,
-    /// Seconds they took.
+    /// Their duration, seconds.
     pub(super) seconds: f64,
-    /// Trained parameters after them.
+    /// The trained parameters after them.
     pub(super) parameters: Vec<f32>,
     /// The optimizer after them.
     pub(super) optimizer: Optimizer,
-    /// The mean of the parameters after each of them, where they are averaged.
+    /// The mean of the parameters after each of them, if they are averaged.
     pub(super) iterates: Option<IterateMean>,
 }
 
-/// What a checkpoint must be of to be gone on from.
+/// The properties that a usable checkpoint must have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
-    /// Trained parameters.
+    /// The number of trained parameters.
     pub(super) length: usize,
-    /// The rule of the steps.
+    /// The optimizer rule.
     pub(super) rule: Rule,
     /// The averaging of iterates.
     pub(super) averaging: Option<Ema>,
 }
 
 impl Plan {
-    /// Where an arm stands before its first round.
+    /// Makes the state before the first round.
     pub(super) fn begin(self, parameters: Vec<f32>) -> Checkpoint {
         Checkpoint {
             round: 0,
@@ -51,13 +51,14 @@ impl Plan {
     }
 }
 
-/// Where the checkpoint of a series lies.
+/// Returns the path of a series' checkpoint.
 pub(super) fn path(folder: &Path, series: &str) -> PathBuf {
     folder.join(format!("{series}.checkpoint"))
 }
 
 impl Checkpoint {
-    /// What is measured, kept and published: the mean of the iterates where they are averaged, else the parameters.
+    /// Returns the result to measure, keep and publish: the mean of the iterates if they are averaged, else the
+    /// parameters.
     pub(super) fn result(&self) -> &[f32] {
         match &self.iterates {
             Some(iterates) if iterates.steps() > 0 => iterates.mean(),
@@ -76,7 +77,7 @@ impl Checkpoint {
         let parts = [("parameters", &self.parameters[..]), ("first", first), ("second", second), ("mean", mean)].map(
             |(name, values)| (name, values.len(), values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>()),
         );
-        // Numbers are written in the shortest form that is read back to the same bits.
+        // Numbers are written in the shortest form that parses to the same bits.
         let about = HashMap::from([
             ("round".to_owned(), self.round.to_string()),
             ("seconds".to_owned(), self.seconds.to_string()),
@@ -95,8 +96,8 @@ impl Checkpoint {
         write_whole(&path, &file).map_err(failed).map_err(RunError::from_failure)
     }
 
-    /// Reads the last checkpoint of a series; `None` when there is none, or when it is not one of this plan. Then the series
-    /// is replayed from its start, which costs time and no privacy.
+    /// Reads the last checkpoint of a series; returns `None` without one, or when it does not match this plan. Then the
+    /// series is replayed from its start, which costs time and no privacy.
     pub(super) fn load(folder: &Path, series: &str, plan: Plan) -> Option<Self> {
         let path = path(folder, series);
         let file = fs::read(&path).ok()?;
@@ -115,7 +116,7 @@ impl Checkpoint {
             let (values, _) = tensors.tensor(name).ok()?.data().as_chunks::<4>();
             Some(values.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect::<Vec<f32>>())
         };
-        // Checkpoints of before there was a rule that needs it do not say how much noise is in the second moment.
+        // Older checkpoints, from before a rule needed it, do not contain the noise in the second moment.
         let noise = about.get("noise").map_or(Some(0.0), |noise| noise.parse().ok())?;
         let memory = OptimizerMemory {
             steps: about.get("steps")?.parse().ok()?,
@@ -140,8 +141,7 @@ impl Checkpoint {
     }
 }
 
-/// Writes beside the target, makes it durable, and puts it in the target's place.
-/// A checkpoint was not written.
+/// A checkpoint that was not written.
 #[derive(Debug, thiserror::Error)]
 #[error("the checkpoint {} cannot be written ({source}): is the disk full?", path.display())]
 struct CheckpointError {
@@ -150,6 +150,7 @@ struct CheckpointError {
     source: std::io::Error,
 }
 
+/// Writes beside the target, makes it durable, and puts it in the target's place.
 fn write_whole(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let beside = path.with_extension("partial");
     let mut file = File::create(&beside)?;

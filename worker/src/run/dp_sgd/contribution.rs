@@ -1,8 +1,8 @@
-//! What a participant sends in a round: a mean gradient, or how far local steps led; with noise, or exactly.
+//! A participant's vector of a round: a mean gradient, or the sum of local steps; with noise, or exact.
 //!
-//! The site is asked for its permission after the first batch is summed and before any noise is added, and pays for the finished
-//! vector when it is on disk: a crash before the payment costs nothing and has released nothing. The canaries of an audit are units like all others, in every step's batch; what is divided
-//! by stays what was signed.
+//! The run requests the site's permission after the first batch is summed and before any noise is added. The site pays
+//! for the finished vector when it is on disk: a crash before the payment costs nothing and has released nothing. The
+//! canaries of an audit are units like all others, in every step's batch; the divisor stays the signed one.
 
 use std::num::NonZeroU32;
 
@@ -22,7 +22,7 @@ use crate::site::clearance::{Permits, SplitError, Ticket};
 use crate::speech::model::Model;
 use crate::speech::model::gradient::Engine;
 
-/// Units of an exact gradient computed between two looks at whether to stop.
+/// The number of units of an exact gradient between two checks for a stop.
 const UNITS: usize = 32;
 
 impl From<ReleaseError> for RunError {
@@ -50,10 +50,10 @@ pub(super) struct Contribution<'a, 'm> {
 }
 
 impl Contribution<'_, '_> {
-    /// A differentially private mean gradient, or the update of as many private steps as the round has.
+    /// Makes a differentially private mean gradient, or the update of the round's private steps.
     ///
     /// # Errors
-    /// [`RunError`] when the exchange says so, or what was granted is not what is made.
+    /// [`RunError`] when the exchange is stopped, or the grant does not match the release.
     pub(super) fn noisy(&mut self, clip: Clip, audit: Option<&mut Audit>) -> Result<Outgoing, RunError> {
         let (learner, round) = (self.learner, self.round);
         let (vector, seen) = match self.local_steps() {
@@ -81,11 +81,12 @@ impl Contribution<'_, '_> {
         Ok(vector)
     }
 
-    /// The best of a secret number of runs of the round's private steps. The selection is granted before anything of the round is
-    /// drawn; then all runs that it allows are made, each with a candidate of its own, and the contest gives the best away.
+    /// Makes the best of a secret number of runs of the round's private steps. The selection is granted before any draw
+    /// of the round. Then all permitted runs are made, each with its own candidate, and the private selection returns
+    /// the best.
     ///
     /// # Errors
-    /// [`RunError`] when the exchange says so, or what was granted is not what is made.
+    /// [`RunError`] when the exchange is stopped, or the grant does not match the release.
     pub(super) fn selected(&mut self, clip: Clip, choice: &Choice) -> Result<Outgoing, RunError> {
         let learner = self.learner;
         let steps = self.local_steps().ok_or_else(|| RunError::Failed("one step is no run to choose".to_owned()))?;
@@ -108,11 +109,11 @@ impl Contribution<'_, '_> {
         Ok(contest.finish()?)
     }
 
-    /// An exact mean gradient of a Poisson batch, or how far as many such steps lead as the round has: for data that are
-    /// public or opened by their owner.
+    /// Makes an exact mean gradient of a Poisson batch, or the sum of the round's steps along such gradients: for data
+    /// that are public or opened by their owner.
     ///
     /// # Errors
-    /// [`RunError`] when the exchange says so.
+    /// [`RunError`] when the exchange is stopped.
     pub(super) fn exact(&mut self) -> Result<Outgoing, RunError> {
         let learner = self.learner;
         let vector = match self.local_steps() {
@@ -126,7 +127,7 @@ impl Contribution<'_, '_> {
         Ok(Outgoing::exact(vector, clearance)?)
     }
 
-    /// How many local steps, when updates travel.
+    /// Returns the number of local steps, if updates are sent.
     fn local_steps(&self) -> Option<NonZeroU32> {
         self.learner.local_steps()
     }
@@ -135,7 +136,7 @@ impl Contribution<'_, '_> {
         self.exchange.chance(purpose)
     }
 
-    /// The clipped sum of a fresh batch, at a model.
+    /// Computes the clipped sum of a fresh batch, at a model.
     fn sum(&mut self, model: &Model, clip: Clip, audit: Option<&Audit>) -> Result<ClippedSum, RunError> {
         let sampler = self.site.sampler(audit.map_or(0, Audit::members));
         let batch = sampler.draw(&self.chance(Purpose::Sampling));
@@ -161,7 +162,7 @@ impl Contribution<'_, '_> {
         Ok(sum)
     }
 
-    /// The exact mean gradient of a fresh batch, at a model.
+    /// Computes the exact mean gradient of a fresh batch, at a model.
     fn gradient(&mut self, model: &Model) -> Result<Vec<f32>, RunError> {
         let sampler = self.site.sampler(self.guests.map_or(0, Guests::members));
         let batch = sampler.draw(&self.chance(Purpose::Sampling));
@@ -180,13 +181,13 @@ impl Contribution<'_, '_> {
     }
 }
 
-/// A candidate's clip: the same noise relative to it, reached in the same way.
+/// Returns a candidate's clip: the same noise relative to it, in the same mode.
 fn candidate_clip(clip: Clip, candidate: &Candidate) -> Result<Clip, RunError> {
     let own = Clip::new(clip.bound() * candidate.clip, clip.noise_multiplier());
     Ok(own.map_err(|error| RunError::Failed(error.to_string()))?.with_mode(clip.mode()))
 }
 
-/// One run of a selection, which is granted already.
+/// One granted run of a selection.
 struct Trial<'w, 'a, 'm> {
     own: &'w mut Contribution<'a, 'm>,
     clip: Clip,
@@ -214,7 +215,7 @@ struct Walk<'w, 'a, 'm> {
     audit: Option<&'w Audit>,
     steps: NonZeroU32,
     ticket: Option<Ticket>,
-    /// What all steps so far say of each canary.
+    /// The evidence of all steps so far about each canary.
     seen: Option<Vec<f64>>,
 }
 

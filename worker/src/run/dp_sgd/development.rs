@@ -1,8 +1,9 @@
-//! Development data: public utterances by which the runs of a private selection are scored.
+//! Development data: public utterances that score the runs of a private selection.
 //!
-//! The lead sets them aside from its public training data, by a rule that looks at nothing but the seed of the warm start and
-//! the order of the dataset; it trains on none of them, and publishes them with the warm start. A score is made of a run's
-//! update and of these: it is no release of its own. Whoever chose them badly would make sites choose badly, and no more.
+//! The lead sets them aside from its public training data, by a rule that depends only on the seed of the warm start
+//! and the order of the dataset. It trains on none of them, and publishes them with the warm start. A score is computed
+//! from a run's update and these data: it is no separate release. A bad set makes sites choose badly, without a loss of
+//! privacy.
 
 use std::collections::HashMap;
 
@@ -16,12 +17,12 @@ use crate::speech::dataset::{Dataset, Split};
 use crate::speech::model::gradient::{Engine, Example};
 use crate::speech::model::{Model, ModelShape};
 
-/// The artifact that holds them.
+/// The artifact that contains them.
 pub(super) const NAME: &str = "development.safetensors";
-/// Most frames in it: what a site is ready to score some hundred times.
+/// The highest number of frames in it: a site scores them up to some hundred times.
 const MAX_FRAMES: usize = 1 << 22;
 
-/// Public utterances, one after another.
+/// Public utterances, concatenated.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Development {
     inputs: usize,
@@ -31,7 +32,7 @@ pub(super) struct Development {
     lengths: Vec<u32>,
 }
 
-/// The training utterances of the lead's data that a spec sets aside, ascending; none without a selection.
+/// Returns the training utterances of the lead's data that a spec sets aside, ascending; none without a selection.
 ///
 /// # Errors
 /// [`RunError::Failed`] when the lead would have none left to train on.
@@ -48,7 +49,7 @@ pub(super) fn set_aside(spec: &Spec, dataset: &Dataset) -> Result<Vec<usize>, Ru
         )));
     }
     let mut rng = ChaCha20Rng::seed_from_u64(spec.warm_start.seed);
-    // Stream 0 and those from 1 on are the warm start's.
+    // Stream 0 and those from 1 on belong to the warm start.
     rng.set_stream(u64::MAX);
     for first in 0..count {
         let left = (all.len() - first) as u64;
@@ -64,7 +65,7 @@ fn damaged(why: impl std::fmt::Display) -> RunError {
 }
 
 impl Development {
-    /// Some utterances of public data.
+    /// Copies some utterances of public data.
     pub(super) fn of(dataset: &Dataset, utterances: &[usize]) -> Self {
         let mut development =
             Self { inputs: dataset.meta().inputs, features: Vec::new(), labels: Vec::new(), lengths: Vec::new() };
@@ -76,7 +77,7 @@ impl Development {
         development
     }
 
-    /// As a file.
+    /// Returns the data as a file.
     ///
     /// # Errors
     /// [`RunError::Failed`] when it cannot be written.
@@ -94,10 +95,10 @@ impl Development {
         safetensors::serialize(views, None::<HashMap<String, String>>).map_err(damaged)
     }
 
-    /// Reads a file, for a model of such a shape.
+    /// Reads a file, for a model of this shape.
     ///
     /// # Errors
-    /// [`RunError::Failed`] when it is none, or does not fit the model.
+    /// [`RunError::Failed`] when it is damaged, or does not fit the model.
     pub(super) fn from_file(file: &[u8], shape: &ModelShape) -> Result<Self, RunError> {
         let tensors = SafeTensors::deserialize(file).map_err(damaged)?;
         let tensor = |name: &str, kind| {
@@ -129,7 +130,7 @@ impl Development {
         Ok(read)
     }
 
-    /// Mean cross-entropy of a model on them, nats: the less the better.
+    /// Returns the mean cross-entropy of a model on them, nats: lower is better.
     pub(super) fn loss(&self, model: &Model, engine: &mut Engine) -> f64 {
         let mut start = 0;
         let examples: Vec<Example<'_>> = self

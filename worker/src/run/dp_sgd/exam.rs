@@ -1,4 +1,4 @@
-//! Measuring, on public test sets only, at the lead.
+//! Measurements on public test sets only, at the lead.
 
 use undertone_api::id::DatasetId;
 use undertone_api::job::dp_sgd::{Content, Spec, TestResult, TestSet};
@@ -11,18 +11,18 @@ use crate::speech::dataset::{Dataset, Split};
 use crate::speech::model::Model;
 use crate::speech::model::gradient::Engine;
 
-/// Utterances measured between two looks at whether to stop.
+/// The number of utterances between two checks for a stop.
 const UTTERANCES: usize = 32;
 
 /// The test sets of a job.
 pub(super) struct Exam {
     sets: Vec<(String, Dataset, Vec<usize>)>,
-    /// What they are, by content, in the same order.
+    /// Their contents, in the same order.
     contents: Vec<Content>,
 }
 
 impl Exam {
-    /// Opens them all.
+    /// Opens all test sets.
     ///
     /// # Errors
     /// [`RunError::Failed`] when one is not at this site or not whole.
@@ -39,7 +39,7 @@ impl Exam {
         Ok(Self { sets, contents })
     }
 
-    /// What the lead learned from and measured on, by content, each once: all of it is public.
+    /// Returns the contents of the lead's training and test data, each once: all of it is public.
     pub(super) fn contents(&self, spec: &Spec, lead: &Site) -> Vec<Content> {
         let own = spec.participants.first().map(|party| content(party.dataset, lead.dataset()));
         let mut all: Vec<Content> = own.into_iter().collect();
@@ -51,7 +51,7 @@ impl Exam {
         all
     }
 
-    /// That a model fits all of them.
+    /// Checks that a model fits all of them.
     ///
     /// # Errors
     /// [`RunError::Failed`] naming the one that does not fit.
@@ -59,10 +59,10 @@ impl Exam {
         self.sets.iter().try_for_each(|(_, dataset, _)| check_model(dataset, inputs, classes))
     }
 
-    /// Frames, accuracy and mean loss of a model on each test set, in the spec's order.
+    /// Returns frames, accuracy and mean loss of a model on each test set, in the spec's order.
     ///
     /// # Errors
-    /// [`RunError::Stopped`] when the exchange says so.
+    /// [`RunError::Stopped`] when the exchange is stopped.
     pub(super) fn measure(
         &self,
         model: &Model,

@@ -1,6 +1,8 @@
-//! What every participant of an arm holds alike, bit for bit: the model, and how averages become its steps.
+//! The common state of all participants of an arm, identical bit for bit: the model, and the rule from averages to
+//! steps.
 //!
-//! All of it is post-processing of what was released. It knows the average of a round, the spec and the manifest, never data.
+//! All of it is post-processing of releases. Its inputs are the average of a round, the spec and the manifest, never
+//! data.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -29,10 +31,10 @@ pub(super) struct Learner<'a> {
 }
 
 impl<'a> Learner<'a> {
-    /// Before the first round, at `start`.
+    /// Makes the state before the first round, at `start`.
     ///
     /// # Errors
-    /// [`RunError::Failed`] when the model has none of the parts that are to be trained.
+    /// [`RunError::Failed`] when the model has none of the parts to train.
     pub(super) fn begin(
         spec: &Spec,
         arm: Arm,
@@ -53,7 +55,7 @@ impl<'a> Learner<'a> {
         Ok(Self { arm, rounds, shares: shares(spec, arm, manifest), plan, parts, trained, model: start, standing })
     }
 
-    /// Goes on where the last checkpoint in `folder` says; whether there was one.
+    /// Resumes from the last checkpoint in `folder`; returns whether there was one.
     pub(super) fn resume(&mut self, folder: &Path) -> bool {
         let Some(standing) = Checkpoint::load(folder, self.arm.series(), self.plan)
             .filter(|standing| standing.round <= self.rounds.rounds)
@@ -73,55 +75,56 @@ impl<'a> Learner<'a> {
         self.standing.save(folder, self.arm.series())
     }
 
-    /// Rounds done.
+    /// Returns the number of finished rounds.
     pub(super) const fn done(&self) -> u32 {
         self.standing.round
     }
 
-    /// Seconds that the rounds took.
+    /// Returns the duration of the rounds, seconds.
     pub(super) const fn seconds(&self) -> f64 {
         self.standing.seconds
     }
 
-    /// Counts time.
+    /// Adds seconds to the duration.
     pub(super) fn spend(&mut self, seconds: f64) {
         self.standing.seconds += seconds;
     }
 
-    /// The model that gradients are taken of.
+    /// Returns the model at which gradients are computed.
     pub(super) const fn model(&self) -> &Model {
         &self.model
     }
 
-    /// The parts that are trained.
+    /// Returns the trained parts.
     pub(super) const fn parts(&self) -> Parts {
         self.parts
     }
 
-    /// The coordinates that are trained: what a vector of the arm is about.
+    /// Returns the trained coordinates: those of the arm's vectors.
     pub(super) const fn trained(&self) -> &CoordinateSubset {
         &self.trained
     }
 
-    /// The part of the learning rate that the next round takes.
+    /// Returns the next round's factor of the learning rate.
     pub(super) fn pace(&self) -> f64 {
         self.rounds.schedule.factor(self.standing.round + 1, self.rounds.rounds)
     }
 
-    /// How many steps each participant takes between two averages, when updates travel.
+    /// Returns the number of steps of each participant between two averages, if updates are sent.
     pub(super) const fn local_steps(&self) -> Option<NonZeroU32> {
         if self.rounds.sends_updates() { NonZeroU32::new(self.rounds.local_steps) } else { None }
     }
 
-    /// The terms of the next round's local steps, of a participant that divides by `expected_batch`.
+    /// Returns the terms of the next round's local steps, for a participant that divides by `expected_batch`.
     pub(super) fn terms(&self, steps: NonZeroU32, expected_batch: f64) -> Terms {
         Terms { steps, rule: self.rounds.optimizer, pace: self.pace(), expected_batch }
     }
 
-    /// Takes the average of the next round: a step along gradients, or the updates as they are.
+    /// Applies the average of the next round: a step along gradients, or the updates themselves.
     ///
     /// # Errors
-    /// [`RunError::Failed`] when it is not a finite vector of as many numbers as are trained; nothing has changed then.
+    /// [`RunError::Failed`] when it is not a finite vector with one number per trained coordinate; nothing has changed
+    /// then.
     pub(super) fn apply(&mut self, average: &Average) -> Result<(), RunError> {
         let round = self.standing.round + 1;
         if average.mean.len() != self.trained.len() || !average.mean.iter().all(|value| value.is_finite()) {
@@ -147,7 +150,7 @@ impl<'a> Learner<'a> {
         Ok(())
     }
 
-    /// The model that is measured, audited and published: of the mean of the iterates where they are averaged.
+    /// Returns the model that is measured, audited and published: of the mean of the iterates if they are averaged.
     pub(super) fn result(&self) -> Model {
         let mut model = self.model.clone();
         self.trained.scatter(self.standing.result(), model.parameters_mut());
@@ -155,7 +158,7 @@ impl<'a> Learner<'a> {
     }
 }
 
-/// What each contributor weighs, and the noise in what it sends in an arm.
+/// Returns the weight of each contributor, and the noise of its vectors in an arm.
 fn shares(spec: &Spec, arm: Arm, manifest: &Manifest) -> Vec<NoiseShare> {
     let share = |party: &Party| {
         let units = manifest.participants.iter().find(|signed| signed.dataset == party.dataset)?.units;

@@ -1,12 +1,13 @@
-//! Steps of a participant by itself, between two averages (federated averaging by local DP-SGD; `privacy.md`, 5).
+//! Local steps of a participant, between two averages (federated averaging by local DP-SGD; `privacy.md`, 5).
 //!
-//! From the shared model, s times: a fresh Poisson batch, its clipped sum, fresh noise, one step of the participant's own
-//! optimizer along the noisy gradient. What leaves is how far that led. It is post-processing of s releases, all of which are
-//! granted, at once, after the first batch is summed and before the first noise is drawn, and paid at once when the update is on
-//! disk: a crash before the payment costs nothing and has released nothing, and no part of a round is ever taken up again.
+//! From the shared model, s times: a fresh Poisson batch, its clipped sum, fresh noise, one step of the participant's
+//! own optimizer along the noisy gradient. The difference to the shared model is sent. It is post-processing of s
+//! releases. All are granted at once, after the first batch is summed and before the first noise is drawn, and paid at
+//! once when the update is on disk. A crash before the payment costs nothing and has released nothing, and no part of a
+//! round is ever resumed.
 //!
-//! The optimizer begins each round without memory: what a participant does in a round depends on the model that all share
-//! and on nothing that only it remembers, so one that comes back after a crash or an absence is where the others are.
+//! The optimizer begins each round without memory: a participant's steps depend on the shared model and on no local
+//! state. So a participant that returns after a crash or an absence matches the others.
 
 use std::num::NonZeroU32;
 
@@ -24,44 +25,44 @@ use crate::speech::model::subset::CoordinateSubset;
 /// The public terms of a round's local steps.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
-    /// s.
+    /// The number of steps, s.
     pub(super) steps: NonZeroU32,
-    /// How a gradient becomes a step.
+    /// The rule from a gradient to a step.
     pub(super) rule: Rule,
-    /// The part of the rule's learning rate that all steps of the round take: 0 to 1.
+    /// The factor of the rule's learning rate in all steps of the round: 0 to 1.
     pub(super) pace: f64,
-    /// q n: what every sum is divided by.
+    /// q n: the divisor of every sum.
     pub(super) expected_batch: f64,
 }
 
-/// What private steps are taken on.
+/// The source of batches, permits and noise for private steps.
 pub(super) trait Ground {
-    /// Draws a fresh batch and gives its clipped sum at a model.
+    /// Draws a fresh batch and returns its clipped sum at a model.
     ///
     /// # Errors
-    /// [`RunError`] when the run is to stop.
+    /// [`RunError`] when the run has to stop.
     fn sum(&mut self, model: &Model) -> Result<ClippedSum, RunError>;
 
-    /// Gets the permits for all steps of the round; asked once, after the first sum and before the first noise.
+    /// Returns the permits for all steps of the round; called once, after the first sum and before the first noise.
     ///
     /// # Errors
-    /// [`RunError::Refused`] when ledger or policy say no.
+    /// [`RunError::Refused`] when ledger or policy refuse.
     fn permits(&mut self) -> Result<Permits, RunError>;
 
-    /// Fresh randomness for one step's noise.
+    /// Returns fresh randomness for one step's noise.
     fn noise(&mut self) -> Randomness;
 
-    /// Is shown every release.
+    /// Receives every release.
     fn seen(&mut self, step: &LocalStep) {
         let _ = step;
     }
 }
 
-/// Takes the private steps of a round from `start`; only the coordinates of `trained` move. What comes back may leave by the
-/// ticket of the grant; [`advance`] makes the model of it.
+/// Takes the private steps of a round from `start`; only the coordinates of `trained` move. The update may leave with
+/// the ticket of the grant; [`advance`] makes its model.
 ///
 /// # Errors
-/// Whatever the ground says, and [`RunError::Refused`] when what was granted is not what is made.
+/// Any error of the ground, and [`RunError::Refused`] when the grant does not match the releases.
 pub(super) fn walk(
     start: &Model,
     trained: &CoordinateSubset,
@@ -89,10 +90,10 @@ pub(super) fn walk(
     Ok(update)
 }
 
-/// Takes the same steps along exact gradients, for data that are public or opened by their owner; gives how far they led.
+/// Takes the same steps along exact gradients, for data that are public or opened by their owner; returns their sum.
 ///
 /// # Errors
-/// Whatever `gradient` says.
+/// Any error of `gradient`.
 pub(super) fn walk_exactly(
     start: &Model,
     trained: &CoordinateSubset,
@@ -110,7 +111,7 @@ pub(super) fn walk_exactly(
     Ok(moved)
 }
 
-/// Makes `model` the one that is `moved` from `start`.
+/// Sets `model` to the sum of `start` and `moved`.
 ///
 /// # Panics
 /// If the lengths differ.

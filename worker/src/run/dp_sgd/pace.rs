@@ -1,8 +1,8 @@
-//! How long a private round takes at worst, measured on public input before the first one (`privacy.md`, 14.7).
+//! The longest time of a private round, measured on public input before the first one (`privacy.md`, 14.7).
 //!
-//! The input is made up: units of the longest public length in the job's shapes. How many of them a round may hold follows from
-//! the manifest: [`max_batch_size`] of all draws of a round. Nothing here reads the participant's data, so the period that is made of
-//! the time tells nothing about them.
+//! The input is made up: units of the longest public length in the job's shapes. The manifest implies the highest
+//! number of units in a round: [`max_batch_size`] of all draws of a round. Nothing here reads the participant's data,
+//! so the resulting period reveals nothing about them.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -18,15 +18,16 @@ use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::sampler::Sampler;
 use crate::speech::model::gradient::{Engine, Example, Unit};
 
-/// The period is so many times the measured time: other programs, a cold cache and a warm processor make rounds slower.
+/// The factor between the measured time and the period: other programs, a cold cache and a warm processor make rounds
+/// slower.
 const MARGIN: u32 = 2;
-/// Frames of the longest example that is made up: longer units have several.
+/// The number of frames of the longest made-up example: longer units have several.
 const LONGEST_EXAMPLE: usize = 6_000;
-/// Frames that are timed together where units are short.
+/// The number of frames that are timed together if units are short.
 const TOGETHER: usize = 8_192;
-/// Most units that are timed together.
+/// The highest number of units that are timed together.
 const MOST_TOGETHER: usize = 64;
-/// Times that each measurement is repeated; the slowest counts.
+/// The number of repetitions of each measurement; the slowest counts.
 const REPEATS: u32 = 2;
 
 /// The public facts of a participant's private rounds.
@@ -35,21 +36,22 @@ pub(super) struct RoundShape<'a> {
     pub(super) units: u64,
     /// Canaries of an audit, drawn or not.
     pub(super) canaries: u64,
-    /// q.
+    /// The sampling rate, q.
     pub(super) rate: SamplingRate,
     /// Frames of the longest unit.
     pub(super) longest: usize,
     pub(super) clip: Clip,
-    /// What runs are scored by, where the round is a selection.
+    /// The choice among runs, if the round is a selection.
     pub(super) choice: Option<&'a Choice>,
-    /// Runs of a selection; 1 without one.
+    /// The number of runs of a selection; 1 without one.
     pub(super) runs: u64,
 }
 
-/// Returns the time that covers a private round of a participant, but for batches with a probability of at most 2⁻⁵⁰.
+/// Returns the time that covers a private round of a participant, except for batches with a probability of at most
+/// 2⁻⁵⁰.
 pub(super) fn slowest_round(shape: &RoundShape<'_>, learner: &Learner<'_>, engine: &mut Engine) -> Duration {
     let steps = shape.runs.saturating_mul(learner.local_steps().map_or(1, NonZeroU32::get).into());
-    // The manifest may round the number of units; no class holds more than this.
+    // The manifest may round the number of units; no size class holds more than this.
     let units = SizeClass::of(shape.units).most().saturating_add(shape.canaries);
     let most = max_batch_size(units.saturating_mul(steps), shape.rate);
     let model = learner.model();
@@ -93,7 +95,7 @@ pub(super) fn slowest_round(shape: &RoundShape<'_>, learner: &Learner<'_>, engin
     Duration::try_from_secs_f64(all * f64::from(MARGIN)).unwrap_or(Duration::MAX)
 }
 
-/// A unit of so many frames, of examples that are cut from one.
+/// Makes a unit of `frames` frames, of examples that are cut from one.
 fn made_up<'a>(frames: usize, inputs: usize, features: &'a [f32], labels: &'a [u16]) -> Unit<'a> {
     let whole = frames / labels.len().max(1);
     let rest = frames % labels.len().max(1);

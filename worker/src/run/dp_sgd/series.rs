@@ -15,8 +15,8 @@ use crate::run::{Exchange, Past, RunError};
 use crate::speech::model::Model;
 use crate::speech::model::gradient::Engine;
 
-/// Runs an arm from `start` to its last round, from the last checkpoint of an earlier life if there is one. With an exam,
-/// measures. `open` is the finished model of the open arm, when that ran before: what an audit holds this one against.
+/// Runs an arm from `start` to its last round, from the last checkpoint of an earlier process if there is one. With an
+/// exam, it measures. `open` is the finished model of the open arm, if that ran before, for an audit's comparison.
 #[expect(clippy::too_many_arguments, reason = "one call, two callers")]
 pub(super) fn run(
     spec: &Spec,
@@ -36,7 +36,7 @@ pub(super) fn run(
     if let Part::Noisy(clip) = site.part(arm)
         && let Some(longest) = site.longest()
     {
-        // Before anything private of the arm is looked at.
+        // This precedes any access to the arm's private data.
         let canaries = exchange.audited().filter(|audited| audited.series == series);
         let shape = RoundShape {
             units: site.size(),
@@ -79,7 +79,7 @@ pub(super) fn run(
     Ok(Trained { model, seconds })
 }
 
-/// This participant's audit of an arm, when the manifest promises one.
+/// Returns this participant's audit of an arm, if the manifest promises one.
 fn audit(
     spec: &Spec,
     arm: Arm,
@@ -94,7 +94,8 @@ fn audit(
     Audit::open(&audited, spec, clip, site.rate(), learner, exchange).map(Some)
 }
 
-/// The canaries of this participant's audit that train along in an arm which sends exact gradients of data their owner opened.
+/// Returns the canaries of this participant's audit that take part in an arm with exact gradients of data that their
+/// owner opened.
 fn guests(
     spec: &Spec,
     arm: Arm,
@@ -108,7 +109,7 @@ fn guests(
     Guests::open(&audited, arm.series(), spec, start, exchange)
 }
 
-/// Sends this participant's vector of a round, unless an earlier life did, or the round closed without it.
+/// Sends this participant's vector of a round, unless an earlier process did, or the round closed without it.
 #[expect(clippy::too_many_arguments, reason = "one call, one caller")]
 fn contribute(
     site: &Site,
@@ -125,7 +126,7 @@ fn contribute(
         return Ok(());
     }
     match exchange.past(series, round)? {
-        // What was paid and is lost is not made a second time: the round goes on without it.
+        // A paid vector that is lost is not made a second time: the round continues without it.
         Past::Accepted | Past::Lost => Ok(()),
         Past::Stored => exchange.resend(series, round),
         Past::Untouched if exchange.closed(series, round)? => Ok(()),
@@ -133,7 +134,7 @@ fn contribute(
             let mut own = Contribution { site, series, round, learner, guests, engine, exchange: &mut *exchange };
             let vector = match part {
                 Part::Noisy(clip) => match site.choice() {
-                    // The contract allows no audit here; were there one, there would be nothing to pay it with.
+                    // The contract allows no audit here; the grant of a selection could not pay for one.
                     Some(choice) => own.selected(clip, choice)?,
                     None => own.noisy(clip, audit)?,
                 },

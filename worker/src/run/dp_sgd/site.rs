@@ -1,4 +1,4 @@
-//! What this participant brings: its data, its units, its terms.
+//! This participant's contribution: its data, its units, its terms.
 
 use undertone_api::job::dp_sgd::{Arm, Candidate, Clipping, Noise, Party, Spec};
 use undertone_privacy::SamplingRate;
@@ -17,18 +17,18 @@ impl From<DatasetError> for RunError {
     }
 }
 
-/// How a participant contributes to an arm.
+/// A participant's kind of contribution to an arm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Part {
     /// Exact mean gradients, if the site allows.
     Exact,
     /// Clipped and with noise.
     Noisy(Clip),
-    /// Not at all.
+    /// No contribution.
     None,
 }
 
-/// One participant's side.
+/// One participant's state.
 pub(super) struct Site {
     dataset: Dataset,
     units: Vec<Vec<usize>>,
@@ -38,27 +38,27 @@ pub(super) struct Site {
     size: u64,
     /// Whether the manifest charges it: then only noisy or opened gradients leave.
     charged: bool,
-    /// Utterances of the lead's that nothing is trained on, ascending.
+    /// Utterances of the lead that are excluded from training, ascending.
     set_aside: Vec<usize>,
     /// Public length in frames to which its units are cut; `None` for public data.
     longest: Option<usize>,
-    /// What it selects among, once it is known by what runs are scored.
+    /// The choice of its selection, once the development data are known.
     choice: Option<Choice>,
 }
 
 /// A private selection at a site.
 pub(super) struct Choice {
-    /// What is tried.
+    /// The candidates.
     pub(super) candidates: Vec<Candidate>,
-    /// By what it is scored.
+    /// The data that score them.
     pub(super) development: Development,
 }
 
 impl Site {
-    /// Opens the participant's dataset and checks what the spec says of it.
+    /// Opens the participant's dataset and checks it against the spec.
     ///
     /// # Errors
-    /// [`RunError::Failed`] in words for the site's people.
+    /// [`RunError::Failed`] with a text for the site's operators.
     pub(super) fn open(spec: &Spec, exchange: &dyn Exchange) -> Result<Self, RunError> {
         let own = exchange.own();
         let failed = |text: String| Err(RunError::Failed(text));
@@ -76,7 +76,7 @@ impl Site {
             return failed(format!("the manifest gives `{}` no units to divide by", own.dataset_name));
         }
         let dataset = Dataset::open(&exchange.dataset(own.dataset)?)?;
-        // Public data need no protection: there, speakers stand for users who have no column.
+        // Public data need no protection: without a column of users, speakers replace them.
         let mut units = match own.charge {
             Some(_) => dataset.units(spec.unit, Split::Train)?,
             None => dataset.groups(spec.unit, Split::Train),
@@ -99,45 +99,45 @@ impl Site {
         Ok(site)
     }
 
-    /// Whether it is the first participant.
+    /// Returns whether it is the first participant.
     pub(super) fn leads(&self, spec: &Spec) -> bool {
         spec.participants.first().is_some_and(|first| first.dataset == self.party.dataset)
     }
 
-    /// What the lead publishes for others to score their runs by; `None` without a selection.
+    /// Returns the data that the lead publishes so that others can score their runs; `None` without a selection.
     pub(super) fn development(&self, spec: &Spec) -> Option<Development> {
         spec.selection.as_ref().map(|_| Development::of(&self.dataset, &self.set_aside))
     }
 
-    /// Whether its vectors of the private arm are each the best of several runs: where it is charged, and the spec says so.
-    /// Public data have nothing to hide, and take the arm's own steps.
+    /// Returns whether each of its vectors of the private arm is the best of several runs: if it is charged, and the
+    /// spec has a selection. Public data need no protection, and take the arm's own steps.
     pub(super) const fn selects(&self, spec: &Spec) -> bool {
         spec.selection.is_some() && self.charged && self.clip.is_some()
     }
 
-    /// Takes in by what runs are scored.
+    /// Sets the data that score its runs.
     pub(super) fn choose_by(&mut self, spec: &Spec, development: Development) {
         let candidates = spec.selection.iter().flat_map(|selection| selection.candidates.clone()).collect();
         self.choice = Some(Choice { candidates, development });
     }
 
-    /// What it selects among.
+    /// Returns the choice of its selection.
     pub(super) const fn choice(&self) -> Option<&Choice> {
         self.choice.as_ref()
     }
 
-    /// The utterances it trains on.
+    /// Returns the utterances for training.
     pub(super) fn training(&self) -> Vec<usize> {
         let all = self.dataset.split(Split::Train).into_iter();
         all.filter(|utterance| self.set_aside.binary_search(utterance).is_err()).collect()
     }
 
-    /// Its data.
+    /// Returns its data.
     pub(super) const fn dataset(&self) -> &Dataset {
         &self.dataset
     }
 
-    /// Its part in an arm.
+    /// Returns its part in an arm.
     pub(super) const fn part(&self, arm: Arm) -> Part {
         match (arm, self.clip) {
             (Arm::Private, Some(clip)) => Part::Noisy(clip),
@@ -147,46 +147,46 @@ impl Site {
         }
     }
 
-    /// Draws its units by its sampling rate, and with them so many `canaries`, numbered after the units.
+    /// Returns the sampler of its units, by its sampling rate, and of `canaries` canaries, numbered after the units.
     pub(super) const fn sampler(&self, canaries: usize) -> Sampler {
         Sampler::new(self.units.len() + canaries, self.party.sampling_rate)
     }
 
-    /// Of the ascending numbers of a batch, those of its units and those of canaries, counted from 0.
+    /// Splits the ascending numbers of a batch into those of its units and those of canaries, counted from 0.
     pub(super) fn split<'a>(&self, numbers: &'a [usize]) -> (&'a [usize], impl Iterator<Item = usize> + use<'a>) {
         let count = self.units.len();
         let (units, canaries) = numbers.split_at(numbers.partition_point(|number| *number < count));
         (units, canaries.iter().map(move |number| number - count))
     }
 
-    /// q.
+    /// Returns q.
     pub(super) const fn rate(&self) -> SamplingRate {
         self.party.sampling_rate
     }
 
-    /// q n: what every sum is divided by.
+    /// Returns q n: the divisor of every sum.
     pub(super) fn expected_batch(&self) -> f64 {
         self.party.sampling_rate.get() * self.size as f64
     }
 
-    /// The utterances of some units, each unit cut to the public length. What is cut depends on the unit alone.
+    /// Returns the utterances of some units, each unit cut to the public length. The cut depends on the unit alone.
     pub(super) fn units(&self, numbers: &[usize]) -> Vec<Unit<'_>> {
         let whole = |unit: &usize| self.units[*unit].iter().map(|i| example(&self.dataset, *i));
         let inputs = self.dataset.meta().inputs;
         numbers.iter().map(|unit| cut(whole(unit), self.longest.unwrap_or(usize::MAX), inputs)).collect()
     }
 
-    /// Frames to which units are cut; `None` for public data.
+    /// Returns the number of frames to which units are cut; `None` for public data.
     pub(super) const fn longest(&self) -> Option<usize> {
         self.longest
     }
 
-    /// n of the manifest.
+    /// Returns n of the manifest.
     pub(super) const fn size(&self) -> u64 {
         self.size
     }
 
-    /// Tells the site's own log how many units are cut: the steward may want to declare a greater length.
+    /// Logs the number of cut units at the site: the steward may want to declare a greater length.
     fn tell_long_units(&self) {
         let Some(longest) = self.longest else { return };
         let frames = |unit: &Vec<usize>| unit.iter().map(|i| self.dataset.utterance(*i).frames()).sum::<usize>();
@@ -201,10 +201,10 @@ impl Site {
         }
     }
 
-    /// That the shared model can read and name everything in the data.
+    /// Checks that the inputs and classes of the shared model cover the data.
     ///
     /// # Errors
-    /// [`RunError::Failed`] saying what does not fit.
+    /// [`RunError::Failed`] with the mismatch.
     pub(super) fn check_model(&self, model: &Model) -> Result<(), RunError> {
         check_model(&self.dataset, model.shape().inputs, model.shape().classes)
     }
@@ -218,7 +218,7 @@ const fn mode(clipping: Clipping) -> ClipMode {
     }
 }
 
-/// That a model of so many inputs and classes fits a dataset.
+/// Checks that a model with these inputs and classes fits a dataset.
 pub(super) fn check_model(dataset: &Dataset, inputs: usize, classes: usize) -> Result<(), RunError> {
     let meta = dataset.meta();
     if meta.inputs != inputs {
@@ -236,7 +236,7 @@ pub(super) fn check_model(dataset: &Dataset, inputs: usize, classes: usize) -> R
     Ok(())
 }
 
-/// A unit's utterances up to so many frames.
+/// Returns a unit's utterances up to `frames` frames.
 fn cut<'a>(whole: impl Iterator<Item = Example<'a>>, mut frames: usize, inputs: usize) -> Unit<'a> {
     let mut unit = Unit::new();
     for example in whole {
@@ -250,7 +250,7 @@ fn cut<'a>(whole: impl Iterator<Item = Example<'a>>, mut frames: usize, inputs: 
     unit
 }
 
-/// One utterance as an example.
+/// Returns one utterance as an example.
 pub(super) fn example(dataset: &Dataset, i: usize) -> Example<'_> {
     let utterance = dataset.utterance(i);
     Example { features: utterance.features, labels: utterance.labels }

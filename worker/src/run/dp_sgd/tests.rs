@@ -1,4 +1,5 @@
-//! Whole runs of three participants on threads, with a server in memory that averages and sites that pay, store and crash.
+//! Whole runs of three participants on threads, with a server in memory that averages and sites that pay, store and
+//! crash.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod audit;

@@ -1,16 +1,16 @@
-//! Tuning without paying: a job's clip, step, rate, batch and more are chosen by rehearsing it on public data.
+//! Tuning without payment: a rehearsal on public data chooses a job's clip, step, rate, batch and more.
 //!
-//! The lead's public data are taken apart by speaker: one part plays the lead, one each of the other participants, one is only
-//! measured on. Then the whole job is played in this process by the code that runs it in truth (the same batches, clip,
-//! integers, noise and optimizer), for one setting after the other: with the same expected batch q n as the real parties, and
-//! with the noise that the wanted epsilon asks for at that q and that number of rounds. Nothing of anybody's private data is
-//! read, nothing is sent, nothing is charged: it costs time.
+//! The lead's public data are split by speaker: one part acts as the lead, one as each of the other participants, and
+//! one is for measurement only. Then the whole job runs in this process, for one setting after the other. The code is
+//! that of real runs: the same batches, clip, integers, noise and optimizer. The expected batch q n is that of the real
+//! parties, and the noise is the one that the target epsilon requires at that q and that number of rounds. It reads no
+//! private data, sends nothing and charges nothing: it costs time.
 //!
-//! What it cannot know is how the private data differ from the public ones. A clip and a rate carry over well, an accuracy does
-//! not.
+//! It cannot know the difference between the private data and the public ones. A clip and a rate transfer well, an
+//! accuracy does not.
 //!
-//! A room of its own: `setting` is what is tried, `noise` what it would cost, `split` the parts of the data,
-//! `rehearsal` the play, `halving` who goes on, `journal` what was found. It must not touch a ledger, a key or the network.
+//! The modules: `setting` is the grid of settings, `noise` their noise, `split` the parts of the data, `rehearsal` the
+//! run, `halving` the choice of survivors, `journal` the results. None may access a ledger, a key or the network.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -42,47 +42,47 @@ pub use journal::Tried;
 pub use noise::Goal;
 pub use setting::{Grid, Setting};
 
-/// Why nothing was tuned.
+/// The reason for a failed search.
 #[derive(Debug, thiserror::Error)]
 pub enum TuneError {
     /// The data are not public.
     #[error(transparent)]
     NotPublic(#[from] NotPublic),
-    /// The spec, or what is asked beside it.
+    /// The spec or an option is wrong.
     #[error("{0}")]
     Spec(String),
-    /// The data cannot be taken apart.
+    /// The data cannot be split.
     #[error(
         "the public data have {speakers} speakers to train on, and {needed} are needed: one for each participant and one to \
          measure on"
     )]
     TooFew {
-        /// Speakers there are.
+        /// The number of speakers.
         speakers: usize,
-        /// Speakers needed.
+        /// The required number of speakers.
         needed: usize,
     },
-    /// The disk.
+    /// The disk failed.
     #[error("cannot {action} {path}: check that this user may, and that the disk has room")]
     Io {
-        /// What was tried, a verb.
+        /// The failed action, a verb.
         action: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// A journal that is none of this search.
+    /// The journal of another search.
     #[error("{0} is not the journal of this search, or was changed: remove its folder to begin again")]
     Journal(PathBuf),
-    /// The data.
+    /// The data failed.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
-    /// The spec's own setting could not be played, or the warm start.
+    /// The spec's own setting, or the warm start, cannot be rehearsed.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// Too little time.
+    /// The time limit was too short.
     #[error("the time was over before the first setting was measured: give more --minutes (what was done is kept)")]
     Time,
 }
@@ -94,38 +94,38 @@ impl TuneError {
     }
 }
 
-/// What is to be tuned, with what, for how long.
+/// The input of a search.
 #[derive(Debug, Clone)]
 pub struct Search {
-    /// The job as it would be proposed. Its private arm is tuned; noise must be given to those that shall add it.
+    /// The job as it would be proposed. Its private arm is tuned; every party that has to add noise must have some.
     pub spec: Spec,
-    /// Where the public dataset lies.
+    /// The path of the public dataset.
     pub dataset: PathBuf,
     /// The site's rules for it.
     pub rules: Rules,
-    /// Units of every participant but the first, in order, as their size classes say.
+    /// Units of every participant but the first, in order, by their size classes.
     pub units: Vec<u64>,
-    /// What each private party shall pay; absent: the noise stays what the spec says.
+    /// The target cost of each private party; `None` to keep the spec's noise.
     pub goal: Option<Goal>,
-    /// What is varied.
+    /// The varied parameters.
     pub grid: Grid,
-    /// Most settings, the spec's own included.
+    /// The highest number of settings, including the spec's own.
     pub settings: usize,
-    /// How often the worse half is left behind.
+    /// The number of times that the worse half is dropped.
     pub halvings: u32,
-    /// Part of the speakers that is only measured on: greater than 0, less than 1.
+    /// The fraction of the speakers for measurement only: greater than 0, less than 1.
     pub development: f64,
-    /// Part of the other units that the lead has at least: greater than 0, less than 1.
+    /// The lead's lowest fraction of the other units: greater than 0, less than 1.
     pub warm: f64,
-    /// Decides the order of the search, who plays whom, and the noise.
+    /// Determines the order of the search, the roles, and the noise.
     pub seed: u64,
-    /// How long; absent: until all is done.
+    /// The time limit; `None` for no limit.
     pub time: Option<Duration>,
-    /// A folder for what is between. Every search has its own in it, in which it goes on when it was broken off.
+    /// A folder for intermediate results. Every search has a subfolder, from which it resumes.
     pub work: PathBuf,
 }
 
-/// What makes two searches one.
+/// The properties that identify a search.
 #[derive(Serialize)]
 struct Identity<'a> {
     spec: &'a Spec,
@@ -139,31 +139,31 @@ struct Identity<'a> {
     seed: u64,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// The spec with the chosen setting in it, and the noise it needs.
+    /// The spec with the chosen setting and its required noise.
     pub spec: Spec,
-    /// The best of what was played furthest.
+    /// The best of the results after the most rounds.
     pub chosen: Tried,
-    /// Everything that was tried, in order; a setting has a line for each rung it reached.
+    /// All results, in order; a setting has a line for each rung it reached.
     pub tried: Vec<Tried>,
-    /// Settings in all, those that there was no time for included.
+    /// The number of settings, including those without time.
     pub settings: usize,
     /// Accuracy of the warm start alone on the development data.
     pub public: f64,
-    /// Units that played each participant, the lead first.
+    /// Units in the role of each participant, the lead first.
     pub held: Vec<u64>,
-    /// The folder in which it goes on.
+    /// The folder from which it resumes.
     pub work: PathBuf,
 }
 
-/// Searches; tells of every result as it comes. Blocks.
+/// Runs the search; calls `tell` with every result. Blocks.
 ///
 /// # Errors
-/// [`TuneError`], in words for the researcher.
+/// [`TuneError`], with a text for the researcher.
 pub fn tune(search: &Search, mut tell: impl FnMut(&Tried)) -> Result<Found, TuneError> {
-    // Before anything is read.
+    // The check precedes any read.
     gate::published(&search.rules)?;
     let rounds = check(search)?;
     let settings = search.grid.settings(&rounds, search.settings, search.seed)?;
@@ -181,7 +181,7 @@ pub fn tune(search: &Search, mut tell: impl FnMut(&Tried)) -> Result<Found, Tune
     let last = search.halvings as usize + 1;
     let mut alive: Vec<usize> = (0..settings.len()).collect();
     for rung in 0..last {
-        // Each rung has its share of the time, so that some settings are played to their end.
+        // Each rung has its share of the time, so that some settings run to their end.
         let share = search.time.map(|time| began + time.mul_f64((rung + 1) as f64 / last as f64));
         let mut reached = Vec::new();
         for number in alive {
@@ -218,11 +218,11 @@ pub fn tune(search: &Search, mut tell: impl FnMut(&Tried)) -> Result<Found, Tune
     Ok(Found { spec, chosen, tried, settings: settings.len(), public, held, work })
 }
 
-/// The best of what was played furthest.
+/// Returns the best of the results after the most rounds.
 fn choose(tried: &[Tried], halvings: u32) -> Option<Tried> {
     let rung = |tried: &Tried| {
         let rungs = halving::rungs(tried.setting.rounds, halvings);
-        // One with few rounds has fewer rungs, and its last is as far as anybody's.
+        // A setting with few rounds has fewer rungs, and its last one equals the last of the others.
         rungs.iter().position(|after| *after == tried.after).map(|place| halvings as usize + 1 + place - rungs.len())
     };
     let furthest = tried.iter().filter(|tried| tried.failed.is_none()).filter_map(rung).max()?;
@@ -231,7 +231,7 @@ fn choose(tried: &[Tried], halvings: u32) -> Option<Tried> {
     there.min_by(|a, b| halving::order(ranked(a), ranked(b))).cloned()
 }
 
-/// The private rounds, once everything that is asked for can be done.
+/// Returns the private rounds, after a check of the whole input.
 fn check(search: &Search) -> Result<undertone_api::job::dp_sgd::Rounds, TuneError> {
     let refuse = |why: &str| Err(TuneError::Spec(why.to_owned()));
     let Search { spec, units, development, warm, .. } = search;
@@ -281,7 +281,7 @@ struct Part<'a> {
     after: u32,
 }
 
-/// Trains the lead, once for all settings; gives its accuracy on the development data.
+/// Trains the lead, once for all settings; returns its accuracy on the development data.
 fn warm_up(search: &Search, cast: &Cast<'_>, work: &Path, deadline: Option<Instant>) -> Result<f64, TuneError> {
     let play = cast.prologue();
     let folder = work.join("warm");
@@ -293,7 +293,7 @@ fn warm_up(search: &Search, cast: &Cast<'_>, work: &Path, deadline: Option<Insta
     Ok(report.arms.first().and_then(|arm| arm.tests.first()).map_or(0.0, |test| test.accuracy))
 }
 
-/// Plays a setting from the rung before to its next; `None` when the time was over first.
+/// Rehearses a setting from the previous rung to its next; returns `None` when the time was over first.
 fn play(
     search: &Search,
     cast: &Cast<'_>,
@@ -306,7 +306,7 @@ fn play(
     let play = cast.play(&proposed, part.rungs[0]);
     let place = |after: u32| work.join(format!("setting-{}", part.number)).join(format!("after-{after}"));
     let folder = place(part.after);
-    // What a search that was broken off left half done is begun again; what it finished is gone on from.
+    // The unfinished part of an interrupted search begins again; the finished part is resumed.
     let before = part.rungs.iter().rev().find(|rung| **rung < part.after && place(**rung).exists());
     remove(&folder)?;
     if let Some(before) = before {
@@ -326,7 +326,7 @@ fn play(
             remove(&folder)?;
             return Ok(None);
         }
-        // One setting that cannot be played, or that diverges, does not end the search; the spec's own does.
+        // A setting that cannot run, or that diverges, does not end the search; the spec's own does.
         Err(TuneError::Run(RunError::Failed(why))) if part.number > 0 => (Vec::new(), Some(why)),
         Err(error) => return Err(error),
     };

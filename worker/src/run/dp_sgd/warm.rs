@@ -17,10 +17,10 @@ use crate::speech::dataset::Split;
 use crate::speech::model::gradient::Engine;
 use crate::speech::model::{Model, ModelShape, Normalizer};
 
-/// Most measurements of the public arm; with more epochs, only every so many are measured.
+/// The highest number of measurements of the public arm; with more epochs, they are spaced out.
 const MEASUREMENTS: u32 = 50;
 
-/// Trains, from the last finished epoch of an earlier life if there is one.
+/// Trains, from the last finished epoch of an earlier process if there is one.
 pub(super) fn train(
     spec: &Spec,
     site: &Site,
@@ -65,10 +65,10 @@ pub(super) fn train(
     Ok(Trained { model, seconds: standing.seconds })
 }
 
-/// A model before its first step, once everything is known to fit it.
+/// Makes a model before its first step, and checks that it fits all data.
 fn fresh(spec: &Spec, site: &Site, seed: u64, exam: &Exam) -> Result<Model, RunError> {
     let meta = site.dataset().meta();
-    // Only what was signed: a number of the lead's own data might differ from that of another site's.
+    // Only the signed number counts: one from the lead's own data might differ from another site's.
     let classes = spec.model.classes.ok_or_else(|| {
         RunError::Failed("the manifest does not say how many classes the model has: propose the job again".to_owned())
     })? as usize;
@@ -80,7 +80,7 @@ fn fresh(spec: &Spec, site: &Site, seed: u64, exam: &Exam) -> Result<Model, RunE
     Ok(model)
 }
 
-/// One pass over the training utterances in an order of its own.
+/// Runs one pass over the training utterances in a random order.
 fn epoch(
     spec: &Spec,
     site: &Site,
@@ -93,7 +93,7 @@ fn epoch(
     let mut order = site.training();
     let mut rng = ChaCha20Rng::seed_from_u64(spec.warm_start.seed);
     rng.set_stream(u64::from(number) + 1);
-    // Fisher and Yates; a bias of 2⁻⁴⁰ in the order of public data harms nobody.
+    // Fisher and Yates; a bias of 2⁻⁴⁰ in the order of public data is harmless.
     for last in (1..order.len()).rev() {
         order.swap(last, (rng.next_u64() % (last as u64 + 1)) as usize);
     }

@@ -1,11 +1,13 @@
-//! How well each provider tells dummies from true pieces: the site plays its adversary, on what that provider received and
-//! answered, and with the truth, which the site alone knows.
+//! Each provider's ability to distinguish dummies from true pieces: the site simulates its adversary, on that
+//! provider's sounds and answers, and with the truth, which only the site knows.
 //!
-//! What comes of it is computed of the recordings: it is part of [`Outcome`](undertone_api::job::transcription::Outcome) and goes
-//! where that goes, which is the site's own report, and the server for public recordings alone. The attack reads sounds that
-//! have left already and sends nothing. It must never cost anybody a transcript: what cannot be tried is said and left out.
+//! The result is computed from the recordings, as a part of [`Outcome`](undertone_api::job::transcription::Outcome).
+//! Like that, it goes to the site's own report, and to the server for public recordings only. The attack reads sounds
+//! that have left already and sends nothing. It must never prevent a transcript: an attack that cannot run is reported
+//! and left out.
 //!
-//! Who speaks is not asked here: a site does not know its speakers. The benchmark asks that of recordings whose speakers are known.
+//! Speaker identification is not attempted here: a site does not know its speakers. The benchmark attempts it on
+//! recordings with known speakers.
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng as _};
@@ -22,23 +24,23 @@ use crate::speech::transcribe::outbound::{OutboundError, SealedSounds};
 use crate::speech::transcribe::piece::{Recognition, seconds};
 use crate::speech::transcribe::plan::{BatchItem, Plan};
 
-/// Most sounds of a provider that are looked at, drawn of all that it answered.
+/// The highest number of a provider's sounds that are used, drawn from all answered ones.
 const MOST: usize = 2_000;
-/// Fewest true pieces, and fewest dummies, of which anything is learned.
+/// The lowest number of true pieces, and of dummies, for training.
 const LEAST: usize = 10;
 /// The confidence of the intervals.
 const CONFIDENCE: f64 = 0.95;
 
-/// What was tried.
+/// The attempted attacks.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tried {
     /// By provider, learner and knowledge.
     pub(super) attacks: Vec<Attack>,
-    /// What was not.
+    /// The attacks that could not run.
     pub(super) untried: Vec<Untried>,
 }
 
-/// Why there is no attack.
+/// The reason for a missing attack.
 #[derive(Debug, thiserror::Error)]
 enum Problem {
     #[error("fewer than {LEAST} true pieces or fewer than {LEAST} dummies were answered: too few to learn from")]
@@ -49,17 +51,17 @@ enum Problem {
     Stopped,
 }
 
-/// What is attacked.
+/// The target of an attack.
 pub(super) struct Target<'a> {
     pub(super) ground: &'a Ground,
     pub(super) plan: &'a Plan,
     pub(super) sealed: &'a SealedSounds,
 }
 
-/// Plays every provider's adversary. The same job has the same sounds looked at and comes to the same numbers.
+/// Simulates every provider's adversary. The same job uses the same sounds and produces the same numbers.
 ///
 /// # Errors
-/// [`RunError::Stopped`] when the exchange says so, and nothing else.
+/// [`RunError::Stopped`] when the exchange is stopped, and no other error.
 pub(super) fn all(spec: &Spec, target: &Target<'_>, job: JobId, exchange: &dyn Exchange) -> Result<Tried, RunError> {
     let mut answered: Vec<Vec<(u32, Recognition)>> = vec![Vec::new(); spec.providers.len()];
     for (provider, place, heard) in target.sealed.answers() {
@@ -107,7 +109,7 @@ impl Target<'_> {
             if exchange.stopped() {
                 return Err(Problem::Stopped);
             }
-            // One sound in memory at a time; what stays of it is some fifty numbers.
+            // One sound in memory at a time; some fifty numbers of it remain.
             let samples = self.sealed.samples(provider, place)?;
             let words = feature::words(&self.ground.vocabulary, &heard, seconds(samples.len() as u64));
             received.push(ReceivedSound { fold, dummy, sound: feature::sound(&mut mfcc, &samples), words });
@@ -129,7 +131,7 @@ impl Target<'_> {
     }
 }
 
-/// At most so many of them, each as likely as any other, in an order of chance.
+/// Draws at most `most` of them, each with the same probability, in a random order.
 fn draw<T>(mut all: Vec<T>, most: usize, rng: &mut impl Rng) -> Vec<T> {
     let count = all.len().min(most);
     for place in 0..count {
@@ -140,7 +142,7 @@ fn draw<T>(mut all: Vec<T>, most: usize, rng: &mut impl Rng) -> Vec<T> {
     all
 }
 
-/// The part of each, so that each part has its share of both; `None` where there are too few of one.
+/// Returns the fold of each, so that each fold has its share of both; `None` if there are too few of one.
 fn folds(dummies: impl Iterator<Item = bool>) -> Option<Vec<usize>> {
     let mut counts = [0_usize; 2];
     let fold = |dummy: bool| {

@@ -1,4 +1,4 @@
-//! The sounds: true pieces and dummies in one voice, sealed, paid for, and on their way.
+//! The sounds: true pieces and dummies in one voice, sealed, paid for, and sent.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -27,19 +27,19 @@ use crate::speech::transcribe::speak::likeness::{
 use crate::speech::transcribe::speak::{self, MOST_AT_ONCE, SpeakError};
 use crate::speech::transcribe::wav;
 
-/// The one round of the series.
+/// The only round of the series.
 pub(super) const ROUND: u32 = 1;
-/// Why no second batch is made.
+/// The reason to make no second batch.
 const GONE: &str = "a batch of sounds was paid for, and is not in the job's folder any more: the ledger was restored from an older copy, \
                     or the folder was removed. A second one is never made; propose a new job";
-/// Pieces in memory at a time while they are brought to the one voice.
+/// The number of pieces in memory at a time during the conversion to the one voice.
 pub(crate) const AT_ONCE: usize = 32;
-/// Dummies by which the engine's own spectrum is known.
+/// The number of dummies for the estimate of the engine's spectrum.
 pub(crate) const SAMPLE: usize = 64;
-/// How often a batch is gone through while providers go on answering.
+/// The highest number of passes over a batch while providers continue to answer.
 pub(crate) const PASSES: u32 = 5;
 
-/// What a batch is made of.
+/// The inputs of a batch.
 pub(super) struct Making<'a> {
     pub(super) recordings: &'a Recordings,
     pub(super) ground: &'a Ground,
@@ -48,16 +48,16 @@ pub(super) struct Making<'a> {
     pub(super) work: &'a Path,
 }
 
-/// Where each piece and each dummy stands: provider and place.
+/// The position of each piece and each dummy: provider and place.
 pub(super) struct Places {
     pieces: HashMap<u32, (u32, u32)>,
     dummies: HashMap<u32, (u32, u32)>,
 }
 
-/// The batch that an earlier life sealed; `None` where none did.
+/// Opens the batch that an earlier process sealed; returns `None` if there is none.
 ///
 /// # Errors
-/// [`RunError::Failed`] when it is not what was sealed.
+/// [`RunError::Failed`] when it differs from the sealed batch.
 pub(super) fn sealed(work: &Path) -> Result<Option<Arc<SealedSounds>>, RunError> {
     Ok(SealedSounds::open(&work.join("out")).map_err(RunError::from_failure)?.map(Arc::new))
 }
@@ -73,8 +73,8 @@ pub(super) fn is_untouched(exchange: &dyn Exchange) -> Result<(), RunError> {
 /// Makes all sounds, and seals them. They are paid when they leave.
 ///
 /// # Errors
-/// [`RunError::Refused`] when the site would not pay, [`RunError::Failed`] when a batch was paid and is gone, or something cannot be
-/// made, [`RunError::Stopped`] when the exchange says so.
+/// [`RunError::Refused`] when the site would not pay, [`RunError::Failed`] when a batch was paid and is gone, or a
+/// sound cannot be made, [`RunError::Stopped`] when the exchange is stopped.
 pub(super) fn make(
     making: &Making<'_>,
     stages: &mut Stages,
@@ -84,7 +84,7 @@ pub(super) fn make(
     is_untouched(exchange)?;
     let all = plan.dummies().count();
     let taken = recorded::taken(making, exchange)?;
-    // The numbers of those that are not recorded, and what they say.
+    // The numbers of the dummies without a recorded piece, and their texts.
     let spoken: Vec<usize> = (0..all).filter(|number| taken.piece(*number).is_none()).collect();
     let texts = if spoken.is_empty() { Vec::new() } else { dummies::texts(ground, plan, tools, work, exchange)? };
     let references = match tools.engine.as_ref().filter(|_| !spoken.is_empty()) {
@@ -95,7 +95,7 @@ pub(super) fn make(
         stages.time("voices", || dummies::keep_references(recordings, ground, plan, references, exchange))?;
     }
     let count = recordings.meta().recordings.len() as u32;
-    // What each says that is not recorded.
+    // The text of each dummy without a recorded piece.
     let said: Vec<_> = (0..all).map(|number| texts.get(number).filter(|_| taken.piece(number).is_none())).collect();
     let manners = dummies::manners(count, &said, work, exchange)?;
     if let Some(references) = &references {
@@ -126,7 +126,7 @@ pub(super) fn make(
         let stopped: &dyn Exchange = exchange;
         stages.time("dummies", || speak(&say, &spoken, &manners, making, &places, &draft, &shape, &chance, stopped))?;
     }
-    // No voice is on the disk any longer than it is imitated.
+    // Voices stay on disk only during the imitation.
     drop(references);
     if spoken.len() < all {
         let placing = recorded::Placing { making, places: &places, draft: &draft, chance: &chance };
@@ -138,17 +138,18 @@ pub(super) fn make(
     if missing > 0 {
         return Err(failed(OutboundError::Incomplete { missing }));
     }
-    // From here on nothing fails but the disk.
+    // From here on only the disk can fail.
     let event = plan.event()?;
     let permit = BatchPermit::new(exchange.clear(HISTOGRAM, ROUND)?, &event)
         .map_err(|error| RunError::Refused(error.to_string()))?;
     draft.seal(permit).map(Arc::new).map_err(RunError::from_failure)
 }
 
-/// Sends what is left of a batch, as long as providers answer more of it each time; why what is left has no answer, by provider.
+/// Sends the rest of a batch, as long as providers answer more of it each time; returns the reason for missing answers,
+/// by provider.
 ///
 /// # Errors
-/// [`RunError`] when nothing may leave, or the exchange says stop.
+/// [`RunError`] when nothing may leave, or the exchange is stopped.
 pub(super) fn deliver(
     sealed: &Arc<SealedSounds>,
     lines: &[ProviderLine],
@@ -157,7 +158,7 @@ pub(super) fn deliver(
     passes(|| exchange.dispatch(HISTOGRAM, ROUND, sealed, lines))
 }
 
-/// The same, whoever sends: at most [`PASSES`] times.
+/// Repeats `send` like [`deliver`], at most [`PASSES`] times.
 fn passes(
     mut send: impl FnMut() -> Result<Vec<Result<DeliveryResult, OutboundError>>, RunError>,
 ) -> Result<Vec<Option<String>>, RunError> {
@@ -171,7 +172,8 @@ fn passes(
                     left += one.left;
                     problems.push(one.problem.filter(|_| one.left > 0).map(|problem| problem.to_string()));
                 }
-                // A provider that refuses the site has its pieces keep the offline words; the others are not lost for that.
+                // The pieces of a provider that refuses the site keep the offline words; the other providers' answers
+                // are kept.
                 Err(error @ OutboundError::Line { .. }) => problems.push(Some(error.to_string())),
                 Err(OutboundError::Recipient { .. }) => {
                     let reason =
@@ -189,7 +191,7 @@ fn passes(
 }
 
 impl Places {
-    /// Where the dummy of a number stands.
+    /// Returns the place of the dummy with a number.
     ///
     /// # Errors
     /// [`RunError::Failed`] for one that the plan does not have.
@@ -220,7 +222,7 @@ pub(super) fn add(draft: &Mutex<BatchDraft>, (provider, place): (u32, u32), file
     draft.lock().unwrap_or_else(PoisonError::into_inner).add(provider, place, file).map_err(RunError::from_failure)
 }
 
-/// The file of a sound that leaves, brought to the public length.
+/// Returns the file of an outgoing sound, padded to the public length.
 ///
 /// # Errors
 /// [`RunError::Failed`] for one that is longer.
@@ -231,7 +233,7 @@ pub(super) fn file(sound: Vec<f32>, rng: &mut impl Rng) -> Result<Vec<u8>, RunEr
     Ok(wav::write(&sound))
 }
 
-/// Brings the pieces that are sent to the one voice and puts them in their places.
+/// Converts the pieces that are sent to the one voice and puts them in their places.
 fn true_pieces(
     making: &Making<'_>,
     places: &Places,
@@ -269,10 +271,11 @@ fn true_pieces(
     Ok(())
 }
 
-/// Reads the sounds of what is `known`, in its order, and does `each` part of it; at most [`AT_ONCE`] sounds are in memory.
+/// Reads the sounds of the `known` items, in their order, and calls `each` for every part; at most [`AT_ONCE`] sounds
+/// are in memory.
 ///
 /// # Errors
-/// [`RunError::Failed`] for a sound that cannot be read, and what `each` says.
+/// [`RunError::Failed`] for a sound that cannot be read, and any error of `each`.
 pub(super) fn by_parts<K, S, E: std::fmt::Display>(
     known: &[K],
     sounds: &mut impl Iterator<Item = Result<S, E>>,
@@ -285,10 +288,10 @@ pub(super) fn by_parts<K, S, E: std::fmt::Display>(
     Ok(())
 }
 
-/// What an engine says for the dummy of this number.
+/// An engine's speech for the dummy of this number.
 type Say<'a> = dyn Fn(usize) -> Result<Vec<f32>, SpeakError> + Sync + 'a;
 
-/// How the engine sounds, on the whole.
+/// Returns the engine's mean spectrum.
 fn spectrum(dummies: usize, say: &Say<'_>) -> Result<MeanSpectrum, RunError> {
     let spectrum = Mutex::new(MeanSpectrum::default());
     let hear = |_: usize, sound: Vec<f32>| -> Result<(), SpeakError> {
@@ -299,10 +302,10 @@ fn spectrum(dummies: usize, say: &Say<'_>) -> Result<MeanSpectrum, RunError> {
     Ok(spectrum.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// What a dummy is made of what an engine said, in this manner.
+/// Makes a dummy from an engine's speech, in this manner.
 type Shape<'a> = dyn Fn(Vec<f32>, &SpeakingManner) -> Vec<f32> + Sync + 'a;
 
-/// Why no dummy was made.
+/// The reason for a missing dummy.
 enum Unmade {
     Said(SpeakError),
     Run(RunError),
@@ -314,8 +317,8 @@ impl From<SpeakError> for Unmade {
     }
 }
 
-/// Has the dummies of these `numbers` spoken, makes them like the pieces, brings them to the one voice, and puts them in their
-/// places.
+/// Has the engine speak the dummies of these `numbers`, shapes them like the pieces, converts them to the one voice,
+/// and puts them in their places.
 #[expect(clippy::too_many_arguments, reason = "what a dummy is made of, each from another place")]
 fn speak(
     say: &Say<'_>,
@@ -338,13 +341,13 @@ fn speak(
         if shaped.len() > SAMPLES {
             return Err(unmade(&"a dummy is longer than any piece: the speech engine does not keep to the rate"));
         }
-        // A stream of its own for each dummy, whoever makes it when.
+        // Each dummy has a separate stream, independent of thread and order.
         let mut rng = chance.stream(2 + number as u32);
         let spoken = voice.convert(&level(&shaped, &mut rng)).map_err(|error| unmade(&error))?;
         let file = file(spoken, &mut rng).map_err(Unmade::Run)?;
         places.dummy(number).and_then(|place| add(draft, place, &file)).map_err(Unmade::Run)
     };
-    // In parts, so that a stop is heard in between.
+    // In parts, so that a stop is detected in between.
     for part in numbers.chunks(MOST_AT_ONCE) {
         go_on(exchange)?;
         let (say, heard) = (|place: usize| say(part[place]), |place: usize, sound| heard(part[place], sound));
@@ -371,7 +374,7 @@ mod tests {
     use super::{AT_ONCE, PASSES, SAMPLE, SpeakError, by_parts, passes, spectrum};
     use crate::speech::transcribe::outbound::DeliveryResult;
 
-    /// How often is sent when each time one of so many sounds is answered, and what is left.
+    /// Returns the number of passes and of remaining sounds, if each pass answers one of `sounds` sounds.
     fn sent(sounds: u32) -> (u32, u32) {
         let (mut times, mut left) = (0, sounds);
         let problems = passes(|| {

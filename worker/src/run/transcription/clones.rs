@@ -1,7 +1,8 @@
-//! Voices to imitate, where the site's speech engine clones: each dummy is of one recording, and spoken in the voice of that.
+//! Voices to imitate, if the site's speech engine clones: each dummy belongs to one recording, and is spoken in its
+//! voice.
 //!
-//! The recording is that of the true piece whose manner the dummy has, drawn once and kept with it: what is spoken again after a
-//! crash is spoken in the same voice. References are files only while dummies are made.
+//! The recording is that of the true piece with the dummy's manner, drawn once and stored with it. A dummy that is
+//! spoken again after a crash has the same voice. References are files only while dummies are made.
 
 use std::path::Path;
 
@@ -16,7 +17,7 @@ use crate::speech::transcribe::speak::reference::{MOST, ReferenceFolder, VoiceRe
 use crate::speech::transcribe::speak::{SpeakError, SpeechEngine, SpeechSynthesizer as _};
 use crate::speech::transcribe::transcript::OfflineReason;
 
-/// A place for references below the work folder; `None` for an engine that does not clone.
+/// Makes a folder for references below the work folder; returns `None` for an engine that does not clone.
 ///
 /// # Errors
 /// [`RunError::Failed`] when the disk refuses.
@@ -25,11 +26,11 @@ pub(super) fn begin(engine: &SpeechEngine, work: &Path) -> Result<Option<Referen
     engine.clones().then(begin).transpose()
 }
 
-/// Keeps the references of the recordings that `spoken` dummies are of and that have none: where nothing is sent, the dummies still leave,
-/// in a voice that is heard in the recording or, where no speech was found, after its beginning.
+/// Stores missing references of the recordings that `spoken` dummies belong to. Dummies leave even if no piece of a
+/// recording is sent: in a voice of its speech or, if no speech was found, of its beginning.
 ///
 /// # Errors
-/// [`RunError`] when a recording cannot be read or is silent, the disk refuses, or the exchange says stop.
+/// [`RunError`] when a recording cannot be read or is silent, the disk refuses, or the exchange is stopped.
 pub(super) fn complete<'a>(
     references: &ReferenceFolder,
     spoken: impl Iterator<Item = &'a Sounding>,
@@ -49,7 +50,7 @@ pub(super) fn complete<'a>(
             .get(place)
             .zip(ground.cuts.get(place))
             .ok_or_else(|| failed("what is kept of the dummies is of other recordings"))?;
-        // What must never leave is not shown to a program either, if the voice is to be heard anywhere else.
+        // Sensitive pieces are withheld from the program too, if the voice is audible elsewhere.
         let kept = of.parts.iter().filter(|part| part.stays != Some(OfflineReason::Sensitive));
         let sound = heard(recordings, recording, kept.map(|part| part.piece.clone()).collect())?;
         references.keep(number, &sound).map_err(failed)?;
@@ -74,10 +75,10 @@ fn heard(recordings: &Recordings, recording: &Recording, pieces: Vec<Piece>) -> 
     if sound.is_empty() { Err(failed("a recording is silent: there is no voice in it to imitate")) } else { Ok(sound) }
 }
 
-/// Says a text as it is to sound, in the voice of its recording where there are references.
+/// Speaks a text in a manner, in the voice of its recording if there are references.
 ///
 /// # Errors
-/// What the engine says.
+/// Any error of the engine.
 pub(super) fn say(
     engine: &SpeechEngine,
     references: Option<&ReferenceFolder>,

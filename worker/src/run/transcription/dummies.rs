@@ -1,4 +1,4 @@
-//! What chance decides: the plan, what the dummies say, and how they are made to sound. Each is drawn once and kept.
+//! Random choices: the plan, the texts of the dummies, and their manners. Each is drawn once and stored.
 
 use std::path::Path;
 
@@ -21,10 +21,10 @@ use crate::speech::transcribe::segment::cut::extract_pieces;
 use crate::speech::transcribe::speak::likeness::SpeakingManner;
 use crate::speech::transcribe::speak::reference::{ReferenceFolder, VoiceReference};
 
-/// Why nothing is made of what is kept.
+/// The reason to reject stored state.
 pub(super) const OTHERS: &str = "what is kept of the dummies is of another plan";
 
-/// The noise of a job, as it can be drawn. The same as the spec's, to the bit.
+/// Returns the noise of a job in the form for drawing. It equals the spec's, to the bit.
 ///
 /// # Errors
 /// [`RunError::Failed`] for a spec without noise.
@@ -33,10 +33,11 @@ pub(super) fn mechanism(spec: &Spec) -> Result<DummyMechanism, RunError> {
     DummyMechanism::new(noise, spec.participant.distance, spec.partition().map_err(failed)?).map_err(failed)
 }
 
-/// The plan of the job: drawn now, or as it was drawn before.
+/// Returns the plan of the job: drawn now, or the stored one.
 ///
 /// # Errors
-/// [`RunError::Refused`] when the plan is another release than the manifest charges, and what drawing and keeping have.
+/// [`RunError::Refused`] when the plan is another release than the manifest charges, and any error of drawing and
+/// storing.
 pub(super) fn plan(spec: &Spec, ground: &Ground, work: &Path, exchange: &mut dyn Exchange) -> Result<Plan, RunError> {
     let (mechanism, disclosure) = (mechanism(spec)?, ground.vocabulary.disclosure());
     let made = mechanism.event(disclosure).map_err(failed)?;
@@ -53,7 +54,7 @@ pub(super) fn plan(spec: &Spec, ground: &Ground, work: &Path, exchange: &mut dyn
     Ok(Plan::once(&work.join("plan.json"), &paid, draw)?)
 }
 
-/// The pieces of a recording that are sent, in order of time.
+/// Returns the pieces of a recording that are sent, in order of time.
 pub(super) fn sent<'a>(ground: &'a Ground, plan: &Plan) -> impl Fn(usize) -> Vec<(u32, &'a Piece)> + use<'a> {
     let mut numbers: Vec<u32> = (0..plan.providers())
         .flat_map(|provider| plan.batch(provider))
@@ -73,26 +74,26 @@ pub(super) fn sent<'a>(ground: &'a Ground, plan: &Plan) -> impl Fn(usize) -> Vec
     }
 }
 
-/// How one dummy is made to sound.
+/// The sound of one dummy.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Sounding {
     pub(super) manner: SpeakingManner,
-    /// The recording whose voice is imitated where the engine does. Each is as likely as any other.
+    /// The recording with the voice to imitate, if the engine does. All recordings have the same probability.
     pub(super) recording: u32,
 }
 
 impl Sounding {
-    /// The same at another rate, words a minute.
+    /// Returns the same sound at another rate, words a minute.
     pub(super) fn at(self, rate: f64) -> Self {
         Self { manner: SpeakingManner { rate, ..self.manner }, ..self }
     }
 }
 
-/// Keeps what is best to imitate of each recording, of pieces that are sent.
+/// Stores the best reference of each recording, from pieces that are sent.
 ///
 /// # Errors
-/// [`RunError`] when a recording cannot be read, the disk refuses, or the exchange says stop.
+/// [`RunError`] when a recording cannot be read, the disk refuses, or the exchange is stopped.
 pub(super) fn keep_references(
     recordings: &Recordings,
     ground: &Ground,
@@ -120,10 +121,10 @@ pub(super) fn keep_references(
     Ok(())
 }
 
-/// What the dummies say, in the order of their numbers.
+/// Returns the texts of the dummies, in the order of their numbers.
 ///
 /// # Errors
-/// [`RunError::Failed`] when there is nothing to say, or the disk refuses.
+/// [`RunError::Failed`] when there is no text, or the disk refuses.
 pub(super) fn texts(
     ground: &Ground,
     plan: &Plan,
@@ -138,8 +139,8 @@ pub(super) fn texts(
     if texts.len() == plan.dummies().count() { Ok(texts) } else { Err(failed(OTHERS)) }
 }
 
-/// How each dummy is made to sound, in the order of their numbers: in a manner that is drawn, after any of `recordings`, and as fast
-/// as its text needs. Those without a text are recorded, and have a pace of their own.
+/// Returns the sound of each dummy, in the order of their numbers: a drawn manner, any of `recordings`, and the rate
+/// that its text needs. Dummies without a text are recorded, and have their own pace.
 ///
 /// # Errors
 /// [`RunError::Failed`] when the disk refuses.

@@ -1,29 +1,29 @@
 //! Dummies that are no longer than the public length of every sound.
 //!
-//! Words, rate and silence of a dummy are drawn, so together they may be too long. Then it is spoken faster, and where that is not
-//! enough its silence is shorter. Nothing is cut off: the word that is counted could be in it. What does not fit even so ends the
-//! run before anything is paid. Recorded dummies are pieces themselves, and nothing is done to make them fit: that they do is
-//! looked at (`recorded.rs`).
+//! Words, rate and silence of a dummy are drawn, so together they may be too long. Then it is spoken faster, and if
+//! that is not enough its silence is shortened. Nothing is cut off: the counted word could be in it. A dummy that still
+//! does not fit ends the run before any payment. Recorded dummies are pieces themselves, and are not fitted:
+//! `recorded.rs` checks their length.
 
 use crate::speech::audio::RATE;
 use crate::speech::transcribe::speak::likeness::{SAMPLES, SpeakingManner, length};
 use crate::speech::transcribe::speak::{RATES, SpeakError};
 
-/// How often a dummy that is too long is spoken again.
+/// The number of times that a too long dummy is spoken again.
 const TRIES: usize = 2;
-/// How much faster than is needed: engines keep to a rate roughly.
+/// The factor beyond the required rate: engines keep to a rate only roughly.
 const HASTE: f64 = 1.05;
 
-/// The manner at a rate at which so many words should fit, as nearly as rates allow.
+/// Returns the manner at a rate at which this number of words should fit, as nearly as rates allow.
 pub(super) fn hurried(manner: SpeakingManner, words: usize) -> SpeakingManner {
     let minutes = room(&manner) as f64 / f64::from(RATE) / 60.0;
     SpeakingManner { rate: manner.rate.max(words as f64 / minutes).min(*RATES.end()), ..manner }
 }
 
-/// What is said in this manner: `speak` says it at a rate, and faster as long as it is too long.
+/// Returns the speech in this manner: `speak` is called at a rate, and at faster ones while the result is too long.
 ///
 /// # Errors
-/// What `speak` says.
+/// Any error of `speak`.
 pub(super) fn say(
     manner: &SpeakingManner,
     speak: impl Fn(f64) -> Result<Vec<f32>, SpeakError>,
@@ -41,12 +41,12 @@ pub(super) fn say(
     Ok(said)
 }
 
-/// The silence ahead of so many samples of words that fits; none where there is no room for any.
+/// Returns the silence that fits ahead of `words` samples of words; 0 without room.
 pub(super) fn fitted_lead(manner: SpeakingManner, words: usize) -> u32 {
     manner.lead.min(SAMPLES.saturating_sub(words) as u32)
 }
 
-/// Samples for the words behind the silence.
+/// Returns the number of samples for the words behind the silence.
 fn room(manner: &SpeakingManner) -> usize {
     SAMPLES.saturating_sub(manner.lead as usize).max(1)
 }
@@ -66,7 +66,7 @@ mod tests {
         SpeakingManner { lead, rate }
     }
 
-    /// So many words at a rate.
+    /// Returns a sound of `count` words at a rate.
     fn words(count: usize, rate: f64) -> Vec<f32> {
         let minutes = count as f64 / rate;
         vec![0.25; (minutes * 60.0 * f64::from(RATE)) as usize]
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(asked.len(), 1 + TRIES);
         assert!(asked.is_sorted() && asked.iter().all(|rate| RATES.contains(rate)), "{asked:?}");
         assert_eq!((said, fitted_lead(manner, said)), (70_819, 1_181));
-        // More than all of it leaves no silence, and is refused by who makes the batch.
+        // Words longer than the whole length leave no silence; the maker of the batch refuses them.
         assert_eq!(fitted_lead(manner, SAMPLES + 1), 0);
     }
 

@@ -1,7 +1,7 @@
 //! The first transcript of every recording, by the site's own recognizer.
 //!
-//! Recordings are read as streams: in memory are the pieces that are heard at the moment, whatever the length of the recording, and
-//! the words of all. A recording that was heard is not heard again.
+//! Recordings are read as streams. Memory holds only the pieces in recognition, for any length of the recording, and
+//! all words. A recognized recording is not recognized again.
 
 use std::path::Path;
 
@@ -15,26 +15,26 @@ use crate::speech::transcribe::piece::{Piece, Recognition};
 use crate::speech::transcribe::plan::load_or_create;
 use crate::speech::transcribe::segment::{SegmentLimits, SpokenPiece, segment};
 
-/// What was heard in one recording.
+/// The recognition of one recording.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct First {
-    /// The pieces in order of time, each with the words that were heard in it and in nothing else, timed from the beginning of the
-    /// recording.
+    /// The pieces in order of time, each with the words that were recognized in it alone, timed from the beginning of
+    /// the recording.
     pub(super) pieces: Vec<(Piece, Recognition)>,
 }
 
 impl First {
-    /// All words, in order of time.
+    /// Returns all words, in order of time.
     pub(super) fn all_words(&self) -> Recognition {
         Recognition { words: self.pieces.iter().flat_map(|(_, heard)| heard.words.iter().cloned()).collect() }
     }
 }
 
-/// All recordings, in the order of the dataset.
+/// Recognizes all recordings, in the order of the dataset.
 ///
 /// # Errors
-/// [`RunError`] when one cannot be read or heard, or the exchange says stop.
+/// [`RunError`] when one cannot be read or recognized, or the exchange is stopped.
 pub(super) fn all(
     recordings: &Recordings,
     tools: &Tools,

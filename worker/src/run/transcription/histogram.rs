@@ -1,4 +1,5 @@
-//! What each provider could count: the words that were said in the pieces that it heard, and those that it heard, dummies too.
+//! The possible counts of each provider: the words spoken in its pieces, and those in all its sounds, including
+//! dummies.
 
 use undertone_api::job::transcription::Bin;
 
@@ -9,18 +10,18 @@ use crate::speech::transcribe::plan::{BatchItem, Plan};
 /// Counts of one provider, by the number of the word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Said in true pieces.
+    /// Occurrences in true pieces.
     pub(super) said: Vec<u64>,
-    /// The same and the dummies.
+    /// Occurrences in true pieces and dummies.
     pub(super) heard: Vec<u64>,
     /// True pieces.
     pub(super) pieces: u64,
-    /// Dummies, those without a word of the vocabulary too.
+    /// Dummies, including those without a word of the vocabulary.
     pub(super) dummies: u64,
 }
 
 impl Counts {
-    /// Of every provider, in their order.
+    /// Counts the words of every provider, in their order.
     pub(super) fn of(ground: &Ground, plan: &Plan) -> Vec<Self> {
         let words = ground.vocabulary.len() as usize;
         let none = Self { said: vec![0; words], heard: vec![0; words], pieces: 0, dummies: 0 };
@@ -46,7 +47,7 @@ impl Counts {
         all
     }
 
-    /// How many words there are how often: bins of 0, 1, 2, 4 and so on, up to the last that has a word.
+    /// Returns the number of words by their occurrences: bins of 0, 1, 2, 4 and so on, up to the last that has a word.
     pub(super) fn bins(&self) -> Vec<Bin> {
         let bin = |count: u64| if count == 0 { 0 } else { count.ilog2() as usize + 1 };
         let last = self.heard.iter().chain(&self.said).map(|count| bin(*count)).max().unwrap_or(0);
@@ -60,8 +61,8 @@ impl Counts {
         bins
     }
 
-    /// The distance of Jensen and Shannon between what was said and what was heard, as distributions over words: 0 to 1. `None`
-    /// where nothing was said.
+    /// Returns the Jensen–Shannon distance between the words of true pieces and the words of all sounds, as
+    /// distributions: 0 to 1. `None` without words in true pieces.
     pub(super) fn topic_distance(&self) -> Option<f64> {
         topic::distance(&self.said, &self.heard)
     }

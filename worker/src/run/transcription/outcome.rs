@@ -1,8 +1,8 @@
-//! The end: transcripts and the site's own report, in the site's own folder, for its owner alone.
+//! The end: transcripts and the site's own report, in the site's own folder, for its owner only.
 //!
-//! In `transcripts/<job>/`: each recording's transcript in every format under the recording's name; `histogram.tsv`, what each
-//! provider could count and what was really said; `report.json`, everything that is known of the job, written last: a run that
-//! finds it is over.
+//! `transcripts/<job>/` holds each recording's transcript in every format under the recording's name, and
+//! `histogram.tsv`, with each provider's possible counts and the true ones. `report.json` has all facts about the job
+//! and is written last: a run that finds it is over.
 
 use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
@@ -32,20 +32,20 @@ const REPORT: &str = "report.json";
 /// Its version; a reader should refuse another one.
 const VERSION: u32 = 1;
 
-/// What is told.
+/// The content of the report.
 pub(super) struct Telling<'a> {
     pub(super) recordings: &'a Recordings,
     pub(super) ground: &'a Ground,
     pub(super) plan: &'a Plan,
     pub(super) tools: &'a Tools,
     pub(super) sealed: &'a SealedSounds,
-    /// Why some sounds have no answer, by provider.
+    /// The reason for missing answers, by provider.
     pub(super) problems: Vec<Option<String>>,
-    /// What adversaries made of it.
+    /// The results of the simulated adversaries.
     pub(super) tried: Tried,
 }
 
-/// The site's report as it lies on disk.
+/// The site's report as stored on disk.
 #[derive(Serialize, Deserialize)]
 struct Page {
     version: u32,
@@ -54,18 +54,18 @@ struct Page {
     tools: Vec<(String, String)>,
     /// The digest of the recordings.
     digest: String,
-    /// What everybody may know.
+    /// The public part.
     planned: Report,
     outcome: Outcome,
     providers: Vec<Sent>,
 }
 
-/// What a provider was sent.
+/// A provider's sounds.
 #[derive(Serialize, Deserialize)]
 struct Sent {
     /// Name and address.
     recipient: String,
-    /// Sounds that were sent, over all lives of the run; more than there are where some were sent again.
+    /// The number of transmissions, over all processes of the run; more than the sounds if some were sent again.
     times: u64,
     /// Sounds that were not answered.
     unanswered: u64,
@@ -73,7 +73,7 @@ struct Sent {
     problem: Option<String>,
 }
 
-/// What came of the job, when an earlier life wrote everything already.
+/// Returns the outcome of the job, if an earlier process has written everything already.
 ///
 /// # Errors
 /// [`RunError::Failed`] when it cannot be read.
@@ -117,7 +117,7 @@ pub(super) fn write(
         let transcript = Transcript::assemble(&parts, answers, piece);
         for format in Format::ALL {
             let path = place(results, &recording.name, format.extension())?;
-            // The path has the recording's name, which is in no log.
+            // The path contains the recording's name, which must not be logged.
             write_durably(&path, transcript.write(format).as_bytes())
                 .map_err(|_| failed("a transcript cannot be written: check the disk of the site's folder"))?;
         }
@@ -151,13 +151,13 @@ pub(super) fn write(
 }
 
 impl Telling<'_> {
-    /// The recording and the piece in it that stands at a provider's place; nothing for a dummy.
+    /// Returns the recording and the piece at a provider's place; `None` for a dummy.
     fn piece(&self, provider: u32, place: u32) -> Option<(usize, u32)> {
         let Some(BatchItem::Piece(number)) = self.plan.batch(provider).get(place as usize) else { return None };
         self.ground.part(*number).map(|(recording, part)| (recording, part.piece.id))
     }
 
-    /// The parts of a recording, with those that stay because of the plan.
+    /// Returns the parts of a recording, including those that stay because of the plan.
     fn parts(&self, recording: usize) -> Vec<TranscriptPart> {
         let cut = &self.ground.cuts[recording];
         let mut parts = cut.parts.clone();
@@ -227,7 +227,7 @@ fn add(sum: &mut WordErrors, found: WordCounts) {
     sum.deletions += found.deletions;
 }
 
-/// A row for each word and provider that heard it or of which it was said.
+/// Returns a row for each provider and word of the vocabulary, with its counts.
 fn histogram(spec: &Spec, ground: &Ground, counts: &[Counts]) -> String {
     let mut table = "word\tprovider\tsaid\theard\n".to_owned();
     for (asked, counts) in spec.providers.iter().zip(counts) {
@@ -240,7 +240,10 @@ fn histogram(spec: &Spec, ground: &Ground, counts: &[Counts]) -> String {
     table
 }
 
-/// Where the transcript of a recording goes: below `results`, whatever its name is, and beside nothing that is written here.
+/// Returns the path for the transcript of a recording, below `results`.
+///
+/// # Errors
+/// [`RunError::Failed`] for a name that leads out of that folder.
 fn place(results: &Path, name: &str, extension: &str) -> Result<PathBuf, RunError> {
     let path = Path::new(name);
     let plain = path.components().all(|part| matches!(part, Component::Normal(_))) && path.file_name().is_some();

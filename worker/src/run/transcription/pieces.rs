@@ -1,4 +1,4 @@
-//! From first transcripts to what may be sent: the vocabulary, and the pieces that stay.
+//! The step from first transcripts to sendable pieces: the vocabulary, and the pieces that stay.
 
 use std::path::Path;
 
@@ -18,41 +18,41 @@ use crate::speech::transcribe::vocabulary::{self, Vocabulary, WordChoice, WordLi
 pub(super) struct Cut {
     /// The number of its first piece among those of all recordings.
     pub(super) first: u32,
-    /// Its pieces, by their numbers in the recording. Which stay because of the plan is not known yet.
+    /// Its pieces, by their numbers in the recording. The pieces that stay because of the plan are not known yet.
     pub(super) parts: Vec<TranscriptPart>,
 }
 
-/// Everything that is known before chance comes in.
+/// All state before the random choices.
 pub(super) struct Ground {
     pub(super) vocabulary: Vocabulary,
     pub(super) cuts: Vec<Cut>,
 }
 
 impl Ground {
-    /// The pieces that may be sent, by their numbers among those of all recordings.
+    /// Returns the pieces that may be sent, by their numbers among those of all recordings.
     pub(super) fn candidates(&self) -> Vec<Candidate> {
         let all = self.cuts.iter().flat_map(|cut| cut.parts.iter().map(|part| (cut.first, part)));
         let may = all.filter(|(_, part)| part.stays.is_none());
         may.map(|(first, part)| (first + part.piece.id, self.vocabulary.classify(&part.offline.words))).collect()
     }
 
-    /// The recording of a piece, and the piece.
+    /// Returns the recording of a piece, and the piece.
     pub(super) fn part(&self, number: u32) -> Option<(usize, &TranscriptPart)> {
         let recording = self.cuts.partition_point(|cut| cut.first <= number).checked_sub(1)?;
         let cut = &self.cuts[recording];
         cut.parts.get((number - cut.first) as usize).map(|part| (recording, part))
     }
 
-    /// Pieces of all recordings.
+    /// Returns the number of pieces of all recordings.
     pub(super) fn pieces(&self) -> u64 {
         self.cuts.iter().map(|cut| cut.parts.len() as u64).sum()
     }
 }
 
-/// Works it out, or reads what an earlier life did.
+/// Computes the state, or reads an earlier process's.
 ///
 /// # Errors
-/// [`RunError`] when the vocabulary cannot be, or the exchange says stop.
+/// [`RunError`] when the vocabulary is invalid, or the exchange is stopped.
 pub(super) fn ground(
     spec: &Spec,
     heard: &[First],

@@ -1,10 +1,10 @@
-//! Dummies of people who were recorded: what a job sets aside before its plan is drawn, which dummy each of it becomes, and how it
-//! is made to sound.
+//! Dummies of recorded people: the pieces that a job sets aside before its plan is drawn, their assignment to dummies,
+//! and their sound.
 //!
-//! How much is set aside follows from the spec alone, and is a site's for good: see [`recorded`](crate::speech::transcribe::recorded).
-//! A job that the recordings do not cover is refused before anything is drawn, so that its refusal tells nothing of the recordings
-//! that would be transcribed; told to others is how many words lack pieces, never which. Once sounds are sealed nothing here is
-//! needed any more.
+//! The number of pieces follows from the spec alone, and they stay set aside at the site: see
+//! [`recorded`](crate::speech::transcribe::recorded). A job that the recordings do not cover is refused before any
+//! draw, so that its refusal reveals nothing of the recordings to transcribe. Others learn the number of words without
+//! enough pieces, never the words. Once sounds are sealed this state has no further use.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -39,13 +39,13 @@ use crate::speech::transcribe::speak::likeness::{SAMPLES, length, level};
 use crate::speech::transcribe::vocabulary::language::StemmingLanguage;
 use crate::speech::transcribe::vocabulary::{self, Vocabulary, WordList};
 
-/// The stream of randomness that pieces are drawn with: far from those that shape dummies, which count from 0.
+/// The stream of randomness for the draw of pieces: far from those that shape dummies, which count from 0.
 const DRAWING: u32 = u32::MAX - 1;
 
-/// What a job asks of recorded speech.
+/// A job's request for recorded speech.
 pub(super) struct Asked<'a> {
     pub(super) spec: &'a Spec,
-    /// Those that are transcribed: none of them is a dummy.
+    /// The recordings to transcribe: none of them is a dummy.
     pub(super) recordings: &'a Recordings,
     pub(super) tools: &'a Tools,
     pub(super) site: &'a Transcribing,
@@ -53,10 +53,10 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Looks whether there is enough, as far as that is known before anything is heard.
+    /// Checks that there are enough pieces, as far as that is known before recognition.
     ///
     /// # Errors
-    /// [`RunError::Refused`] when there is not, [`RunError::Failed`] when the recorded speech cannot be used.
+    /// [`RunError::Refused`] when there are not, [`RunError::Failed`] when the recorded speech cannot be used.
     pub(super) fn covers(&self, exchange: &dyn Exchange) -> Result<(), RunError> {
         let (Some(of), Words::Public { words }) = (&self.tools.recorded, &self.spec.vocabulary) else { return Ok(()) };
         if self.is_drawn() {
@@ -68,19 +68,19 @@ impl Asked<'_> {
         }
         let vocabulary = public(words, self.tools.language)?;
         let used = used(&aside, &self.tools.hosts, of.again);
-        // Nothing is drawn, so any chance will do.
+        // Nothing is drawn, so any randomness suffices.
         let mut rng = Randomness::from_os(Purpose::Dummies).stream(DRAWING);
         let found = self.find(of, &vocabulary, &used, 0, &mut rng, exchange)?;
         self.enough(&found, most(&mechanism(self.spec)?, vocabulary.len()))
     }
 
-    /// Sets aside what any plan of the job may ask for, once.
+    /// Sets aside the pieces that any plan of the job may need, once.
     ///
     /// # Errors
     /// As [`Asked::covers`]; nothing is set aside then.
     pub(super) fn set_aside(&self, vocabulary: &Vocabulary, exchange: &mut dyn Exchange) -> Result<(), RunError> {
         let Some(of) = self.tools.recorded.as_ref().filter(|_| !self.is_drawn()) else { return Ok(()) };
-        // Held until it is noted, so that no other job draws the same.
+        // The journal stays open until the entry is written, so that no other job draws the same pieces.
         let mut journal = PieceJournal::open(&Folder::new(&self.site.site).spoken())?;
         if journal.find(&name(exchange)).is_some() {
             return Ok(());
@@ -113,7 +113,7 @@ impl Asked<'_> {
         stock.find(&looked, rng, &|| go_on(exchange))
     }
 
-    /// Whether there is enough, or an engine for the rest.
+    /// Checks that there are enough pieces, or an engine for the rest.
     fn enough(&self, found: &OfferSample, needed: u32) -> Result<(), RunError> {
         let short = found.short(needed).len();
         if short == 0 {
@@ -137,7 +137,7 @@ impl Asked<'_> {
     }
 }
 
-/// The name under which a job's pieces are set aside.
+/// Returns the name under which a job's pieces are set aside.
 fn name(exchange: &dyn Exchange) -> String {
     exchange.manifest().job.to_string()
 }
@@ -151,7 +151,7 @@ struct Stock {
     folder: PathBuf,
 }
 
-/// What is looked for in it.
+/// The criteria of a search in it.
 struct Looked<'a> {
     vocabulary: &'a Vocabulary,
     finder: &'a SensitiveFinder,
@@ -161,7 +161,7 @@ struct Looked<'a> {
 }
 
 impl Stock {
-    /// Opens it; `recognizer` is who must have heard it, if anybody in particular.
+    /// Opens the recorded speech; `recognizer` names the required recognizer of the index, if any.
     fn open(
         of: &Recorded,
         site: &Transcribing,
@@ -191,19 +191,19 @@ impl Stock {
     }
 }
 
-/// What a job would find of what it needs, for whoever keeps the site.
+/// The coverage of a job's needs, for the site's operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Coverage {
-    /// Pieces of each word that the job sets aside.
+    /// The number of pieces of each word that the job sets aside.
     pub(crate) needed: u32,
-    /// Of how many words, the one that stands for none among them.
+    /// The number of words, including the one that stands for none.
     pub(crate) words: usize,
-    /// Those of which there are fewer, with how many there are.
+    /// The words with fewer pieces, with their numbers of pieces.
     pub(crate) short: Vec<(String, u32)>,
 }
 
-/// How far the recorded speech of a site covers a job with a public vocabulary; nothing for other jobs and sites. Names words: for
-/// the terminal.
+/// Returns the coverage of a job with a public vocabulary by a site's recorded speech; `None` for other jobs and sites.
+/// It names words: for the terminal only.
 ///
 /// # Errors
 /// [`RunError`] when the recorded speech cannot be used.
@@ -216,8 +216,8 @@ pub(crate) fn coverage(spec: &Spec, site: &Transcribing) -> Result<Option<Covera
     Ok(Some(Coverage { needed, words, short: left.into_iter().filter(|(_, there)| *there < needed).collect() }))
 }
 
-/// How many pieces that may still be dummies the recorded speech of a site has of each word, and of none of them, which comes last; nothing
-/// where it has no recorded speech. Names words: for the terminal.
+/// Returns the number of remaining pieces for dummies in a site's recorded speech, for each word, and for none of them,
+/// which comes last; `None` without recorded speech. It names words: for the terminal only.
 ///
 /// # Errors
 /// [`RunError`] when the recorded speech cannot be used.
@@ -235,27 +235,27 @@ pub(crate) fn left(vocabulary: &Vocabulary, site: &Transcribing) -> Result<Optio
     Ok(Some((0_u32..).zip(found.there).map(|(number, there)| (word(number), there)).collect()))
 }
 
-/// Which recorded piece each dummy is.
+/// The assignment of recorded pieces to dummies.
 #[derive(Default)]
 pub(super) struct Taken {
     /// Digests of the recordings.
     recordings: Vec<String>,
-    /// By number of the dummy; nothing for those that an engine speaks.
+    /// By number of the dummy; `None` for those that an engine speaks.
     pieces: Vec<Option<PieceOffer>>,
 }
 
 impl Taken {
-    /// The piece that a dummy is.
+    /// Returns the piece of a dummy.
     pub(super) fn piece(&self, number: usize) -> Option<&PieceOffer> {
         self.pieces.get(number).and_then(Option::as_ref)
     }
 }
 
-/// Which of the pieces that were set aside each dummy is: chosen now, or as it was chosen before.
+/// Assigns pieces that were set aside to dummies: chosen now, or the stored choice.
 ///
 /// # Errors
-/// [`RunError::Failed`] when a dummy would have neither a piece nor an engine, or be longer than any piece is, or what is kept is of
-/// another plan.
+/// [`RunError::Failed`] when a dummy would have neither a piece nor an engine, or be longer than any piece, or the
+/// stored choice belongs to another plan.
 pub(super) fn taken(making: &Making<'_>, exchange: &mut dyn Exchange) -> Result<Taken, RunError> {
     let Making { plan, tools, work, .. } = making;
     if tools.recorded.is_none() {
@@ -292,7 +292,7 @@ pub(super) fn taken(making: &Making<'_>, exchange: &mut dyn Exchange) -> Result<
     }
 }
 
-/// Where recorded dummies go, and how they are to sound.
+/// The destination of recorded dummies, and their sound.
 pub(super) struct Placing<'a> {
     pub(super) making: &'a Making<'a>,
     pub(super) places: &'a Places,
@@ -301,11 +301,12 @@ pub(super) struct Placing<'a> {
 }
 
 impl Placing<'_> {
-    /// Brings the pieces to the public loudness, the one voice and the public length, as true ones are, and puts them in their places.
+    /// Converts the pieces to the public loudness, the one voice and the public length, like true ones, and puts them
+    /// in their places.
     ///
     /// # Errors
-    /// [`RunError`] when a recording is not what it was or cannot be read, the voice fails, the disk refuses, or the exchange says
-    /// stop.
+    /// [`RunError`] when a recording has changed or cannot be read, the voice fails, the disk refuses, or the exchange
+    /// is stopped.
     pub(super) fn put(&self, taken: &Taken, exchange: &dyn Exchange) -> Result<(), RunError> {
         let tools = self.making.tools;
         let Some(of) = &tools.recorded else { return Ok(()) };
@@ -322,7 +323,7 @@ impl Placing<'_> {
                     "a piece of the recorded speech is silent: take its recording out and index the rest",
                 ));
             }
-            // A stream of its own for each dummy, whoever makes it when.
+            // Each dummy has a separate stream, independent of thread and order.
             let mut rng = chance.stream(2 + *number as u32);
             let spoken = voice.convert(&level(sound, &mut rng)).map_err(failed)?;
             Ok((*number, file(spoken, &mut rng)?))

@@ -1,4 +1,4 @@
-//! How long each step took, over all lives of a run.
+//! The duration of each step, over all processes of a run.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -17,22 +17,22 @@ pub(super) struct Stages {
 }
 
 impl Stages {
-    /// What earlier lives noted in `work`, which is made where it is not there.
+    /// Reads the records of earlier processes in `work`, and creates the folder if it is missing.
     ///
     /// # Errors
     /// [`RunError::Failed`] when the disk refuses.
     pub(super) fn open(work: &Path) -> Result<Self, RunError> {
         create_private(work).map_err(failed)?;
         let path = work.join("stages.json");
-        // Times are for people: without them a run goes on.
+        // Times are informative only: the run continues without them.
         let stages = std::fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
         Ok(Self { path, stages })
     }
 
-    /// Does a step and adds its time to what earlier lives spent on it, whether it succeeds or not.
+    /// Runs a step and adds its time to that of earlier processes, after success or failure.
     ///
     /// # Errors
-    /// What the step says, or [`RunError::Failed`] when the disk refuses.
+    /// Any error of the step, or [`RunError::Failed`] when the disk refuses.
     pub(super) fn time<T>(&mut self, name: &str, step: impl FnOnce() -> Result<T, RunError>) -> Result<T, RunError> {
         let began = Instant::now();
         let done = step();
@@ -48,7 +48,7 @@ impl Stages {
         Ok(done)
     }
 
-    /// All of them, in the order in which they began.
+    /// Returns all steps, in the order in which they began.
     pub(super) fn all(&self) -> Vec<Stage> {
         self.stages.clone()
     }

@@ -38,7 +38,7 @@ fn recordings_become_transcripts_and_each_sound_leaves_once() {
         assert!(received.iter().all(|wav| wav[..4] == *b"RIFF" && wav[36..40] == *b"data"), "nothing but the sound");
     }
     assert_eq!(sent, outcome.pieces - outcome.sensitive - outcome.crowded);
-    // A provider says how long a sound is loud: each word of a transcript is of the piece that stands there.
+    // A provider answers with the loud length of a sound: each word of a transcript identifies the piece at that place.
     let words = place.words();
     let by_providers: Vec<_> = words.iter().filter(|word| word["source"] == "provider").collect();
     assert_eq!(by_providers.len() as u64, sent - outcome.unanswered);
@@ -56,7 +56,7 @@ fn recordings_become_transcripts_and_each_sound_leaves_once() {
     );
     assert!(place.left_behind().is_empty(), "nothing private is left in the work folder: {:?}", place.left_behind());
     assert!(place.is_for_its_owner_alone());
-    // Once more changes nothing and sends nothing.
+    // A repetition changes nothing and sends nothing.
     place.live().unwrap();
     assert_eq!((place.paid(), place.outcome()), (1, outcome));
 }
@@ -176,7 +176,7 @@ fn dummies_are_the_same_bits_whatever_was_recorded() {
     }
 }
 
-/// One provider hears everything, and some sixty dummies beside it.
+/// Sets one provider, which receives everything, and some sixty dummies.
 fn attacked(spec: &mut Spec) {
     spec.providers.truncate(1);
     spec.participant.epsilon = Epsilon::new(6.0).unwrap();

@@ -1,4 +1,5 @@
-//! Everything a job needs of its site, started before anything else is done: what is missing is said before hours of work.
+//! The tools that a job needs from its site, started before anything else: a missing one is reported before hours of
+//! work.
 
 use undertone_api::job::transcription::{Corpus as Which, Recognizer as Asked, Spec, Tariff, Voice as Spoken};
 use url::Url;
@@ -23,27 +24,26 @@ pub(super) struct Tools {
     pub(super) ears: RecognizerPool,
     pub(super) finder: SensitiveFinder,
     pub(super) language: StemmingLanguage,
-    /// What is usual, for a vocabulary of public data.
+    /// The usual frequencies, for a vocabulary of public data.
     pub(super) baseline: BaselineCounts,
     pub(super) corpus: TextCorpus,
-    /// Public recordings of which dummies are made, where the site has them.
+    /// Public recordings for dummies, if the site has them.
     pub(super) recorded: Option<Recorded>,
-    /// What speaks dummies; nothing where all are recorded.
+    /// The engine for dummies; `None` if all are recorded.
     pub(super) engine: Option<SpeechEngine>,
     pub(super) voice: Box<dyn OneVoice>,
-    /// By the spec's order of providers.
+    /// The lines, by the spec's order of providers.
     pub(super) lines: Vec<ProviderLine>,
-    /// The machines that they are, by name or number.
+    /// The providers' hosts, by name or address.
     pub(super) hosts: Vec<String>,
     pub(super) tariffs: Vec<Option<Tariff>>,
 }
 
 impl Tools {
-    /// Starts them all, by spec and configuration.
+    /// Starts all tools, by spec and configuration.
     ///
     /// # Errors
-    /// [`RunError::Refused`] where the site is not configured for what the job asks, [`RunError::Failed`] where something does
-    /// not start.
+    /// [`RunError::Refused`] if the site is not configured for the job, [`RunError::Failed`] if a tool does not start.
     pub(super) fn new(spec: &Spec, site: &Transcribing) -> Result<Self, RunError> {
         let settings = &site.settings;
         let named = spec.providers.iter().map(|asked| {
@@ -78,7 +78,7 @@ impl Tools {
         })
     }
 
-    /// What the dummies are spoken by.
+    /// Returns the source of spoken dummies.
     fn speech(&self) -> String {
         let engine = self.engine.as_ref().map(SpeechEngine::name);
         match (&self.recorded, engine) {
@@ -88,13 +88,13 @@ impl Tools {
         }
     }
 
-    /// What they are, for the site's report.
+    /// Returns the names of the tools, for the site's report.
     pub(super) fn names(&self) -> [(&'static str, String); 3] {
         [("recognizer", self.ears.name().to_owned()), ("speech", self.speech()), ("voice", self.voice.name())]
     }
 }
 
-/// The machines of these addresses, each once.
+/// Returns the hosts of these addresses, each once.
 pub(super) fn hosts(addresses: &[Url]) -> Vec<String> {
     let mut hosts: Vec<String> = addresses.iter().filter_map(Url::host_str).map(str::to_owned).collect();
     hosts.sort();
@@ -120,7 +120,7 @@ fn refused(reason: String) -> RunError {
     RunError::Refused(reason)
 }
 
-/// A text that the configuration names, below the site's folder.
+/// Reads a text that the configuration names, below the site's folder.
 fn text(site: &Transcribing, field: &str, path: &std::path::Path, most: u64) -> Result<String, RunError> {
     let path = site.site.join(path);
     let long = std::fs::metadata(&path).is_ok_and(|about| about.len() > most);
@@ -131,22 +131,23 @@ fn text(site: &Transcribing, field: &str, path: &std::path::Path, most: u64) -> 
         .map_err(|error| failed(format!("{field}: {} cannot be read: {error}", path.display())))
 }
 
-/// Largest file of sensitive words or document frequencies, bytes.
+/// The largest file of sensitive words or document frequencies, bytes.
 pub(crate) const MOST_TEXT: u64 = 64 << 20;
 
-/// What finds what is sensitive in `asked`, a language by ISO 639-1.
+/// Returns the finder of sensitive words in `asked`, a language by ISO 639-1.
 ///
 /// # Errors
-/// [`RunError::Refused`] for a language that recordings of this site are not in, [`RunError::Failed`] for a file that cannot be.
+/// [`RunError::Refused`] for a language that this site's recordings do not have, [`RunError::Failed`] for an invalid
+/// file.
 pub(super) fn finder(asked: &str, site: &Transcribing) -> Result<SensitiveFinder, RunError> {
     let said = &site.settings.sensitive;
-    // A refusal is told to whoever proposed the job: what is wrong in the site's own file is for the site's log.
+    // The proposer reads a refusal: an error in the site's own file is for the site's log.
     let language = match &said.language {
         Some(path) => {
             let text = text(site, "transcription.sensitive.language", path, MOST_TEXT)?;
             SensitiveLexicon::parse(&text).map_err(|error| failed(format!("transcription.sensitive: {error}")))?
         }
-        // Who proposes a job says what its language is, and does not thereby choose what is looked for.
+        // The proposer states the job's language, and must not choose the sensitive words by it.
         None if !said.languages.iter().any(|known| known == asked) => {
             return Err(refused(format!(
                 "transcription.sensitive.languages: this site has no recordings in `{asked}`"

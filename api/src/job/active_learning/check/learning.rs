@@ -1,12 +1,12 @@
-//! Limits of the classifier, of the choice of questions, and of the rehearsal.
+//! Limits of the classifier, of the selection of questions, and of the rehearsal.
 
 use crate::job::active_learning::{Acquisition, Aggregation, Rehearsal, Spec};
 use crate::job::check::{positive, within};
 
-/// Most numbers of the embedding table.
+/// The most numbers in the embedding table.
 const MAX_TABLE: u64 = 1 << 26;
 
-/// The lead's part.
+/// Checks the lead's part.
 pub(super) fn check(spec: &Spec, say: &mut impl FnMut(&str, String)) {
     within(say, "golden", f64::from(spec.golden), 1.0, 1e6);
     let of = spec.classifier;

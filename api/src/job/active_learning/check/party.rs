@@ -10,10 +10,10 @@ use crate::dataset::{Content, Dataset, Visibility};
 use crate::job::active_learning::{Gate, Spec};
 use crate::job::check::within;
 
-/// Most participants in a job.
+/// The most participants in a job.
 const MAX_PARTICIPANTS: usize = 100;
 
-/// The participants, one by one, and the unit that their data must keep apart.
+/// Checks each participant, and the unit that their data must keep apart.
 pub(super) fn check(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) {
     if spec.participants.is_empty() || spec.participants.len() > MAX_PARTICIPANTS {
         say("participants", format!("name 1 to {MAX_PARTICIPANTS}, not {}", spec.participants.len()));

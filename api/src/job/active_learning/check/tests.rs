@@ -1,4 +1,4 @@
-//! Every limit of a spec, each broken alone: the field that is named, and the values on both sides of the limit.
+//! Every limit of a spec, each violated alone: the reported field, and the values on both sides of the limit.
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use std::num::NonZeroU32;
@@ -20,7 +20,7 @@ const TEST: usize = 2;
 
 type Change = fn(&mut Spec, &mut Vec<Dataset>);
 
-/// The fields at fault after a change, as they are named to the proposer.
+/// Returns the fields reported after a change.
 fn fields(change: impl FnOnce(&mut Spec, &mut Vec<Dataset>)) -> Vec<String> {
     let (mut spec, mut datasets) = (example().0, datasets());
     let exam = Dataset { id: DatasetId(Uuid::from_u128(3)), name: "exam".to_owned(), ..datasets[LEAD].clone() };
@@ -50,7 +50,7 @@ fn labels(spec: &mut Spec, count: usize) {
     spec.labels = (0..count).map(|n| Label { name: format!("label {n}"), key: None, hint: String::new() }).collect();
 }
 
-/// `(field, changes that break it, changes that just do not)`.
+/// `(field, changes that violate it, changes just within it)`.
 const LIMITS: &[(&str, &[Change], &[Change])] = &[
     (
         "spec.unit",

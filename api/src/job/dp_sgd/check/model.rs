@@ -3,18 +3,18 @@
 use super::within;
 use crate::job::dp_sgd::{Arm, Model, Spec};
 
-/// Most classes: labels are 16 bits wide.
+/// The most classes: labels are 16 bits wide.
 const MAX_CLASSES: u32 = 65_536;
-/// Most hidden units of a layer.
+/// The most hidden units of a layer.
 const MAX_HIDDEN: u32 = 2048;
-/// Most recurrent layers.
+/// The most recurrent layers.
 const MAX_LAYERS: u32 = 4;
-/// The frames that a convolution may see.
+/// The range of a convolution's context, frames.
 const CONTEXT: (u32, u32) = (3, 31);
-/// Most parameters of a model: what the server averages as one vector.
+/// The most parameters of a model: the longest vector that the server averages.
 const MAX_PARAMETERS: u64 = 64 << 20;
 
-/// The model by itself.
+/// Checks the model alone.
 pub(super) fn check(model: &Model, say: &mut impl FnMut(&str, String)) {
     within(say, "model.hidden", f64::from(model.hidden), 1.0, f64::from(MAX_HIDDEN));
     within(say, "model.layers", f64::from(model.layers), 1.0, f64::from(MAX_LAYERS));
@@ -27,7 +27,7 @@ pub(super) fn check(model: &Model, say: &mut impl FnMut(&str, String)) {
     }
 }
 
-/// The model beside the data: `inputs` coefficients in a frame, and `most` classes in any dataset.
+/// Checks the model against the data: `inputs` coefficients in a frame, and `most` classes in any dataset.
 pub(super) fn check_size(spec: &Spec, inputs: u32, most: u32, say: &mut impl FnMut(&str, String)) {
     match spec.model.classes {
         Some(classes) if classes < most => {
@@ -37,7 +37,7 @@ pub(super) fn check_size(spec: &Spec, inputs: u32, most: u32, say: &mut impl FnM
         _ => {}
     }
     let classes = spec.model.classes.unwrap_or(most).min(MAX_CLASSES);
-    // What is out of range by itself is said once, of itself.
+    // Clamp the sizes: each size out of range has already been reported.
     let model = Model {
         hidden: spec.model.hidden.min(MAX_HIDDEN),
         layers: spec.model.layers.clamp(1, MAX_LAYERS),

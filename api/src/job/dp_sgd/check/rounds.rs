@@ -3,10 +3,10 @@
 use super::{positive, within};
 use crate::job::dp_sgd::{Arm, Optimizer, Part, Rounds, Schedule, Spec};
 
-/// Most local steps of a round.
+/// The most local steps of a round.
 const MAX_STEPS: f64 = 10_000.0;
 
-/// One arm's rounds.
+/// Checks one arm's rounds.
 pub(super) fn check(spec: &Spec, arm: Arm, rounds: &Rounds, say: &mut impl FnMut(&str, String)) {
     let at = |field: &str| format!("{}.{field}", arm.series());
     within(say, &at("rounds"), f64::from(rounds.rounds), 1.0, 100_000.0);

@@ -3,16 +3,16 @@
 use super::{positive, within};
 use crate::job::dp_sgd::{Arm, Optimizer, Spec};
 
-/// The candidates.
+/// The range of the number of candidates.
 const CANDIDATES: (usize, usize) = (2, 64);
-/// Runs of a round: all of them are made, whatever K is.
+/// The range of runs in a round: all are made, for every K.
 const RUNS: (f64, f64) = (2.0, 1000.0);
-/// Most utterances of development data: all participants fetch them.
+/// The most utterances of development data: all participants fetch them.
 const MAX_DEVELOPMENT: f64 = 2000.0;
-/// The least chance of stopping: below it, K is all but always cut off by `most_runs`.
+/// The least stopping probability: below it, `most_runs` almost always cuts K off.
 const LEAST_STOPPING: f64 = 1.0 / 1024.0;
 
-/// Private selection, when it is asked for.
+/// Checks private selection, if the spec has one.
 pub(super) fn check(spec: &Spec, say: &mut impl FnMut(&str, String)) {
     let Some(selection) = &spec.selection else { return };
     let Some(rounds) = spec.rounds(Arm::Private) else {

@@ -1,4 +1,4 @@
-//! Every limit of a spec, each broken alone: the field that is named, and the values on both sides of the limit.
+//! Every limit of a spec, each violated alone: the reported field, and the values on both sides of the limit.
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 mod limits;
@@ -26,7 +26,7 @@ fn id(index: usize) -> DatasetId {
     DatasetId(Uuid::from_u128(index as u128 + 1))
 }
 
-/// A public dataset, an open one at another site, and a test set beside the first.
+/// Returns a public dataset, an open one at another site, and a test set at the site of the first.
 fn datasets() -> Vec<Dataset> {
     let dataset = |index: usize, name: &str, visibility, worker| Dataset {
         id: id(index),
@@ -84,7 +84,7 @@ fn spec() -> Spec {
     }
 }
 
-/// The fields at fault after a change, as they are named to the proposer.
+/// Returns the fields reported after a change.
 fn fields(change: impl FnOnce(&mut Spec, &mut Vec<Dataset>)) -> Vec<String> {
     let (mut spec, mut datasets) = (spec(), datasets());
     change(&mut spec, &mut datasets);
@@ -93,7 +93,7 @@ fn fields(change: impl FnOnce(&mut Spec, &mut Vec<Dataset>)) -> Vec<String> {
 
 type Change = fn(&mut Spec, &mut Vec<Dataset>);
 
-/// `(field, changes that break it, changes that just do not)`.
+/// `(field, changes that violate it, changes just within it)`.
 type Limit = (&'static str, &'static [Change], &'static [Change]);
 
 fn open(spec: &mut Spec) -> &mut Rounds {
@@ -108,7 +108,7 @@ const fn audit(canaries: u32, guesses: u32, recordings: u32) -> Audit {
     Audit { canaries, guesses, recordings }
 }
 
-/// The private arm with a few steps a round, and a selection among two rates.
+/// Gives the private arm several steps a round, and a selection between two learning rates.
 fn selecting(spec: &mut Spec) -> &mut Selection {
     private(spec).local_steps = 20;
     let candidate = |learning_rate| Candidate { learning_rate, clip: 1.0 };

@@ -1,4 +1,4 @@
-//! What a job with a selection is charged, against the vectors of Papernot and Steinke's formula.
+//! The charge of a job with a selection, against the vectors of Papernot and Steinke's formula.
 
 #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
 
@@ -14,7 +14,7 @@ use super::{Candidate, Selection};
 use crate::job::dp_sgd::tests::{changed, event};
 use crate::vectors;
 
-/// Cases of truncated negative binomial runs over sampled Gaussian steps, as a job makes them.
+/// Returns the cases of truncated negative binomial runs over sampled Gaussian steps, the form that jobs have.
 fn cases() -> Vec<Value> {
     let mut cases = vectors::of_kind("private_selection", "tnb", &["poisson", "liu_talwar_pure"]);
     cases.retain(|case| case["base"]["type"] == "sgm");
@@ -36,7 +36,7 @@ fn selection(shape: f64, stopping: f64, most: u16) -> Selection {
     }
 }
 
-/// What a job releases in a round of so many sampled steps with a selection.
+/// Returns the release of a job in a round of so many sampled steps with a selection.
 fn charged(base: &Value, selection: Selection) -> Event {
     event(&changed(|spec| {
         spec.private.as_mut().unwrap().local_steps = number(&base["steps"]) as u32;
@@ -56,15 +56,15 @@ fn a_round_of_a_selection_costs_what_the_vectors_say() {
         let numbers = |field: &str| case[field].as_array().unwrap().iter().map(number).collect::<Vec<_>>();
         let grid =
             OrderGrid::new(numbers("orders").into_iter().map(|order| Order::new(order).unwrap()).collect()).unwrap();
-        // By the formula on the vectors' own orders: the same. (The sampling rate is rounded up by less than 2⁻³², and of a
-        // thousand runs all but a 10⁻⁴th are within the bound.)
+        // The formula on the vectors' own orders gives their figures. (The sampling rate is rounded up by less than
+        // 2⁻³², and of a thousand runs all but a 10⁻⁴th are within the bound.)
         let base = mechanism::curve(run, Adjacency::ZeroOut, &grid).unwrap();
         let formula = selection::curve(&base, *runs).unwrap();
         for ((order, loss), said) in formula.losses().zip(numbers("rdp")) {
             let ratio = loss.to_f64_up() / said;
             assert!((1.0..1.0 + 2e-4).contains(&(ratio * (1.0 + 1e-9))), "{}: {ratio}", order.get());
         }
-        // As it is charged: never more, because the free order is chosen among more of them.
+        // The charge is never more, because the free order is chosen among more orders.
         let price = mechanism::curve(&charged, Adjacency::ZeroOut, &grid).unwrap();
         let epsilon = convert::epsilon(&price, Delta::new(number(&case["delta"])).unwrap()).unwrap().get();
         let ratio = epsilon / number(&case["epsilon"]);
@@ -82,7 +82,7 @@ fn a_bound_on_the_runs_is_paid_for() {
     };
     let (near, mean, far) = (loss(10), loss(30), loss(500));
     assert!(near > mean && mean > far, "{near} {mean} {far}");
-    // What is cut off of E[K]: (1 + 30/10) 0.9^30.
+    // The truncated part of E[K]: (1 + 30/10) 0.9^30.
     let cut = -(1.0 - 4.0 * 0.9_f64.powi(30)).ln();
     assert!((mean - far - cut).abs() < 0.01 * cut + 1e-3, "{} {cut}", mean - far);
 }

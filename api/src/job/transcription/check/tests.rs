@@ -1,4 +1,4 @@
-//! Every limit of a spec, each broken alone: the field that is named, and the values on both sides of the limit.
+//! Every limit of a spec, each violated alone: the reported field, and the values on both sides of the limit.
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use std::num::NonZeroU32;
@@ -14,7 +14,7 @@ use crate::job::Kind as _;
 
 type Change = fn(&mut Spec, &mut Dataset);
 
-/// The fields at fault after a change, as they are named to the proposer.
+/// Returns the fields reported after a change.
 fn fields(change: impl FnOnce(&mut Spec, &mut Dataset)) -> Vec<String> {
     let (mut spec, mut dataset) = (example().0, ward());
     change(&mut spec, &mut dataset);
@@ -51,7 +51,7 @@ fn from_data(spec: &mut Spec, top_percent: f64, above: f64, most: u32) {
     spec.vocabulary = Vocabulary::Data { top_percent, above: Some(above), most, words: Vec::new() };
 }
 
-/// `(field, changes that break it, changes that just do not)`.
+/// `(field, changes that violate it, changes just within it)`.
 const LIMITS: &[(&str, &[Change], &[Change])] = &[
     (
         "spec.participant.dataset",
@@ -72,7 +72,7 @@ const LIMITS: &[(&str, &[Change], &[Change])] = &[
             |spec, _| epsilon(spec, 0.0),
             |spec, _| epsilon(spec, 0.0099),
             |spec, _| epsilon(spec, 50.1),
-            // More dummies than anybody makes: 10,000 words of distance at ε = 0.1.
+            // More dummies than allowed: a distance of 10,000 at ε = 0.1.
             |spec, _| {
                 epsilon(spec, 0.1);
                 spec.participant.distance = count(10_000);
@@ -89,7 +89,7 @@ const LIMITS: &[(&str, &[Change], &[Change])] = &[
         "spec.participant.distance",
         &[
             |spec, _| spec.participant.distance = count(10_001),
-            // What is said in a second and a half changes as many as six counts.
+            // Speech of a second and a half changes up to six counts.
             |spec, _| spec.participant.distance = count(5),
             |spec, dataset| {
                 spec.participant.distance = count(5);
@@ -133,7 +133,7 @@ const LIMITS: &[(&str, &[Change], &[Change])] = &[
         "spec.colluding",
         &[
             |spec, _| spec.colluding = count(3),
-            // Imitations tell each recognizer of pieces that the other one was sent.
+            // Imitations reveal to each recognizer which pieces the other one received.
             |spec, _| spec.voice = Voice::Cloned,
         ],
         &[

@@ -1,4 +1,4 @@
-//! Where a plan comes from: the datasets, or an address.
+//! The sources of a plan: the datasets, or an address.
 
 use serde::Deserialize;
 use undertone_api::dataset::{Dataset, Visibility};
@@ -10,17 +10,17 @@ use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 use super::{Part, Plan, Trials};
 use crate::standing::Standing;
 
-/// What of an account's δ one pool is planned to take, unless told otherwise.
+/// The default share of an account's δ for one pool.
 pub(in crate::kind::active_learning) const PART_OF_DELTA: f64 = 0.1;
 /// The rate and the ε of a first plan.
 const RATE: f64 = 0.1;
 const EPSILON: f64 = 0.5;
-/// The threshold of a first plan where no account says anything.
+/// The threshold of a first plan if no account determines one.
 const THRESHOLD: u32 = 20;
 
 impl Plan {
-    /// A plan to begin with: the largest public labelled log leads, every private log takes part, with the least threshold whose δ is
-    /// a tenth of its account's. Nothing when no log can lead.
+    /// Makes an initial plan: the largest public labelled log leads, every private log takes part, with the least
+    /// threshold whose δ is a tenth of its account's. `None` if no log can lead.
     pub(in crate::kind::active_learning) fn first(
         datasets: &[Dataset],
         standings: &[(DatasetId, Vec<Standing>)],
@@ -82,7 +82,7 @@ impl Plan {
         })
     }
 
-    /// The plan a page's query holds, if it holds one.
+    /// Parses the plan in a page's query, if it has one.
     pub(in crate::kind::active_learning) fn from_query(query: &str) -> Option<Self> {
         #[derive(Deserialize)]
         struct Query {
@@ -91,14 +91,14 @@ impl Plan {
         crate::query::parse::<Query>(query).map(|query| query.ask)
     }
 
-    /// The address of the planner with this plan in it.
+    /// Returns the address of the planner with this plan.
     pub(in crate::kind::active_learning) fn link(&self, consortium: undertone_api::id::ConsortiumId) -> String {
         let query = serde_qs::to_string(&std::collections::BTreeMap::from([("ask", self)])).unwrap_or_default();
         format!("{}?{query}", crate::path::plan(consortium))
     }
 }
 
-/// δ of a dataset's account for a unit; nothing without a budget.
+/// Returns δ of a dataset's account for a unit; `None` without a budget.
 fn delta(dataset: DatasetId, unit: PrivacyUnit, standings: &[(DatasetId, Vec<Standing>)]) -> Option<f64> {
     let (_, all) = standings.iter().find(|(known, _)| *known == dataset)?;
     let balance = &all.iter().find(|standing| standing.unit == unit)?.balance;

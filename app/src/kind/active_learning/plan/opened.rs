@@ -1,5 +1,5 @@
-//! From a spec back to the plan that stands for it, so that a draft can be changed in the planner. What the planner has no
-//! field for is not in the plan: whoever opens a draft compares the plan's spec with it, and says what differs.
+//! Conversion of a spec into its plan, so that a draft can be edited in the planner. A plan lacks options without a
+//! field in the planner: the code that opens a draft compares the plan's spec with it, and reports the differences.
 
 use undertone_api::job::active_learning::{Rehearsal, Spec};
 use undertone_api::question::Label;
@@ -7,7 +7,7 @@ use undertone_api::question::Label;
 use super::{Part, Plan, Trials};
 
 impl Plan {
-    /// The plan of a spec; `first` is the plan of the datasets, from which comes what the spec says nothing about.
+    /// Converts a spec into a plan; `first` is the plan of the datasets, which provides all values that the spec lacks.
     pub(in crate::kind::active_learning) fn of(title: &str, spec: &Spec, first: Self) -> Self {
         let parts = first.parts.iter().map(|part| self::part(spec, part)).collect();
         let known = |lead: &undertone_api::id::DatasetId| first.parts.iter().any(|part| part.dataset == *lead);
@@ -33,7 +33,7 @@ impl Plan {
     }
 }
 
-/// A log's part: the spec's where it takes part, and what was planned at first where it does not.
+/// Converts a log's part: from the spec if it takes part, else from the first plan.
 fn part(spec: &Spec, first: &Part) -> Part {
     let tests = spec.tests.iter().any(|test| test.dataset == first.dataset);
     let Some(party) = spec.party(first.dataset) else { return Part { joins: false, tests, ..first.clone() } };
@@ -51,7 +51,7 @@ fn part(spec: &Spec, first: &Part) -> Part {
     }
 }
 
-/// A label as a line of the form: name, key and hint.
+/// Formats a label as a line of the form: name, key and hint.
 fn line(label: &Label) -> String {
     let key = label.key.map(String::from).unwrap_or_default();
     match (key.as_str(), label.hint.as_str()) {

@@ -1,4 +1,4 @@
-//! The spec that a plan stands for.
+//! Conversion of a plan into its spec.
 
 use std::num::NonZeroU32;
 
@@ -11,10 +11,10 @@ use undertone_privacy::{Epsilon, SamplingRate};
 use super::{Part, Plan, Trials};
 
 impl Plan {
-    /// The spec this plan stands for.
+    /// Converts the plan into a spec.
     ///
     /// # Errors
-    /// Everything that is no number of its kind, by its place in the spec.
+    /// Every invalid number, by its path in the spec.
     pub(in crate::kind::active_learning) fn spec(&self, datasets: &[Dataset]) -> Result<Spec, Vec<Violation>> {
         let mut violations = Vec::new();
         let mut say = |field: &str, message: String| violations.push(Violation::new(format!("spec.{field}"), message));
@@ -84,7 +84,7 @@ fn gate(part: &Part, index: usize, say: &mut impl FnMut(&str, String)) -> Option
     })
 }
 
-/// The labels of a text: one a line, with its key and its hint after bars.
+/// Parses labels: one a line, with its key and its hint after bars.
 fn labels(text: &str, say: &mut impl FnMut(&str, String)) -> Vec<Label> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let label = |(index, line): (usize, &str)| {

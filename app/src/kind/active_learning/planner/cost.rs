@@ -1,4 +1,5 @@
-//! What a plan would cost every owner, and what would do instead: made in the server, by the code that will decide.
+//! The cost of a plan to every owner, and sufficient alternatives: computed on the server, by the code that will
+//! decide.
 
 use leptos::prelude::*;
 use undertone_api::dataset::{Dataset, Visibility};
@@ -17,11 +18,11 @@ use crate::component::gauge::Gauge;
 use crate::standing::{NoPayment, Payment, Standing, others};
 use crate::words;
 
-/// The greatest threshold, and the parts into which rates are divided, among which those that would do are sought.
+/// The greatest threshold, and the number of rate steps, in the search for sufficient ones.
 const MOST_THRESHOLD: u32 = 1_000_000;
 const PARTS: u32 = 200;
 
-/// What the plan costs, as HTML.
+/// Renders the cost of the plan as HTML.
 pub(in crate::kind::active_learning) fn told(
     plan: &Plan,
     datasets: &[Dataset],
@@ -68,7 +69,7 @@ fn headline(priced: Option<&Priced>) -> &'static str {
     }
 }
 
-/// The balances by account: two versions of a dataset have one.
+/// Returns the balances by account: two versions of a dataset share one.
 fn books(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Books {
     let mut books = Books::default();
     for (id, all) in standings {
@@ -81,7 +82,7 @@ fn books(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Book
     books
 }
 
-/// What a party pays, and what it is for.
+/// Renders a party's charge and its purpose.
 fn pays(
     spec: &Spec,
     dataset: &Dataset,
@@ -148,7 +149,7 @@ fn gauged(payment: &Payment) -> AnyView {
     .into_any()
 }
 
-/// δ for each choice of what is shown, with the same β, k and ε.
+/// Renders δ for each choice of released content, with the same β, k and ε.
 fn bounds(gate: &Gate, charge: &Charge) -> AnyView {
     let rows = SHOWN.map(|(shown, text)| {
         let one = with(&charge.event, |event| event.shown = shown);
@@ -177,7 +178,7 @@ fn needed(gate: &Gate, shown: Shown) -> String {
     format!("{} or more", words::number((least * 1e4).ceil() / 1e4))
 }
 
-/// The least threshold and the greatest rate whose δ is a tenth of the account's.
+/// Renders the least threshold and the greatest rate whose δ is a tenth of the account's.
 fn solved(gate: &Gate, charge: &Charge, delta: f64) -> AnyView {
     let target = delta * PART_OF_DELTA;
     let keeps =
@@ -198,14 +199,14 @@ fn solved(gate: &Gate, charge: &Charge, delta: f64) -> AnyView {
     view! { <p class="hint">{text}</p> }.into_any()
 }
 
-/// The parameters of sampling with a threshold that are tried.
+/// Candidate parameters of sampling with a threshold.
 struct Tried {
     shown: Shown,
     rate: Option<undertone_privacy::SamplingRate>,
     threshold: Option<std::num::NonZeroU32>,
 }
 
-/// The same event with some parameters changed.
+/// Returns the same event with some parameters changed.
 fn with(event: &Event, change: impl FnOnce(&mut Tried)) -> Event {
     let Event::SampledThreshold { sampling_rate, threshold, epsilon, shown, rows_per_unit } = event else {
         return event.clone();
@@ -221,7 +222,7 @@ fn with(event: &Event, change: impl FnOnce(&mut Tried)) -> Event {
     }
 }
 
-/// δ falls with k, so doubling and bisection find the least.
+/// Returns the least sufficient threshold: δ falls with k, so doubling and bisection find it.
 fn least_threshold(event: &Event, keeps: &impl Fn(&Event) -> bool) -> Option<u32> {
     let at = |k: u32| keeps(&with(event, |tried| tried.threshold = std::num::NonZeroU32::new(k)));
     let mut high = 1;
@@ -239,7 +240,8 @@ fn least_threshold(event: &Event, keeps: &impl Fn(&Event) -> bool) -> Option<u32
     Some(high)
 }
 
-/// δ is not monotone in β, so every step is tried from the top; once one keeps the promise, so does every smaller rate.
+/// Returns the greatest rate that keeps the promise. The bound δ is not monotone in β, so every step is tried from the
+/// top; every smaller rate then keeps the promise too.
 fn greatest_rate(event: &Event, keeps: &impl Fn(&Event) -> bool) -> Option<f64> {
     let rates = (1..PARTS).rev().map(|part| f64::from(part) / f64::from(PARTS));
     let mut rates = rates
@@ -247,7 +249,7 @@ fn greatest_rate(event: &Event, keeps: &impl Fn(&Event) -> bool) -> Option<f64> 
     rates.next()
 }
 
-/// The nearest plans that fit, each a link to the planner with it.
+/// Renders the nearest plans that fit, each as a link to the planner.
 fn offered(offers: Vec<Offer>, plan: &Plan, consortium: ConsortiumId) -> AnyView {
     if offers.is_empty() {
         return ().into_any();

@@ -16,14 +16,14 @@ use crate::path;
 use crate::standing::Standing;
 use crate::words;
 
-/// What can be shown of a log and by which bound it is charged, dearest first.
+/// The released content of a log and the bound by which it is charged, dearest first.
 pub(super) const SHOWN: [(Shown, &str); 3] = [
     (Shown::Counts, "counts, published bound"),
     (Shown::CountsTight, "counts, exact bound"),
     (Shown::Set, "texts alone"),
 ];
 
-/// The whole planner for a plan.
+/// Renders the whole planner for a plan.
 pub(in crate::kind::active_learning) fn planner(
     plan: &Plan,
     datasets: &[Dataset],
@@ -78,7 +78,7 @@ fn lead(plan: &Plan, datasets: &[Dataset]) -> AnyView {
     choice("ask[lead]".to_owned(), "Leads: trains the classifier, chooses the questions", &plan.lead.to_string(), leads)
 }
 
-/// One dataset's row of the form.
+/// Renders one dataset's row of the form.
 fn party(index: usize, dataset: &Dataset, part: &Part, plan: &Plan) -> AnyView {
     let name = |field: &str| format!("ask[parts][{index}][{field}]");
     let public = dataset.visibility == Visibility::Public;

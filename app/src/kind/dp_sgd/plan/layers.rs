@@ -1,9 +1,9 @@
-//! A plan's model: its layers, and which of its parts the rounds leave as the warm start made them.
+//! A plan's model: its layers, and the parts that the rounds do not train.
 
 use serde::{Deserialize, Serialize};
 use undertone_api::job::dp_sgd::{Cell, Model, Part, Parts};
 
-/// The layers besides the number of hidden units. Its default is the model of before there was a choice.
+/// The layers besides the number of hidden units. The default is the model from before there was a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Layers {
@@ -11,9 +11,9 @@ pub struct Layers {
     pub cell: Cell,
     /// Recurrent layers.
     pub layers: u32,
-    /// Whether they read both ways.
+    /// Whether they are bidirectional.
     pub bidirectional: bool,
-    /// Frames that a convolution before them sees; 0 for none.
+    /// The context of a convolution before them, frames; 0 for none.
     pub context: u32,
     /// Whether there is a layer norm before the output layer.
     pub normalize: bool,
@@ -26,7 +26,7 @@ impl Default for Layers {
 }
 
 impl Layers {
-    /// The model of these layers.
+    /// Returns the model of these layers.
     pub fn model(self, hidden: u32) -> Model {
         Model {
             cell: self.cell,
@@ -39,7 +39,7 @@ impl Layers {
     }
 }
 
-/// The parts that the rounds leave alone, as checkboxes post them.
+/// The parts that the rounds do not train, as checkboxes post them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a checkbox of the form")]
@@ -61,7 +61,7 @@ pub struct Frozen {
 }
 
 impl Frozen {
-    /// Whether a part is left alone.
+    /// Returns the flag of a part, which is true if the part is not trained.
     pub fn of(&mut self, part: Part) -> &mut bool {
         match part {
             Part::Context => &mut self.context,
@@ -74,7 +74,7 @@ impl Frozen {
         }
     }
 
-    /// What is trained of a model: nothing said when it is all of it. What the model has not got is not counted.
+    /// Returns the trained parts of a model; `None` if all are trained. Parts that the model lacks are ignored.
     pub fn trained(mut self, model: &Model) -> Option<Parts> {
         let parts = model.parts();
         let trained: Parts = parts.iter().filter(|part| !*self.of(*part)).collect();

@@ -1,12 +1,12 @@
-//! From a spec back to the plan that stands for it, so that a draft can be changed in the planner. What the planner has no
-//! field for is not in the plan: whoever opens a draft compares the plan's spec with it, and says what differs.
+//! Conversion of a spec into its plan, so that a draft can be edited in the planner. A plan lacks options without a
+//! field in the planner: the code that opens a draft compares the plan's spec with it, and reports the differences.
 
 use undertone_api::job::dp_sgd::{Ema, Optimizer, Rounds, Schedule, Selection, Spec};
 
 use super::{Frozen, Layers, Part, Plan, Shape, Step, Steps, Trials};
 
 impl Plan {
-    /// The plan of a spec; `first` is the plan of the datasets, from which comes what the spec says nothing about.
+    /// Converts a spec into a plan; `first` is the plan of the datasets, which provides all values that the spec lacks.
     pub(in crate::kind::dp_sgd) fn of(title: &str, spec: &Spec, first: &Self) -> Self {
         let parts = first.parts.iter().map(|part| self::part(spec, part)).collect();
         let known = |lead: &undertone_api::id::DatasetId| first.parts.iter().any(|part| part.dataset == *lead);
@@ -28,14 +28,14 @@ impl Plan {
             trials: spec.selection.as_ref().map_or_else(Trials::default, trials),
             ..*first
         };
-        // Where both arms run the planner plans them alike; the private one is the one that costs.
+        // The planner plans both arms alike; the private one determines the cost.
         match spec.private.as_ref().or(spec.open.as_ref()) {
             Some(rounds) => plan.with(spec, rounds),
             None => plan,
         }
     }
 
-    /// The same with these rounds.
+    /// Returns the plan with these rounds.
     fn with(self, spec: &Spec, rounds: &Rounds) -> Self {
         let contributors = u32::try_from(spec.participants.len()).unwrap_or(u32::MAX);
         let (step, momentum) = match rounds.optimizer {
@@ -73,7 +73,7 @@ impl Plan {
     }
 }
 
-/// A dataset's part: the spec's where it takes part, and what was planned at first where it does not.
+/// Converts a dataset's part: from the spec if it takes part, else from the first plan.
 fn part(spec: &Spec, first: &Part) -> Part {
     let tests = spec.tests.iter().any(|test| test.dataset == first.dataset);
     let Some(party) = spec.party(first.dataset) else { return Part { joins: false, tests, ..first.clone() } };
@@ -93,7 +93,7 @@ fn layers(spec: &Spec) -> Layers {
     }
 }
 
-/// The parts that these rounds leave alone.
+/// Returns the parts that these rounds do not train.
 fn frozen(spec: &Spec, rounds: &Rounds) -> Frozen {
     let mut frozen = Frozen::default();
     let trained = rounds.trained(&spec.model);
@@ -115,7 +115,7 @@ fn trials(selection: &Selection) -> Trials {
     }
 }
 
-/// The different numbers of a list, in the order in which they come, with blanks between.
+/// Formats the distinct numbers of a list in their order, separated by blanks.
 fn listed(numbers: impl Iterator<Item = f64>) -> String {
     let mut words: Vec<String> = Vec::new();
     for word in numbers.map(|number| number.to_string()) {

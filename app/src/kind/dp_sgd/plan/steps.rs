@@ -1,9 +1,9 @@
-//! A plan's steps: what a step is, how the learning rate goes, what leaves.
+//! A plan's steps: the optimizer, the learning-rate schedule, the exchanged vectors.
 
 use serde::{Deserialize, Serialize};
 use undertone_api::job::dp_sgd::{Arm, Clipping, Ema, Exchange, Optimizer, Precision, Schedule};
 
-/// How a mean gradient becomes a step.
+/// The optimizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
@@ -11,24 +11,24 @@ pub enum Step {
     Sgd,
     /// Adam.
     Adam,
-    /// Adam freed of the noise's variance; plain Adam in the open arm, which has none.
+    /// Adam corrected for the noise's variance; plain Adam in the open arm, which has no noise.
     DpAdam,
 }
 
-/// How the learning rate goes.
+/// The shape of the learning-rate schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
-    /// Always the same.
+    /// Constant.
     #[default]
     Constant,
-    /// Down in a straight line.
+    /// Linear decay.
     Linear,
-    /// Down along half a cosine.
+    /// Decay along half a cosine.
     Cosine,
 }
 
-/// What of the rounds is out of the ordinary. Its default is nothing.
+/// The options of the rounds. By default none is used.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Steps {
@@ -36,17 +36,17 @@ pub struct Steps {
     pub local: u32,
     /// Momentum of SGD.
     pub momentum: f64,
-    /// How the learning rate goes.
+    /// The shape of the learning-rate schedule.
     pub shape: Shape,
-    /// Rounds in which it rises.
+    /// Rounds of warm-up.
     pub warmup: u32,
-    /// What is left of it in the last round.
+    /// The final factor of the learning rate.
     pub last: f64,
-    /// What an average of the iterates keeps in each round; 0 for none.
+    /// The decay of the iterates' average in each round; 0 for none.
     pub averaging: f64,
-    /// In how many bits vectors travel.
+    /// The precision of exchanged vectors.
     pub precision: Precision,
-    /// How every private party clips.
+    /// The clipping of every private party.
     pub clipping: Clipping,
 }
 
@@ -66,7 +66,7 @@ impl Default for Steps {
 }
 
 impl Steps {
-    /// The optimizer of an arm.
+    /// Returns the optimizer of an arm.
     pub fn optimizer(&self, arm: Arm, step: Step, learning_rate: f64) -> Optimizer {
         match step {
             Step::Sgd => Optimizer::Sgd { learning_rate, momentum: self.momentum },
@@ -75,7 +75,7 @@ impl Steps {
         }
     }
 
-    /// The schedule.
+    /// Returns the schedule.
     pub fn schedule(&self) -> Schedule {
         let (warmup, last) = (self.warmup, self.last);
         match self.shape {
@@ -85,12 +85,12 @@ impl Steps {
         }
     }
 
-    /// The averaging of iterates.
+    /// Returns the averaging of iterates.
     pub fn averaging(&self) -> Option<Ema> {
         (self.averaging != 0.0).then_some(Ema { decay: self.averaging })
     }
 
-    /// How vectors travel.
+    /// Returns the exchange of vectors.
     pub fn exchange(&self) -> Exchange {
         Exchange { precision: self.precision }
     }

@@ -1,4 +1,4 @@
-//! A plan's private selection, in natural units: which settings, how many runs on average, how many at most.
+//! A plan's private selection, in natural units: the settings, the average and the greatest number of runs.
 
 use std::num::NonZeroU16;
 
@@ -8,23 +8,23 @@ use undertone_api::problem::Violation;
 use undertone_privacy::selection::Runs;
 use undertone_privacy::unit::{RunShape, StoppingRate};
 
-/// What is tried, and how often.
+/// The settings to select from, and the number of runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Trials {
-    /// Whether anything is.
+    /// Whether selection is used.
     pub on: bool,
-    /// Learning rates, as written: numbers with blanks or commas between.
+    /// Learning rates as text: numbers separated by blanks or commas.
     pub rates: String,
-    /// Parts of each party's own clip, likewise.
+    /// Fractions of each party's own clip, likewise.
     pub clips: String,
     /// η, the shape of the number of runs.
     pub shape: f64,
     /// Runs on average.
     pub mean: f64,
-    /// Runs at most, and made in every round.
+    /// The most runs, which are made in every round.
     pub most: u16,
-    /// Public utterances that judge.
+    /// Public utterances for scoring.
     pub development: u32,
 }
 
@@ -43,10 +43,10 @@ impl Default for Trials {
 }
 
 impl Trials {
-    /// The selection; `None` when none is asked for.
+    /// Returns the selection; `None` if none is requested.
     ///
     /// # Errors
-    /// What cannot be read as a number, by its place in the spec.
+    /// Every word that is not a number, by its path in the spec.
     pub fn selection(&self) -> Result<Option<Selection>, Vec<Violation>> {
         if !self.on {
             return Ok(None);
@@ -75,16 +75,16 @@ impl Trials {
     }
 }
 
-/// The least chance of stopping that a spec may have.
+/// The least stopping probability of a spec.
 const LEAST: f64 = 1.0 / 1024.0;
 
-/// E\[K\] of a capped number of runs.
+/// Returns E\[K\] of a capped number of runs.
 fn mean(shape: RunShape, stopping: f64, most: NonZeroU16) -> f64 {
     let runs = |stopping| Runs::CappedNegativeBinomial { shape, stopping, most };
     StoppingRate::new(stopping).map_or(f64::NAN, |stopping| runs(stopping).mean())
 }
 
-/// γ with which the mean number of runs is what is asked, to six digits; nothing when no γ has it.
+/// Returns the γ with the requested mean number of runs, to six digits; `None` if no γ has it.
 fn stopping(shape: RunShape, most: NonZeroU16, asked: f64) -> Option<StoppingRate> {
     let (mut low, mut high) = (LEAST, 0.999);
     if !(asked >= 1.0 && asked <= mean(shape, low, most)) {
@@ -97,7 +97,7 @@ fn stopping(shape: RunShape, most: NonZeroU16, asked: f64) -> Option<StoppingRat
     StoppingRate::new((high * 1e6).round() / 1e6).ok()
 }
 
-/// The numbers of a list; the first word that is none.
+/// Parses the numbers of a list; on failure returns the first invalid word.
 fn numbers(text: &str) -> Result<Vec<f64>, String> {
     let words = text.split([' ', ',', ';', '\n', '\t']).filter(|word| !word.is_empty());
     words.map(|word| word.parse().map_err(|_| word.to_owned())).collect()

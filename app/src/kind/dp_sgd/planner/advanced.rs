@@ -1,5 +1,5 @@
-//! The planner's advanced settings: the model, the warm start, how gradients are clipped, how a step is taken, what travels,
-//! what is tried in secret. Closed until they are wanted; how many of them are wrong is said on the lid.
+//! The planner's advanced settings: the model, the warm start, clipping, optimizer, exchange, private selection.
+//! Collapsed by default; the summary line shows the number of violations within.
 
 use leptos::prelude::*;
 use undertone_api::job::dp_sgd::{Cell, Clipping, Part, Precision};
@@ -9,7 +9,7 @@ use crate::kind::dp_sgd::plan::{Plan, Shape, Step};
 use crate::kind::dp_sgd::said;
 use crate::words;
 
-/// The places of the spec whose fields are here.
+/// The paths of the spec with fields here.
 const HERE: &[&str] = &[
     "model.",
     "warm_start.",
@@ -53,7 +53,7 @@ const DRAWN: &Table<f64> = &[
     (-0.5, "-0.5", "steeply: cheaper, more often a single run"),
 ];
 
-/// All of it.
+/// Renders all advanced settings.
 pub(super) fn advanced(plan: RwSignal<Plan>, shown: &Plan) -> AnyView {
     let Wrong(violations) = expect_context();
     let faults = Memo::new(move |_| wrong_in(&violations.read(), HERE));
@@ -81,7 +81,7 @@ fn group(title: &'static str, fields: Vec<AnyView>) -> AnyView {
     view! { <fieldset><legend>{title}</legend>{fields}</fieldset> }.into_any()
 }
 
-/// Fields that are there only while something holds.
+/// Renders fields that are visible only under a condition.
 fn only(plan: RwSignal<Plan>, when: fn(&Plan) -> bool, fields: Vec<AnyView>) -> AnyView {
     let there = Memo::new(move |_| when(&plan.read()));
     view! { <div class="sub" hidden=move || !there.get()>{fields}</div> }.into_any()
@@ -241,7 +241,7 @@ fn steps(plan: RwSignal<Plan>, shown: &Plan) -> Vec<AnyView> {
     ]
 }
 
-/// The parts of the model, each to be left alone or not.
+/// Renders a checkbox for each part of the model that the rounds can leave untrained.
 fn frozen(plan: RwSignal<Plan>, shown: &Plan) -> AnyView {
     let mut frozen = shown.frozen;
     let parts = Part::ALL.map(|part| {
@@ -315,7 +315,7 @@ mod tests {
 
     use super::{CELLS, CLIPPINGS, DRAWN, PRECISIONS, SHAPES, STEPS, Table, meant};
 
-    /// A word of a form is the word of the plan's own text, and means the choice again.
+    /// Checks that a form's word equals the plan's serialized word, and parses to the same choice.
     fn agrees<T: Serialize + Copy + PartialEq + std::fmt::Debug>(table: &Table<T>) {
         for (choice, word, _) in table {
             assert_eq!(serde_json::to_value(choice).expect("it has a word"), **word);

@@ -1,4 +1,5 @@
-//! The planner's right-hand side: a gauge for each party with the plan as a ghost, and what the budgets would buy.
+//! The planner's right-hand side: a gauge for each party with the plan as a ghost, and the rounds that the budgets
+//! admit.
 
 #![expect(unreachable_pub, reason = "the component macro makes what it generates public")]
 
@@ -13,7 +14,7 @@ use crate::kind::dp_sgd::{Plan, Prices, Verdict};
 use crate::standing::Payment;
 use crate::words;
 
-/// What the plan costs each party.
+/// Renders the cost of the plan to each party.
 #[component]
 pub(super) fn Costs(
     prices: Memo<Option<Prices>>,
@@ -48,7 +49,7 @@ pub(super) fn Costs(
     }
 }
 
-/// The plan in one sentence.
+/// Describes the plan in one sentence.
 fn headline(priced: &[(DatasetId, Verdict)], buys: Option<&Buys>) -> String {
     let over = |verdict: &Verdict| matches!(verdict, Verdict::Pays { payment, others, .. } if !payment.ghost.fits || others.iter().any(|(_, fits)| !fits));
     let without = |verdict: &Verdict| matches!(verdict, Verdict::NoBudget | Verdict::Unpriced(_));
@@ -89,7 +90,7 @@ fn said(verdict: Verdict) -> AnyView {
     }
 }
 
-/// What the plan asks of an account.
+/// Describes the plan's charge to an account.
 fn asked(payment: &Payment, epochs: f64) -> String {
     format!(
         "ε {} by itself for {}, {} over the data. ",
@@ -99,7 +100,7 @@ fn asked(payment: &Payment, epochs: f64) -> String {
     )
 }
 
-/// What the account has room for.
+/// Describes the account's room.
 fn room(rounds: u32, epochs: f64, least_noise: Option<f64>) -> String {
     let fit = match rounds {
         0 => "Not one round fits with this noise".to_owned(),
@@ -111,13 +112,13 @@ fn room(rounds: u32, epochs: f64, least_noise: Option<f64>) -> String {
     }
 }
 
-/// Expected passes over the data, to one decimal.
+/// Formats the expected passes over the data, to one decimal.
 fn passes(epochs: f64) -> String {
     let said = words::number((epochs * 10.0).round() / 10.0);
     if said == "1" { "about 1 pass".to_owned() } else { format!("about {said} passes") }
 }
 
-/// What would be left, and for what that would do.
+/// Describes the remainder, and the further rounds and jobs that would fit into it.
 fn leaves(payment: &Payment) -> String {
     let (rounds, jobs) = payment.further;
     let then = match (rounds, jobs) {
@@ -134,7 +135,7 @@ fn leaves(payment: &Payment) -> String {
     )
 }
 
-/// What the open arm does with a dataset that was opened for it.
+/// Renders the open arm's use of a dataset that was opened for it.
 fn in_the_clear(exact: u64) -> AnyView {
     let text = format!(
         "Open: in the open arm exact gradients leave the site, {}. They are recorded; no ε covers them.",

@@ -1,4 +1,4 @@
-//! ε against rounds, for one party: where its account would be, its limit, and where the plan stands.
+//! ε against rounds, for one party: the resulting ε of its account, its limit, and the plan's position.
 
 use leptos::prelude::*;
 use undertone_api::dataset::Dataset;
@@ -7,7 +7,7 @@ use crate::component::chart::{Chart, Figure, Line, Stroke};
 use crate::kind::dp_sgd::{Prices, Verdict};
 use crate::words;
 
-/// The chart of a dataset; hidden while it pays nothing.
+/// Renders the chart of a dataset; hidden while it pays nothing.
 pub(super) fn curve(dataset: &Dataset, prices: Memo<Option<Prices>>) -> AnyView {
     let (id, name) = (dataset.id, dataset.name.clone());
     let figure = Memo::new(move |_| {

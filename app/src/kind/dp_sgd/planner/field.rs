@@ -1,5 +1,5 @@
-//! The planner's inputs. The number field is the form's; the slider beside it is there only with wasm and moves in equal
-//! ratios, because a doubling means the same everywhere on it.
+//! The planner's inputs. The number field belongs to the form. The slider beside it exists only with wasm and moves in
+//! equal ratios, because a doubling has the same meaning everywhere on it.
 
 #![expect(unreachable_pub, reason = "the component macro makes what it generates public")]
 
@@ -12,7 +12,7 @@ use crate::words;
 /// Positions of a slider.
 const STEPS: f64 = 400.0;
 
-/// The value at a slider's position, to three significant digits.
+/// Returns the value at a slider's position, to three significant digits.
 fn value_at(position: f64, low: f64, high: f64, whole: bool) -> f64 {
     let value = low * (high / low).powf((position / STEPS).clamp(0.0, 1.0));
     if whole {
@@ -22,40 +22,40 @@ fn value_at(position: f64, low: f64, high: f64, whole: bool) -> f64 {
     ((value / digit).round() * digit * 1e9).round() / 1e9
 }
 
-/// The position of a value.
+/// Returns the position of a value.
 fn position_of(value: f64, low: f64, high: f64) -> f64 {
     ((value.clamp(low, high) / low).ln() / (high / low).ln() * STEPS).round()
 }
 
-/// What is wrong with the plan, for the fields to say beside themselves.
+/// The plan's violations, which the fields display.
 #[derive(Clone, Copy)]
 pub(super) struct Wrong(pub(super) Memo<Vec<Violation>>);
 
 impl Wrong {
-    /// The sentence about a place that has no field of its own.
+    /// Renders the message of a path that has no field of its own.
     pub(super) fn at(at: &'static str) -> AnyView {
         said(wrong_at(at.into()))
     }
 }
 
-/// The place of a violation as fields name it: both arms have the same rounds.
+/// Returns the path of a violation in the fields' form: both arms share their fields.
 fn place(violation: &Violation) -> &str {
     let inside = violation.field.trim_start_matches("spec.");
     inside.strip_prefix("private.").or_else(|| inside.strip_prefix("open.")).unwrap_or(inside)
 }
 
-/// Whether a place is the one a field names, or an entry of the list that it names.
+/// Returns whether a path equals a field's, or is an entry of the field's list.
 fn stands_at(place: &str, at: &str) -> bool {
     let entry = |rest: &str| rest.strip_prefix('.').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     place.strip_prefix(at).is_some_and(|rest| rest.is_empty() || entry(rest))
 }
 
-/// How many violations are at a place that begins with one of these.
+/// Counts the violations at paths that begin with one of these.
 pub(super) fn wrong_in(violations: &[Violation], places: &[&str]) -> usize {
     violations.iter().filter(|violation| places.iter().any(|within| place(violation).starts_with(within))).count()
 }
 
-/// What is wrong at a place, when anything is.
+/// Returns the message of a violation at a path, if there is one.
 fn wrong_at(at: Signal<String>) -> Memo<Option<String>> {
     let Wrong(all) = expect_context();
     Memo::new(move |_| {
@@ -66,12 +66,12 @@ fn wrong_at(at: Signal<String>) -> Memo<Option<String>> {
     })
 }
 
-/// The sentence under a field with something wrong.
+/// Renders the message under an invalid field.
 fn said(wrong: Memo<Option<String>>) -> AnyView {
     (move || wrong.get().map(|message| view! { <small class="fault">{message}</small> })).into_any()
 }
 
-/// A number with a slider.
+/// Renders a number with a slider.
 #[component]
 pub(super) fn Slider(
     #[prop(into)] name: String,
@@ -113,25 +113,25 @@ pub(super) fn Slider(
     }
 }
 
-/// What a field does with what was entered: one kind of closure for all fields, because each kind is code in the bundle.
+/// Makes the handler of an input: one kind of closure for all fields, because each kind adds code to the bundle.
 pub(super) fn setter<T: 'static>(plan: RwSignal<Plan>, set: fn(&mut Plan, T)) -> Callback<T> {
     Callback::new(move |value| plan.update(|plan| set(plan, value)))
 }
 
-/// A field of the form: its name there, its place in the spec, what it says. Plain functions with one type of view, for the
-/// bundle's sake.
+/// A field of the form: its name there, its path in the spec, its label. Plain functions with one type of view keep the
+/// bundle small.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Field {
     /// Name in the form.
     pub(super) name: &'static str,
-    /// Place in the spec, within either arm; empty where nothing can be wrong.
+    /// Path in the spec, within either arm; empty if no value can be invalid.
     pub(super) at: &'static str,
-    /// What it is.
+    /// Its label.
     pub(super) label: &'static str,
 }
 
 impl Field {
-    /// A number of a range.
+    /// Renders a number within a range.
     pub(super) fn number(self, value: f64, range: (f64, f64), whole: bool, set: Callback<f64>) -> AnyView {
         let wrong = wrong_at(self.at.into());
         let enter = move |event| {
@@ -150,7 +150,7 @@ impl Field {
         .into_any()
     }
 
-    /// A line of text.
+    /// Renders a line of text.
     pub(super) fn words(self, value: String, set: Callback<String>) -> AnyView {
         let wrong = wrong_at(self.at.into());
         view! {
@@ -164,7 +164,7 @@ impl Field {
         .into_any()
     }
 
-    /// One of several, each a word in the form and what is shown.
+    /// Renders a choice of several options, each with its word in the form and its label.
     pub(super) fn choice(self, chosen: &str, options: Vec<(String, String)>, set: Callback<String>) -> AnyView {
         let wrong = wrong_at(self.at.into());
         let option = |(value, text): (String, String)| {
@@ -183,7 +183,7 @@ impl Field {
     }
 }
 
-/// Yes or no.
+/// Renders a checkbox.
 pub(super) fn tick(name: String, label: &'static str, value: bool, set: Callback<bool>) -> AnyView {
     view! {
         <label class="check"><input type="checkbox" name=name value="true" checked=value
@@ -192,20 +192,20 @@ pub(super) fn tick(name: String, label: &'static str, value: bool, set: Callback
     .into_any()
 }
 
-/// What can be chosen: the choice, its word in the form and in the spec, what is shown.
+/// The options of a choice: the value, its word in the form and in the spec, its label.
 pub(super) type Table<T> = [(T, &'static str, &'static str)];
 
-/// A table as the options of a choice.
+/// Returns a table's options for a choice.
 pub(super) fn options<T>(table: &Table<T>) -> Vec<(String, String)> {
     table.iter().map(|(_, word, text)| ((*word).to_owned(), (*text).to_owned())).collect()
 }
 
-/// The word of a choice.
+/// Returns the word of a value.
 pub(super) fn word<T: PartialEq>(table: &Table<T>, choice: &T) -> &'static str {
     table.iter().find(|(known, ..)| known == choice).map_or("", |(_, word, _)| word)
 }
 
-/// The choice that a word stands for; nothing for a word that stands for none.
+/// Returns the value of a word; `None` for an unknown word.
 pub(super) fn meant<T: Copy>(table: &Table<T>, text: &str) -> Option<T> {
     table.iter().find(|(_, word, _)| *word == text).map(|(choice, ..)| *choice)
 }

@@ -1,4 +1,4 @@
-//! The nearest plans that fit, each with one button: what it offers was admitted by the accounts before it was offered.
+//! The nearest plans that fit, each with one button: the accounts admit every offer.
 
 use leptos::prelude::*;
 use undertone_api::id::ConsortiumId;
@@ -6,7 +6,7 @@ use undertone_api::plan::{Knob, Offered};
 
 use crate::kind::dp_sgd::Plan;
 
-/// The offers; nothing when there are none. Without a script a button is a link to the page with the offered plan.
+/// Renders the offers; empty if there are none. Without a script a button is a link to the page with the offered plan.
 pub(super) fn offers(offers: Vec<Offered>, plan: RwSignal<Plan>, consortium: ConsortiumId) -> AnyView {
     if offers.is_empty() {
         return ().into_any();
@@ -16,7 +16,7 @@ pub(super) fn offers(offers: Vec<Offered>, plan: RwSignal<Plan>, consortium: Con
             Knob::Rounds => "Fewer rounds",
             Knob::Noise => "More noise",
             Knob::SamplingRate => "Smaller samples",
-            // No plan of training has these.
+            // Plans of training have none of these.
             Knob::Threshold | Knob::Epsilon | Knob::Delta => "Other numbers",
         };
         let sentence = offered.sentence.clone();
@@ -40,7 +40,7 @@ pub(super) fn offers(offers: Vec<Offered>, plan: RwSignal<Plan>, consortium: Con
     .into_any()
 }
 
-/// The plan with an offer taken.
+/// Returns the plan with an offer applied.
 fn turned(plan: &Plan, offered: &Offered) -> Plan {
     let mut plan = plan.clone();
     for (dataset, _, _, to) in &offered.values {
@@ -56,7 +56,7 @@ fn turned(plan: &Plan, offered: &Offered) -> Plan {
     plan
 }
 
-/// The address of the planner with a plan in it. Only the server writes it: with a script nobody follows it.
+/// Returns the address of the planner with a plan. Only the server writes it: with a script the link is not followed.
 #[cfg(feature = "ssr")]
 fn link(plan: &Plan, consortium: ConsortiumId) -> String {
     let query = serde_qs::to_string(&std::collections::BTreeMap::from([("plan", plan)])).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One dataset's row of the planner: whether it takes part, its sampling, its noise.
+//! One dataset's row of the planner: its participation, its sampling, its noise.
 
 use leptos::prelude::*;
 use undertone_api::dataset::{Dataset, Visibility};
@@ -9,7 +9,7 @@ use crate::kind::dp_sgd::plan::{Part, Plan};
 use crate::kind::dp_sgd::{Prices, Verdict};
 use crate::words;
 
-/// One dataset's row of the form.
+/// Renders one dataset's row of the form.
 pub(super) fn party(
     index: usize,
     dataset: &Dataset,
@@ -25,7 +25,7 @@ pub(super) fn party(
     let public = dataset.visibility == Visibility::Public;
     let leads = move || plan.read().lead == id;
     let joins = move || leads() || plan.read().parts.get(index).is_some_and(|part| part.joins);
-    // Where it stands among those that take part, the lead first: so the spec counts them.
+    // Its position among the participants, the lead first, as in the spec.
     let place = move || plan.read().joining().position(|part| part.dataset == id).unwrap_or(usize::MAX);
     let at = move |field: &'static str| Signal::derive(move || format!("participants.{}.{field}", place()));
     let counts = dataset.clone();

@@ -1,5 +1,5 @@
-//! The tight ε of a plan by itself, beside the numbers that decide: computed in the server, because it takes transforms that a
-//! page should not carry.
+//! The tight ε of a plan by itself, beside the numbers that decide: computed on the server, because it needs transforms
+//! that are too large for the page.
 
 use leptos::prelude::*;
 use undertone_api::id::ConsortiumId;
@@ -11,10 +11,10 @@ use crate::kind::dp_sgd::Plan;
 #[cfg(feature = "ssr")]
 use crate::words;
 
-/// Where it is asked.
+/// The address of the request.
 pub(super) const WEIGH: &str = "/ui/weigh-dp-sgd";
 
-/// The tight numbers of a plan, as HTML; nothing when it cannot be proposed as it stands.
+/// Returns the tight numbers of a plan as HTML; empty if it cannot be proposed in its present form.
 ///
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem).
@@ -25,7 +25,8 @@ pub async fn weigh(consortium: ConsortiumId, plan: Plan) -> Result<String, Fault
     Ok(ask(backend.as_ref(), consortium, &plan, &datasets).await)
 }
 
-/// Asks the server what it makes of a plan; nothing when that is not to be had, because the page is right without it.
+/// Queries the server for a plan's tight numbers; empty if they are unavailable, because the page is correct without
+/// them.
 #[cfg(feature = "ssr")]
 pub(in crate::kind::dp_sgd) async fn ask(
     backend: &dyn crate::backend::Backend,
@@ -35,14 +36,14 @@ pub(in crate::kind::dp_sgd) async fn ask(
 ) -> String {
     use undertone_api::job::{NewJob, Spec};
     let Ok(spec) = plan.spec(datasets) else { return String::new() };
-    // A title is asked for when the job is proposed.
+    // The title is required only when the job is proposed.
     let title =
         Some(plan.title.clone()).filter(|title| !title.trim().is_empty()).unwrap_or_else(|| "a plan".to_owned());
     let job = NewJob { title, spec: Spec::DpSgd(spec) };
     backend.plan(consortium, job).await.map_or_else(|_| String::new(), |planned| said(&planned))
 }
 
-/// A table of the three numbers of every party.
+/// Renders a table of the three numbers of every party.
 #[cfg(feature = "ssr")]
 fn said(planned: &Planned) -> String {
     let mut rows = planned.parties.iter().filter(|party| party.tight_epsilon.is_some()).peekable();

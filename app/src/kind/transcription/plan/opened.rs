@@ -1,12 +1,12 @@
-//! From a spec back to the plan that stands for it, so that a draft can be changed in the planner. What the planner has no
-//! field for is not in the plan: whoever opens a draft compares the plan's spec with it, and says what differs.
+//! Conversion of a spec into its plan, so that a draft can be edited in the planner. A plan lacks options without a
+//! field in the planner: the code that opens a draft compares the plan's spec with it, and reports the differences.
 
 use undertone_api::job::transcription::{Provider, Spec, Vocabulary, Voice};
 
 use super::{Heard, Plan, ROWS};
 
 impl Plan {
-    /// The plan of a spec; `first` is the plan of the datasets, from which comes what the spec says nothing about.
+    /// Converts a spec into a plan; `first` is the plan of the datasets, which provides all values that the spec lacks.
     pub(in crate::kind::transcription) fn of(title: &str, spec: &Spec, first: Self) -> Self {
         let empty = Heard { name: String::new(), ..row(None, &first.providers) };
         let mut providers: Vec<Heard> =
@@ -43,7 +43,8 @@ impl Plan {
     }
 }
 
-/// A recognizer as a row of the form; where it has no price, and without one, with what the first row has.
+/// Converts a recognizer into a row of the form. Without a price, or without a recognizer, the values come from the
+/// first row.
 fn row(provider: Option<&Provider>, first: &[Heard]) -> Heard {
     let usual = Heard {
         name: String::new(),

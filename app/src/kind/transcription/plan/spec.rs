@@ -1,4 +1,4 @@
-//! The spec that a plan stands for.
+//! Conversion of a plan into its spec.
 
 use std::num::NonZeroU32;
 
@@ -9,10 +9,10 @@ use undertone_privacy::{Delta, Epsilon};
 use super::{Heard, Plan};
 
 impl Plan {
-    /// The spec this plan stands for.
+    /// Converts the plan into a spec.
     ///
     /// # Errors
-    /// Everything that is no number of its kind, by its place in the spec.
+    /// Every invalid number, by its path in the spec.
     pub(in crate::kind::transcription) fn spec(&self) -> Result<Spec, Vec<Violation>> {
         let mut violations = Vec::new();
         let mut say = |field: &str, message: String| violations.push(Violation::new(format!("spec.{field}"), message));
@@ -74,7 +74,7 @@ fn provider(row: &Heard) -> Provider {
     Provider { name: row.name.trim().to_owned(), protocol: row.protocol, price }
 }
 
-/// The words of a text, with blanks, commas or line ends between.
+/// Parses words separated by blanks, commas or line ends.
 fn words(text: &str) -> Vec<String> {
     text.split(|sign: char| sign.is_whitespace() || sign == ',')
         .filter(|word| !word.is_empty())

@@ -1,4 +1,5 @@
-//! What a plan would cost, what is to be expected of it, and what would do instead: made in the server, by the code that decides.
+//! The charge of a plan, its expected cost, and sufficient alternatives: computed on the server, by the code that
+//! decides.
 
 use leptos::prelude::*;
 use undertone_api::dataset::{Dataset, Visibility};
@@ -15,7 +16,7 @@ use crate::component::gauge::Gauge;
 use crate::standing::{NoPayment, Payment, Standing, others};
 use crate::words;
 
-/// What the plan costs, as HTML.
+/// Renders the cost of the plan as HTML.
 pub(in crate::kind::transcription) fn told(
     plan: &Plan,
     datasets: &[Dataset],
@@ -60,7 +61,7 @@ pub(in crate::kind::transcription) fn told(
     .to_html()
 }
 
-/// What to do about a list that is not there yet, and what the numbers are of until then.
+/// Renders the notice about a missing list, with the assumption behind the numbers until then.
 fn unlisted(size: u32) -> AnyView {
     let until = format!(
         "Until it is, dummies, speech and money are those of a list of {}. What the account pays is the same for every list.",
@@ -85,7 +86,7 @@ fn headline(dataset: Option<&Dataset>, priced: Option<&Priced>) -> &'static str 
     }
 }
 
-/// The balances by account: two versions of a dataset have one.
+/// Returns the balances by account: two versions of a dataset share one.
 fn books(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Books {
     let mut books = Books::default();
     for (id, all) in standings {
@@ -98,7 +99,7 @@ fn books(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Book
     books
 }
 
-/// What the owner's account pays.
+/// Renders the charge to the owner's account.
 fn pays(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<&Priced>) -> AnyView {
     let bad = |text: String| view! { <p class="bad-text">{text}</p> }.into_any();
     let Some(charge) = spec.cost(dataset) else {
@@ -122,7 +123,7 @@ fn pays(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<&
     }
 }
 
-/// What the account keeps of its δ for such releases, which no ε of a gauge tells.
+/// Describes the part of the account's δ for such releases, which no ε of a gauge shows.
 fn kept(standing: &Standing, charge: &Charge) -> Option<String> {
     let budget = standing.balance.budget()?;
     let (_, asked) = mechanism::guarantee(&charge.event, charge.adjacency).ok()?;
@@ -158,7 +159,7 @@ fn gauged(payment: &Payment) -> AnyView {
     .into_any()
 }
 
-/// Dummies, seconds and money.
+/// Renders dummies, seconds and money.
 fn expected(spec: &Spec, (size, begun): (u32, bool), estimate: &Estimate) -> AnyView {
     let vocabulary = words::plural(size.into(), "word");
     let vocabulary = if begun {
@@ -216,7 +217,7 @@ fn expected(spec: &Spec, (size, begun): (u32, bool), estimate: &Estimate) -> Any
     .into_any()
 }
 
-/// How many seconds the one voice has to work on, and who does it.
+/// Describes the seconds of speech for the one voice, and the converter.
 fn converted(spec: &Spec, estimate: &Estimate) -> String {
     let seconds = words::duration(estimate.recorded + estimate.extra);
     let by = match spec.voice {
@@ -228,7 +229,7 @@ fn converted(spec: &Spec, estimate: &Estimate) -> String {
     format!("{seconds} of speech, {by}")
 }
 
-/// Sums of money, one for each currency.
+/// Formats sums of money, one for each currency.
 pub(super) fn sums(all: &[Money]) -> String {
     if all.is_empty() {
         return "no price is named".to_owned();
@@ -236,7 +237,7 @@ pub(super) fn sums(all: &[Money]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
 }
 
-/// ε and δ by how many recognizers put their parts together.
+/// Renders ε and δ by the number of colluding recognizers.
 fn together(spec: &Spec) -> Option<AnyView> {
     let rows = spec.promises().ok()?.into_iter().map(|promise| {
         let charged = promise.colluding == spec.colluding;
@@ -262,7 +263,7 @@ fn together(spec: &Spec) -> Option<AnyView> {
     Some(view.into_any())
 }
 
-/// The nearest plans that fit, each a link to the planner with it, where an address holds it.
+/// Renders the nearest plans that fit, each as a link to the planner if its address is short enough.
 fn offered(offers: Vec<Offer>, plan: &Plan, consortium: ConsortiumId) -> AnyView {
     if offers.is_empty() {
         return ().into_any();
@@ -287,7 +288,7 @@ fn offered(offers: Vec<Offer>, plan: &Plan, consortium: ConsortiumId) -> AnyView
     .into_any()
 }
 
-/// What keeps the plan from being proposed; calm where that is only the list that is still to be written.
+/// Renders the violations of the plan; not as an error if only the list is missing.
 fn wrong(violations: &[Violation], begun: bool) -> AnyView {
     if violations.is_empty() {
         return ().into_any();

@@ -13,7 +13,7 @@ use crate::path;
 use crate::standing::Standing;
 use crate::words;
 
-/// The whole planner for a plan.
+/// Renders the whole planner for a plan.
 pub(in crate::kind::transcription) fn planner(
     plan: &Plan,
     datasets: &[Dataset],
@@ -128,7 +128,7 @@ fn vocabulary(plan: &Plan) -> AnyView {
     .into_any()
 }
 
-/// What the voices that the product makes itself protect from, as measured.
+/// The measured protection of the product's own voices.
 const TOLD_APART: &str = "Of 91 speakers, a recognizer that knows recordings of them names 80 % as recorded and 1.5 % behind the \
                           McAdams coefficient. One that knows recordings changed in the same way names 76 % behind it and 15 to 19 % \
                           behind the vocoder; guessing names 1 %. Fewer coefficients of the vocoder hide more, and words are \

@@ -1,5 +1,5 @@
-//! What a plan would come to if one of its numbers were another: dummies, speech, money, and what all recognizers together would
-//! learn. Public numbers alone; nothing is proposed here.
+//! The effect of changing one number of a plan: dummies, speech, money, and the privacy loss to all recognizers
+//! together. It uses public numbers alone; nothing is proposed here.
 
 use std::num::NonZeroU32;
 
@@ -11,14 +11,14 @@ use super::super::plan::MOST_WORDS;
 use super::cost::sums;
 use crate::words;
 
-/// The greatest distance that is shown, and the ε between which a spec may have one.
+/// The greatest displayed distance, and the range of ε in a spec.
 const MOST_DISTANCE: u32 = 10_000;
 const EPSILON: std::ops::RangeInclusive<f64> = 0.01..=50.0;
 
-/// A plan with one number turned: what it is called, its spec, the words of its vocabulary.
+/// A plan with one number changed: its label, its spec, the words of its vocabulary.
 type Turned = (String, Spec, u32);
 
-/// The table; nothing for a plan without noise.
+/// Renders the table; `None` for a plan without noise.
 pub(super) fn table(spec: &Spec, size: u32, seconds: u64) -> Option<AnyView> {
     let row = |(name, spec, size): Turned| {
         let estimate = Estimate::of_words(&spec, size, seconds).ok()?;
@@ -60,7 +60,8 @@ pub(super) fn table(spec: &Spec, size: u32, seconds: u64) -> Option<AnyView> {
     Some(view.into_any())
 }
 
-/// The plan as it is, then with each number halved, doubled or one more or less, where a spec may have it so.
+/// Returns the present plan, then plans with each number halved, doubled, or one more or less, within the spec's
+/// limits.
 fn turned(spec: &Spec, size: u32) -> Vec<Turned> {
     let of = spec.participant;
     let with = |party: Party| Spec { participant: party, ..spec.clone() };

@@ -9,7 +9,7 @@ use crate::component::copy::Copyable;
 use crate::component::form::{Field, post};
 use crate::component::said::When;
 
-/// Builds the section.
+/// Renders the section.
 pub(super) fn section(member: &Member, keys: &[OwnApprovalKey], now: OffsetDateTime) -> AnyView {
     let rows = keys.iter().map(|key| {
         let remove = post(

@@ -9,7 +9,7 @@ use crate::component::form::{Field, post};
 use crate::component::passkey::passkey_form;
 use crate::component::said::When;
 
-/// Builds the section.
+/// Renders the section.
 pub(super) fn section(passkeys: &[Passkey], now: OffsetDateTime) -> AnyView {
     let rows = passkeys.iter().map(|passkey| {
         let used = match passkey.last_used_at {

@@ -1,4 +1,4 @@
-//! The life of a job as a browser without wasm sees it.
+//! The actions on a job in a browser without wasm.
 
 use crate::fixture::life::{BEGUN, COMPLETE};
 use crate::fixture::{CONSORTIUM, FINISHED, PAUSED, PROPOSED, RUNNING, dataset, render, send};

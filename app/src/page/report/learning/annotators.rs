@@ -1,4 +1,4 @@
-//! The people who answered, by number, and how they agree.
+//! The annotators, by number, and their agreement.
 
 use leptos::prelude::*;
 use undertone_api::job::active_learning::Report as Found;
@@ -6,7 +6,7 @@ use undertone_api::job::active_learning::Report as Found;
 use crate::answer::part::{KAPPA, said_kappa};
 use crate::words;
 
-/// How people agree, and a row for each; nothing where nobody answered.
+/// Renders the agreement, and a row for each annotator; empty without answers.
 pub(super) fn section(found: &Found) -> AnyView {
     if found.annotators.is_empty() {
         return ().into_any();

@@ -1,4 +1,4 @@
-//! The pools: how many questions each gate let through, at which ε and δ; and how often queries are asked.
+//! The pools: the number of questions that each gate released, with ε and δ; and the frequencies of queries.
 
 use leptos::prelude::*;
 use undertone_api::job::active_learning::{PoolResult, Report as Found};
@@ -7,10 +7,10 @@ use super::Of;
 use crate::component::drawing::{Bars, shortened};
 use crate::words;
 
-/// Most gates that are marked in a drawing; the table above it has all.
+/// The most gates that are marked in a drawing; the table above it has all.
 const MARKS: usize = 4;
 
-/// Every pool with its price, and the distribution of frequencies.
+/// Renders every pool with its price, and the distribution of frequencies.
 pub(super) fn section(of: &Of<'_>, found: &Found) -> AnyView {
     if found.pools.is_empty() && found.frequency.is_empty() {
         return ().into_any();
@@ -54,7 +54,7 @@ fn row(of: &Of<'_>, pool: &PoolResult) -> AnyView {
     .into_any()
 }
 
-/// How many queries are asked how often, with the gates' thresholds.
+/// Draws the number of queries by frequency, with the gates' thresholds.
 fn frequencies(of: &Of<'_>, found: &Found) -> Option<Bars> {
     if found.frequency.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! What was rehearsed on the lead's public log: accuracy and budget against (β, k), and accuracy against budget.
+//! The rehearsal on the lead's public log: accuracy and budget against (β, k), and accuracy against budget.
 
 use leptos::prelude::*;
 use undertone_api::job::active_learning::{Rehearsed, RehearsedPoint, Report as Found};
@@ -8,10 +8,10 @@ use crate::component::drawing::{Cell, Curve, Heat, Lines, Square, Table};
 use crate::page::report::points;
 use crate::words;
 
-/// Most gates that are named under a title.
+/// The most gates that are named under a title.
 const NAMED: usize = 3;
 
-/// The pairs that were tried, as a grid.
+/// The tried pairs, as a grid.
 struct Grid<'a> {
     rates: Vec<f64>,
     thresholds: Vec<u32>,
@@ -20,7 +20,7 @@ struct Grid<'a> {
     chosen: Vec<Chosen>,
 }
 
-/// The drawings, or nothing where nothing was rehearsed.
+/// Renders the drawings; empty without a rehearsal.
 pub(super) fn section(of: &Of<'_>, found: &Found) -> AnyView {
     if found.rehearsal.is_empty() {
         return ().into_any();
@@ -78,7 +78,8 @@ impl<'a> Grid<'a> {
         self.chosen.iter().any(|gate| gate.threshold == one.threshold && (gate.rate - one.sampling_rate).abs() < 1e-9)
     }
 
-    /// What the chosen gates lose against the comparison, and which of those that keep the promise loses least.
+    /// Describes the loss of the chosen gates against the comparison, and the gate with the least loss among those that
+    /// keep the promise.
     fn headline(&self, promised: Option<f64>) -> Vec<String> {
         let chosen =
             self.tried.iter().filter(|one| self.is_chosen(one)).filter_map(|one| self.against("As chosen", one));
@@ -104,7 +105,7 @@ impl<'a> Grid<'a> {
         Some(format!("{what}, {name}: {}{from}.", words::percent(accuracy)))
     }
 
-    /// Which drawn squares were chosen by whom, and what was chosen beside them.
+    /// Describes the chosen squares with their participants, and the chosen pairs outside the grid.
     fn note(&self) -> String {
         let gates = self.chosen.iter().map(|gate| {
             let drawn = self
@@ -179,7 +180,7 @@ impl<'a> Grid<'a> {
         Heat { note: format!("δ at the ε of the job’s gates. {}", heat.note), ..heat }
     }
 
-    /// Accuracy against budget, a drawing for each rate with a line for each threshold, all on one scale.
+    /// Draws accuracy against budget, a drawing for each rate with a line for each threshold, all on one scale.
     fn learning(&self) -> Vec<Lines> {
         let curve = |one: &Rehearsed, name: String| Curve {
             name,
@@ -214,7 +215,7 @@ impl<'a> Grid<'a> {
             .collect()
     }
 
-    /// Everything that was found of every pair, the comparison last.
+    /// Returns all figures of every pair, the comparison last.
     fn table(&self) -> Table {
         let head = ["β", "k", "accuracy", "standard deviation", "labels", "from no gate", "questions", "below k", "δ"];
         let baseline = self.baseline.and_then(last).map(|point| point.accuracy);
@@ -237,7 +238,7 @@ impl<'a> Grid<'a> {
     }
 }
 
-/// The next power of ten that is not below a δ.
+/// Formats the least power of ten that is not below a δ.
 fn power_above(delta: f64) -> String {
     if delta <= 0.0 {
         return "0".to_owned();
@@ -249,7 +250,7 @@ fn power_above(delta: f64) -> String {
     }
 }
 
-/// A count in few characters: `9,999`, `12.3 k`, `1.2 M`.
+/// Formats a count in few characters: `9,999`, `12.3 k`, `1.2 M`.
 fn compact(value: u64) -> String {
     match value {
         0..10_000 => words::count(value),

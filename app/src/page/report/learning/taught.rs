@@ -1,4 +1,4 @@
-//! What the answers taught: accuracy after every round, on every test set, and how sure the classifier became.
+//! The effect of the answers: accuracy after every round, on every test set, and the classifier's certainty.
 
 use leptos::prelude::*;
 use undertone_api::job::active_learning::{LearningPoint, Report as Found, TestResult, Uncertainty};
@@ -7,7 +7,7 @@ use super::Of;
 use crate::component::drawing::{Bars, Curve, Lines, Outline};
 use crate::words;
 
-/// What came of it, in the words of the first test set.
+/// Renders the result on the first test set in words.
 pub(super) fn headline(of: &Of<'_>) -> AnyView {
     let learning = of.found.map_or(&[][..], |found| &found.learning);
     let (Some(first), Some(last)) = (learning.first(), learning.last()) else {
@@ -47,7 +47,7 @@ fn result<'a>(point: &'a LearningPoint, name: &str) -> Option<&'a TestResult> {
     point.tests.iter().find(|test| test.name == name)
 }
 
-/// The learning curve and the classifier's uncertainty.
+/// Renders the learning curve and the classifier's uncertainty.
 pub(super) fn section(of: &Of<'_>, found: &Found) -> AnyView {
     if found.learning.is_empty() {
         return ().into_any();
@@ -103,7 +103,7 @@ fn table(of: &Of<'_>, found: &Found) -> AnyView {
     }
 }
 
-/// Accuracy against labels, with one standard error of each measurement.
+/// Draws accuracy against labels, with one standard error of each measurement.
 fn curve(of: &Of<'_>, found: &Found) -> Lines {
     let curves: Vec<Curve> = of
         .spec
@@ -134,12 +134,12 @@ fn curve(of: &Of<'_>, found: &Found) -> Lines {
     }
 }
 
-/// √(p(1 − p)/n): of a part p of n examples.
+/// Returns √(p(1 − p)/n), the standard error of a proportion p of n examples.
 fn standard_error(test: &TestResult) -> f64 {
     if test.examples == 0 { 0.0 } else { (test.accuracy * (1.0 - test.accuracy) / test.examples as f64).sqrt() }
 }
 
-/// The lowest and highest end of any whisker.
+/// Returns the lowest and highest end of any whisker.
 pub(super) fn span(curves: &[Curve]) -> (f64, f64) {
     curves
         .iter()
@@ -147,7 +147,7 @@ pub(super) fn span(curves: &[Curve]) -> (f64, f64) {
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (a, b)| (low.min(a), high.max(b)))
 }
 
-/// How uncertain the classifier was before the first round and before the last.
+/// Draws the classifier's uncertainty before the first round and before the last.
 fn certainty(all: &[Uncertainty]) -> Option<Bars> {
     let (first, last) = (all.first()?, all.last()?);
     let width = 1.0 / last.bins.len().max(1) as f64;

@@ -1,4 +1,4 @@
-//! What a transcription promised and what came of it, drawn: each drawing has its numbers as a table and as files. Of recordings
+//! The drawings of a transcription's promises and outcome: each has its numbers as a table and as files. For recordings
 //! that are not public there are the promises alone.
 
 use leptos::prelude::*;
@@ -7,7 +7,7 @@ use undertone_api::job::transcription::{Attack, Errors, Outcome, ProviderResult,
 use crate::component::drawing::{Bars, Drawing, Level, Levels, Outline};
 use crate::words;
 
-/// All there is to draw; nothing for a report without promises.
+/// Renders all drawings; empty for a report without promises.
 pub(super) fn section(found: &Report) -> AnyView {
     let mut drawings: Vec<Drawing> = promises(found).into_iter().collect();
     if let Some(outcome) = &found.outcome {
@@ -24,7 +24,7 @@ pub(super) fn section(found: &Report) -> AnyView {
     .into_any()
 }
 
-/// ε against how many recognizers put their parts together.
+/// Draws ε against the number of colluding recognizers.
 fn promises(found: &Report) -> Option<Drawing> {
     let rows = found.promises.iter().map(|promise| Level {
         name: together(promise.colluding.get()),
@@ -60,7 +60,7 @@ fn of_public(outcome: &Outcome) -> Vec<Drawing> {
     all
 }
 
-/// Word error rates of the three transcripts.
+/// Draws the word error rates of the three transcripts.
 fn errors(errors: &Errors) -> Option<Drawing> {
     let transcripts =
         [("cloud alone", errors.cloud), ("offline alone", Some(errors.offline)), ("ours", Some(errors.ours))];
@@ -90,7 +90,7 @@ fn errors(errors: &Errors) -> Option<Drawing> {
     levels.draw()
 }
 
-/// How often words were said, and how often a recognizer heard them.
+/// Draws the true frequencies of words, and those that a recognizer could count.
 fn histogram(one: &ProviderResult) -> Option<Drawing> {
     let most = one.histogram.iter().map(|bin| bin.occurrences).max()?;
     let powers = std::iter::successors(Some(1_u64), |edge| edge.checked_mul(2)).take_while(|edge| *edge <= most);
@@ -116,7 +116,7 @@ fn histogram(one: &ProviderResult) -> Option<Drawing> {
     Some(bars.draw())
 }
 
-/// How far what each recognizer heard is from what was said.
+/// Draws the distance of each recognizer's topics from the true ones.
 fn topics(all: &[ProviderResult]) -> Option<Drawing> {
     let rows = all.iter().filter_map(|one| {
         let apart = one.topic_distance?;
@@ -142,7 +142,7 @@ fn topics(all: &[ProviderResult]) -> Option<Drawing> {
     levels.draw()
 }
 
-/// How well somebody told apart what should look alike.
+/// Draws the accuracy of attacks against the accuracy of guessing.
 fn attacks(all: &[Attack]) -> Option<Drawing> {
     let rows = all.iter().map(|attack| Level {
         name: attack.name.clone(),
@@ -165,7 +165,7 @@ fn attacks(all: &[Attack]) -> Option<Drawing> {
     levels.draw()
 }
 
-/// What each recognizer cost, a drawing for each currency.
+/// Draws the cost of each recognizer, a drawing for each currency.
 fn money(all: &[ProviderResult]) -> Vec<Drawing> {
     let mut currencies: Vec<&str> = all.iter().filter_map(|one| Some(one.cost.as_ref()?.currency.as_str())).collect();
     currencies.sort_unstable();
@@ -196,7 +196,7 @@ fn money(all: &[ProviderResult]) -> Vec<Drawing> {
     currencies.into_iter().filter_map(drawn).collect()
 }
 
-/// How long each step took.
+/// Draws the time of each step.
 fn stages(all: &[Stage]) -> Option<Drawing> {
     let rows = all.iter().map(|stage| Level {
         name: stage.name.clone(),

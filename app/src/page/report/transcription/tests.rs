@@ -1,10 +1,10 @@
-//! The report of a transcription, on the page and as a file; and the pages on which its recordings and its steward meet it.
+//! The report of a transcription, on the page and as a file; and the other pages about its recordings and its approval.
 
 use crate::fixture::{CONSORTIUM, HEARD, HEARD_PUBLIC, HEARING, OFFERED, recordings_id, render, report_of};
 use crate::page::report::document;
 use crate::path;
 
-/// A page by its address.
+/// Renders a page by its address.
 async fn page(address: &str) -> String {
     render(address, true, "").await.body
 }

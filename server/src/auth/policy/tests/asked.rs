@@ -1,20 +1,20 @@
-//! That every operation of a member asks the policy, and before it changes anything: read from the sources of the service layer. An
-//! operation asks by itself, or through a function that it hands its caller to; that function is read the same way, and of
-//! several that a name may mean, all must ask.
+//! Checks that every operation of a member calls the policy before it changes anything, by reading the sources of the
+//! service layer. An operation calls the policy itself, or calls a function with its actor; that function is checked in
+//! the same way. If a name may refer to several functions, all of them must call the policy.
 
 use std::collections::BTreeSet;
 
-/// What changes something.
+/// The calls that change something.
 const EFFECTS: [&str; 8] =
     [".insert(", ".update(", ".exec(", "exec_without", "delete_by_id(", "delete_many(", "record(", "note("];
 
-/// A function of the service layer that is told who calls.
+/// A function of the service layer with the caller as an argument.
 struct Function {
     file: String,
-    /// The first part of its path: `job` for `job.rs` and for all that is in `job/`.
+    /// The first part of its path: `job` for `job.rs` and for all files in `job/`.
     room: String,
     name: String,
-    /// Whether a face may call it.
+    /// Whether the interfaces may call it.
     operation: bool,
     body: String,
 }
@@ -59,7 +59,7 @@ fn functions(sources: &[(String, String)]) -> Vec<Function> {
     found
 }
 
-/// What stands up to the bracket that closes the one before `text`.
+/// Returns the text up to the parenthesis that closes the one before `text`.
 fn arguments(text: &str) -> &str {
     let mut depth = 1_u32;
     for (at, letter) in text.char_indices() {
@@ -75,7 +75,7 @@ fn arguments(text: &str) -> &str {
     text
 }
 
-/// Whether every function that `path` may mean, said in `room`, is among those that ask.
+/// Returns whether every function to which `path` may refer, as written in `room`, is in `asking`.
 fn leads_to_asking(path: &str, room: &str, all: &[Function], asking: &BTreeSet<(String, String)>) -> bool {
     let (module, name) = path.rsplit_once("::").unwrap_or(("", path));
     let module = module.rsplit("::").next().unwrap_or_default();
@@ -86,7 +86,7 @@ fn leads_to_asking(path: &str, room: &str, all: &[Function], asking: &BTreeSet<(
     !meant.is_empty() && meant.iter().all(|function| asking.contains(&function.key()))
 }
 
-/// Whether the function asks before it changes anything.
+/// Returns whether the function calls the policy before it changes anything.
 fn asks(function: &Function, all: &[Function], asking: &BTreeSet<(String, String)>) -> bool {
     let body = &function.body;
     let before = &body[..EFFECTS.iter().filter_map(|effect| body.find(effect)).min().unwrap_or(body.len())];
@@ -98,7 +98,7 @@ fn asks(function: &Function, all: &[Function], asking: &BTreeSet<(String, String
         })
 }
 
-/// The operations, and the names of those that do not ask.
+/// Returns the number of operations, and the names of those that do not call the policy.
 fn unasked(sources: &[(String, String)]) -> (usize, Vec<String>) {
     let all = functions(sources);
     let mut asking = BTreeSet::new();

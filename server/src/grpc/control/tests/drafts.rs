@@ -1,4 +1,4 @@
-//! Drafts and reports as programs have them: what REST offers, by the same rules.
+//! Drafts and reports over gRPC: the same as over REST, by the same rules.
 
 use undertone_api::job::{NewDraft, Spec};
 use undertone_api::problem::Code;

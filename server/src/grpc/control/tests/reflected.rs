@@ -1,4 +1,4 @@
-//! What somebody does who has nothing but the address and a key: ask the server what it offers, and call it by that.
+//! A client with only the address and a key: it discovers the methods by reflection and calls them.
 
 use prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, SerializeOptions};
@@ -19,7 +19,7 @@ use undertone_api::job::{NewJob, Spec};
 use super::{scene, serve};
 use crate::testing::{Person, on_both};
 
-/// Messages that are known by their descriptors only.
+/// A codec for messages that are known only by their descriptors.
 #[derive(Clone)]
 struct Dynamic(MethodDescriptor);
 
@@ -63,7 +63,7 @@ async fn ask(client: &mut ServerReflectionClient<Channel>, request: MessageReque
     answers.message().await.unwrap().unwrap().message_response.unwrap()
 }
 
-/// The descriptors of a service, with those they need.
+/// Returns the descriptors of a service and of its dependencies.
 async fn learn(client: &mut ServerReflectionClient<Channel>, service: &str) -> DescriptorPool {
     let (mut pool, mut wanted) =
         (DescriptorPool::new(), vec![MessageRequest::FileContainingSymbol(service.to_owned())]);
@@ -84,7 +84,7 @@ async fn learn(client: &mut ServerReflectionClient<Channel>, service: &str) -> D
     pool
 }
 
-/// Calls a method by its name, with JSON and for JSON.
+/// Calls a method by its name, with JSON for input and output.
 async fn call(channel: &Channel, pool: &DescriptorPool, person: &Person, method: &str, message: Value) -> Value {
     let service = pool.get_service_by_name("undertone.v1.Control").unwrap();
     let method = service.methods().find(|known| known.name() == method).expect("a method of the service");

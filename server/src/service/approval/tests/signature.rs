@@ -1,4 +1,4 @@
-//! Datasets whose site verifies stewards' signatures: what the server takes, stores and forwards.
+//! Datasets whose site verifies stewards' signatures: the server accepts, stores and forwards them.
 
 use ed25519_dalek::SigningKey;
 use undertone_api::dataset::{Content, Registration, SizeClass, Visibility, usual_units};
@@ -24,7 +24,7 @@ fn public(seed: u8) -> ApprovalKey {
     ApprovalKey::Ed25519 { public_key: hex::encode(key(seed).verifying_key().to_bytes()) }
 }
 
-/// Has the site of the dataset state its rule and its keys.
+/// Registers the dataset again, with this rule and these keys of its site.
 async fn state(app: &TestApp, site: &Site, rule: ApprovalRule, keys: Vec<ApprovalKey>) {
     let registration = Registration {
         name: "speech".to_owned(),

@@ -1,4 +1,4 @@
-//! What passes by a limit all in all.
+//! Totals of the jobs approved by a limit.
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use undertone_api::job::{Approval, ApprovedTotal, Job, NewApprovalLimit, NewJob, Spec, State};
@@ -13,14 +13,14 @@ use crate::service::version::Expected;
 use crate::service::world::World;
 use crate::testing::{TestApp, on_both};
 
-/// One private site whose steward may set limits.
+/// Makes one private site whose steward may set limits.
 async fn world(app: &TestApp) -> World {
     let world = World::new(&app.ctx, 1, 50.0).await;
     appointed(app, &world.sites[1]).await;
     world
 }
 
-/// Sets a limit of ε `epsilon` for one job and, where there is one, `total` for all.
+/// Sets a limit of ε `epsilon` for one job and, if given, `total` for all.
 async fn set(app: &TestApp, world: &World, epsilon: f64, total: Option<f64>) {
     let total_epsilon = total.map(|total| Epsilon::new(total).unwrap());
     let new = NewApprovalLimit { total_epsilon, ..limit(app, epsilon, 30) };
@@ -28,7 +28,7 @@ async fn set(app: &TestApp, world: &World, epsilon: f64, total: Option<f64>) {
     limit_set(&app.ctx, &site.steward, site.dataset, &new, &Expected::Anything).await.unwrap();
 }
 
-/// What passed by the limit in force.
+/// Returns the total of the jobs approved by the limit in force.
 async fn passed(app: &TestApp, world: &World) -> Vec<ApprovedTotal> {
     let site = &world.sites[1];
     let all = limits(&app.ctx, &site.steward, site.dataset).await.unwrap();
@@ -43,13 +43,13 @@ fn has_passed(job: &Job) -> bool {
     matches!(job.participants[1].approval, Approval::Approved { .. })
 }
 
-/// Why the owner's steward is asked.
+/// Returns the reason why the owner's steward must answer.
 async fn because(app: &TestApp, world: &World, job: &Job) -> Option<String> {
     let read = jobs::get(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
     read.participants[1].asked_because.clone()
 }
 
-/// What one job costs by itself.
+/// Returns the cost of one job by itself.
 fn own(job: &Job) -> f64 {
     job.participants[1].epsilon_reserved.unwrap()
 }

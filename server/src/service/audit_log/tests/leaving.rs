@@ -1,4 +1,4 @@
-//! Entries about documents that leave the server, and about the server's own certificate.
+//! Entries about downloaded documents, and about the server's own certificate.
 
 use undertone_api::audit_log::{AuditEntry, AuditQuery, Where};
 use undertone_api::page::PageQuery;

@@ -1,4 +1,5 @@
-//! Certificates of jobs that asked for an audit: the measured bound stands beside the claim, and above it nothing holds.
+//! Certificates of jobs with an audit: the measured bound is stated next to the claim, and a bound above the claim
+//! fails.
 
 use undertone_api::job::Job;
 use undertone_api::job::audit::{Assessment, Family, Finding, Guessed, Trial, Verdict};
@@ -17,7 +18,7 @@ use crate::testing::on_both;
 
 const TRIAL: Trial = Trial { family: Family::Direction, canaries: 400, guesses: 400 };
 
-/// What a site says of its two releases when so many guesses were right.
+/// Returns a site's statement about its two releases with `correct` right guesses.
 fn stated(world: &World, job: &Job, site: usize, correct: u32) -> AuditStatement {
     let (site, charge) = (&world.sites[site], job.participants[site].charge.clone().unwrap());
     let finding = Finding { trials: vec![Guessed { trial: TRIAL, correct }], attacks: Vec::new() };

@@ -1,4 +1,4 @@
-//! Forgeries: a server (or whoever has its key) that certifies something else than what happened, one lie at a time.
+//! Forgeries: a server (or a thief of its key) certifies something untrue, one forgery at a time.
 
 use ed25519_dalek::SigningKey;
 use undertone_api::signed::certificate::{Certificate, CertificateFile, ClockSummary};
@@ -11,7 +11,7 @@ use super::{file, finished, known};
 use crate::service::world::World;
 use crate::testing::on_both;
 
-/// What a lie changes: the certificate, the evidence, or what the one who checks has at hand.
+/// The changes of a forgery: to the certificate, the evidence, or the verifier's known values.
 type Lie = fn(&mut Certificate, &mut CertificateFile, &mut Known);
 
 fn charged(certificate: &mut Certificate) -> &mut undertone_api::signed::certificate::Charged {
@@ -23,7 +23,7 @@ fn epsilon(figure: &mut Option<undertone_api::signed::certificate::Figure>, fact
     figure.epsilon = figure.epsilon.map(|epsilon| epsilon * factor);
 }
 
-/// Each lie with the point at which it must be found.
+/// Each forgery with the point at which it must be found.
 const LIES: [(&str, Point, Lie); 28] = [
     ("a smaller ε", Point::Epsilon, |c, _, _| epsilon(&mut charged(c).renyi, 0.9)),
     ("a larger ε", Point::Epsilon, |c, _, _| epsilon(&mut charged(c).renyi, 1.1)),
@@ -77,7 +77,7 @@ const LIES: [(&str, Point, Lie); 28] = [
     ("a receipt that the log does not know", Point::Log, |_, f, _| f.evidence.receipts[0].logged = None),
 ];
 
-/// The file again, with the certificate signed anew.
+/// Returns the file with the certificate signed again.
 pub(super) fn signed(
     mut file: CertificateFile,
     certificate: &Certificate,
@@ -88,7 +88,7 @@ pub(super) fn signed(
     file
 }
 
-/// The file again, with a text in the certificate's place.
+/// Returns the file with a text in the certificate's place.
 pub(super) fn signed_text(mut file: CertificateFile, payload: String, key: &dyn DocumentSigner) -> CertificateFile {
     let message =
         [<Certificate as undertone_api::signed::Document>::DOMAIN.as_bytes(), &[0], payload.as_bytes()].concat();
@@ -120,7 +120,7 @@ on_both! {
         edited.payload = edited.payload.replace("\"settled\":true", "\"settled\": true");
         assert_ne!(edited.payload, true_file.payload);
         let stranger = SigningKey::from_bytes(&[9; 32]);
-        // One who signs in the server's name, and one who signs in their own.
+        // One forger signs in the server's name, one in their own.
         let posing = signed(true_file.clone(), &certificate, &stranger);
         let mut own = certificate.clone();
         own.issuer.public_key = hex::encode(stranger.verifying_key().to_bytes());
@@ -129,7 +129,7 @@ on_both! {
             assert_eq!(verify(forged, &known(&world)).failed(), [Point::Signature]);
         }
         assert_eq!(verify(&posing, &Known::default()).failed(), [Point::Signature]);
-        // Without a key to compare with, one who signs all in their own name still lacks the server's word on the job.
+        // Without a key to compare with, a forger with an own key still lacks the server's signature on the manifest.
         assert_eq!(verify(&own, &Known::default()).failed(), [Point::Manifest]);
     }
 

@@ -1,4 +1,4 @@
-//! The figures: mechanism, ε of each party, ε of the consortium, positions of accounts; all computed again.
+//! The figures: mechanism, ε of each party, ε of the consortium, positions of accounts. All are computed again.
 
 use undertone_api::job::Charge;
 use undertone_api::signed::certificate::{Certificate, Charged, Figure, Party, Position, PublicFact, relation};
@@ -8,10 +8,11 @@ use undertone_privacy::mechanism::{self, EVALUATOR_VERSION};
 use super::super::price;
 use super::{Finding, Opened};
 
-/// How far two computations of one number may lie apart, relatively: fewer digits than any figure is read with.
+/// The relative tolerance between two computations of one number: finer than any displayed figure.
 const SAME: f64 = 1e-9;
 
-/// Whether noise, sampling and clip are what the manifest lets the job do, and relation and public facts those of its charges.
+/// Checks that noise, sampling and clip follow from the manifest, and that the relation and the public facts follow
+/// from its charges.
 pub(super) fn mechanism(opened: &Opened) -> Finding {
     let mut wrong = Vec::new();
     for (party, charged) in charged(opened) {
@@ -49,7 +50,7 @@ pub(super) fn mechanism(opened: &Opened) -> Finding {
     Finding::of(wrong, || "noise, sampling and clip are those of the manifest".to_owned())
 }
 
-/// Whether the same formulas priced everything.
+/// Checks that the same formulas priced everything.
 pub(super) fn accountant(opened: &Opened) -> Finding {
     let mut others: Vec<&str> = opened.receipts.iter().map(|(_, _, receipt)| receipt.evaluator.as_str()).collect();
     others.push(&opened.certificate.issuer.evaluator);
@@ -65,7 +66,7 @@ pub(super) fn accountant(opened: &Opened) -> Finding {
     ))
 }
 
-/// Whether every ε follows: the parties', and the consortium's under the rule.
+/// Checks that every ε follows: the parties', and the consortium's under the rule.
 pub(super) fn figures(opened: &Opened) -> (Finding, Finding) {
     let again = match price::filled(opened.certificate.clone()) {
         Ok(again) => again,
@@ -115,7 +116,7 @@ pub(super) fn figures(opened: &Opened) -> (Finding, Finding) {
     (epsilon, Finding::of(wrong, || format!("{rule}: {}", sums.join(", "))))
 }
 
-/// Whether the accounts' positions follow from their own sums and cover what this job alone cost.
+/// Checks that the accounts' positions follow from their own sums and cover the cost of this job.
 pub(super) fn accounts(opened: &Opened) -> Finding {
     let mut wrong = Vec::new();
     for (party, charged) in charged(opened) {
@@ -123,7 +124,8 @@ pub(super) fn accounts(opened: &Opened) -> Finding {
         if charged.account.in_the_clear < charged.releases.in_the_clear {
             flaws.push("the account has fewer exact releases than this job".to_owned());
         }
-        // Which limits were promised one after another only the server's log can prove; the last is the one in force or above it.
+        // Only the server's log can prove the sequence of promised limits; the last promise is at least the limit in
+        // force.
         let positions = || charged.others.iter().map(|other| &other.account).chain([&charged.account]);
         let promised = |account: &Position| account.promises.last().map(|promise| promise.epsilon);
         let is_unpromised = |account: &Position| account.limit.is_some() && account.limit > promised(account);
@@ -138,7 +140,7 @@ pub(super) fn accounts(opened: &Opened) -> Finding {
     Finding::of(wrong, || "every account covers this job and is within its limit".to_owned())
 }
 
-/// What does not follow of one account, which is charged `event` for each of a job's releases.
+/// Returns the defects of one account, which is charged `event` for each of a job's releases.
 fn flaws(charged: &Charged, event: &Event, account: &Position) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut expect = |holds: bool, what: &str| {
@@ -176,7 +178,7 @@ fn charged(opened: &Opened) -> impl Iterator<Item = (&Party, &Charged)> {
     opened.certificate.parties.iter().filter_map(|party| Some((party, party.charged.as_ref()?)))
 }
 
-/// Whether two figures are one, but for the last digits of ε.
+/// Returns whether two figures are equal except for the last digits of ε.
 fn same(a: Option<Figure>, b: Option<Figure>) -> bool {
     let (Some(a), Some(b)) = (a, b) else { return a == b };
     let epsilon = match (a.epsilon, b.epsilon) {

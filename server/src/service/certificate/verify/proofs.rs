@@ -1,4 +1,4 @@
-//! What else is proved: the receipts' places in the server's log, and what audits measured against the claims.
+//! Further proofs: the receipts' places in the server's log, and the audits' measurements against the claims.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use undertone_api::signed::{self, AuditStatement, Countersignature, Receipt, Sig
 use super::super::price;
 use super::{Finding, Opened};
 
-/// Whether the server's log charges every receipt, under the head that the certificate carries.
+/// Checks that the server's log charges every receipt, under the head in the certificate.
 pub(super) fn log(opened: &Opened, proven: &[Proven]) -> Finding {
     let Some(head) = &opened.certificate.head else {
         return Finding::Unchecked("the certificate carries no head of the server's log".to_owned());
@@ -49,7 +49,7 @@ pub(super) fn log(opened: &Opened, proven: &[Proven]) -> Finding {
 fn proof(proven: &Proven, sequence: u64) -> Result<Proof, String> {
     let missing = || format!("receipt {sequence} comes without its place in the log");
     let logged = proven.logged.as_ref().ok_or_else(missing)?;
-    // Only its position is read here; the check opens it.
+    // Only its position is read here; `check` verifies it.
     let claimed: Countersignature =
         serde_json::from_str(&logged.countersignature.payload).map_err(|error| error.to_string())?;
     let inclusion: Option<Vec<_>> = logged.inclusion.iter().map(|hash| from_hex(hash)).collect();
@@ -62,7 +62,7 @@ fn proof(proven: &Proven, sequence: u64) -> Result<Proof, String> {
     })
 }
 
-/// Whether the audits that the manifest promises were made, and none measured more than was claimed.
+/// Checks that the promised audits were made, and none measured more than its claim.
 pub(super) fn audit(opened: &Opened) -> Finding {
     let (mut wrong, mut open, mut told) = (Vec::new(), Vec::new(), Vec::new());
     for party in &opened.certificate.parties {
@@ -90,7 +90,7 @@ pub(super) fn audit(opened: &Opened) -> Finding {
     Finding::of(wrong, || if told.is_empty() { "none was asked for".to_owned() } else { told.join(", ") })
 }
 
-/// A site's statement, when it is the site's, is about this job, and its bound is not above the claim.
+/// Returns a site's statement, if the site signed it, it is about this job, and its bound does not exceed the claim.
 fn measured(
     opened: &Opened,
     party: &Party,
@@ -125,7 +125,7 @@ fn measured(
     if !again.agrees(&says) {
         return Err("the measured bound does not follow from what was guessed".to_owned());
     }
-    // At the δ of the site's own account, which may be another than the server's.
+    // At the δ of the site's own account, which may differ from the server's.
     if again.verdict == Audited::Disproved {
         return Err(format!("an audit measured ε of at least {}, above the claim of {}", again.blocking, again.tight));
     }

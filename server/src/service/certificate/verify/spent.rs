@@ -1,4 +1,4 @@
-//! What was spent: receipts by their signatures, as pieces of chains, and counted.
+//! Spent releases: receipts are checked by signature and chain, and counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,8 @@ use super::{Finding, Opened};
 /// A receipt with the index of its party and its digest.
 type Own = (usize, String, Receipt);
 
-/// Opens the receipts, each with the key of the site whose dataset it names; and what is wrong with those that do not open.
+/// Opens the receipts, each with the key of the site whose dataset it names. Returns the valid receipts, and the
+/// defects of the others.
 pub(super) fn opened(certificate: &Certificate, receipts: &[Proven]) -> (Vec<Own>, Vec<String>) {
     let (mut good, mut wrong) = (Vec::new(), Vec::new());
     for (number, proven) in (1..).zip(receipts) {
@@ -34,7 +35,7 @@ fn open(certificate: &Certificate, proven: &Proven) -> Result<Own, String> {
     Ok((index, proven.receipt.digest(), receipt))
 }
 
-/// Whether each receipt pays for something that the manifest foresees, under this very manifest.
+/// Checks that each receipt pays for a planned release, under this manifest.
 pub(super) fn foreseen(opened: &Opened, mut wrong: Vec<String>) -> Finding {
     let (job, spec) = (&opened.certificate.job, &opened.manifest.spec);
     let (series, questions, outside) = (spec.series(&[]), spec.questions(), spec.outside());
@@ -66,7 +67,7 @@ pub(super) fn foreseen(opened: &Opened, mut wrong: Vec<String>) -> Finding {
             let asks = questions.as_ref().is_some_and(|asked| {
                 (&asked.series, 1) == (&receipt.series, receipt.round) && asked.asking.contains(&receipt.dataset)
             });
-            // What leaves for somebody outside is one release too.
+            // A release to an outside recipient is one release too.
             let leaves = outside.as_ref().is_some_and(|outside| {
                 (&outside.series, 1) == (&receipt.series, receipt.round) && outside.sending.contains(&receipt.dataset)
             });
@@ -77,7 +78,7 @@ pub(super) fn foreseen(opened: &Opened, mut wrong: Vec<String>) -> Finding {
     Finding::of(wrong, || format!("{} receipts, each signed by its site", opened.receipts.len()))
 }
 
-/// Whether the receipts are the pieces of chains that the certificate names, and link where they touch.
+/// Checks that the receipts are the pieces of chains that the certificate names, and that adjacent receipts are linked.
 pub(super) fn chain(opened: &Opened) -> Finding {
     let (mut wrong, mut gaps) = (Vec::new(), 0);
     let mut chains: BTreeMap<WorkerId, BTreeMap<u64, (&str, &Receipt)>> = BTreeMap::new();
@@ -117,7 +118,7 @@ pub(super) fn chain(opened: &Opened) -> Finding {
     Finding::of(wrong, || format!("every link that can be seen holds{between}"))
 }
 
-/// Whether releases are counted as the receipts say.
+/// Checks the counts of releases against the receipts.
 pub(super) fn counts(opened: &Opened) -> Finding {
     let mut wrong = Vec::new();
     let (mut total, mut made_only) = (0, false);
@@ -142,7 +143,8 @@ pub(super) fn counts(opened: &Opened) -> Finding {
         expect(distinct.len() == receipts.len(), "one attempt at a round was paid twice".to_owned());
         let clock = ClockSummary::from_ticks(receipts.iter().map(|(_, receipt)| receipt.tick));
         expect(says_clock == clock, "the ticks of the release clock are not those of the receipts".to_owned());
-        // Jobs are charged under zero-out since every planned release is counted: no such job has an older certificate.
+        // Jobs are charged under zero-out only since the rule that counts every planned release, so none of them has an
+        // older certificate.
         let version = opened.certificate.version;
         let is_older = version < Certificate::VERSION && charged.adjacency == Adjacency::ZeroOut;
         expect(!is_older, format!("the rules of version {version} did not yet hold for jobs charged under zero-out"));

@@ -1,4 +1,4 @@
-//! Pauses: what stops, what stays, and who may end them.
+//! Pauses: their effects, and the roles that may end them.
 
 use time::Duration;
 use undertone_api::id::JobId;
@@ -112,7 +112,7 @@ on_both! {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let id = world.queued(1).await.summary.id;
         let scope = Scope::Consortium(world.consortium);
-        // A researcher of their organization, as the policy asks, but not who proposed the job.
+        // A researcher of their organization, as the policy requires, but not the proposer of the job.
         let with = |role| {
             let mut actor = world.sites[1].steward.clone();
             actor.member.grants.push(Grant { scope, role });

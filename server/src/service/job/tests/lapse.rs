@@ -1,4 +1,4 @@
-//! Times that run out, and the way from one job to the next.
+//! Expiry, clones and retries.
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, PaginatorTrait as _, QueryFilter as _};
 use time::Duration;
@@ -41,7 +41,7 @@ on_both! {
         app.clock.advance(Duration::days(30));
         lapse(&app.ctx).await.unwrap();
         assert_eq!(world.job(id).await.summary.state, State::Paused);
-        // A minute for its one round comes on top.
+        // The manifest adds a minute for its one round.
         app.clock.advance(Duration::seconds(61));
         lapse(&app.ctx).await.unwrap();
         assert_eq!(world.job(id).await.summary.state, State::Failed);

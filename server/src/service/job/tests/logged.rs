@@ -1,4 +1,4 @@
-//! What the audit log says about how a job went: every admission and every end, with who caused it.
+//! Entries of the audit log about a job's progress: every admission and every end, with its author.
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _};
 use time::Duration;
@@ -16,7 +16,7 @@ use crate::service::offer::{self, Asking};
 use crate::service::world::World;
 use crate::testing::on_both;
 
-/// What the consortium's log says about a job, the first first: what, by which hand, by whom.
+/// Returns the entries of the consortium's log about a job, oldest first: kind, kind of author, author.
 async fn told(world: &World, job: JobId) -> Vec<(String, String, Option<Uuid>)> {
     let entries = Entity::find()
         .filter(Column::PlaceId.eq(world.consortium.0))
@@ -26,12 +26,12 @@ async fn told(world: &World, job: JobId) -> Vec<(String, String, Option<Uuid>)> 
     rows.into_iter().map(|row| (row.what, row.by_hand, row.by_id)).collect()
 }
 
-/// The last entry about a job.
+/// Returns the last entry about a job.
 async fn last(world: &World, job: JobId) -> (String, String, Option<Uuid>) {
     told(world, job).await.pop().unwrap()
 }
 
-/// An entry as it is expected.
+/// Returns an expected entry.
 fn entry(what: &str, hand: &str, by: Option<Uuid>) -> (String, String, Option<Uuid>) {
     (what.to_owned(), hand.to_owned(), by)
 }

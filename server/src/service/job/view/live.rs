@@ -1,4 +1,4 @@
-//! A running job as its page shows it: rounds, who is awaited, who is late, what was measured.
+//! The live view of a running job: rounds, awaited and late participants, measurements.
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
 use time::Duration;
@@ -17,10 +17,10 @@ use crate::service::job::hold;
 use crate::service::job::series::Planned;
 use crate::service::question;
 
-/// Rounds shown at most.
+/// The highest number of rounds in the view.
 const ROUNDS: u64 = 20;
 
-/// How a job stands at this moment, as `reader` may see it; without one, as everybody may who sees the job.
+/// Returns the present progress of a job as `reader` may see it; without one, as every reader of the job may.
 pub(crate) async fn progress(ctx: &Ctx, reader: Option<&Actor>, row: job::Model) -> Result<Progress, Error> {
     let connection = ctx.db.read();
     let planned: Vec<Planned> = from_json(&row.series)?;
@@ -70,7 +70,7 @@ fn figure(row: measurement::Model) -> Measurement {
     }
 }
 
-/// The open round and the last closed ones, newest first.
+/// Returns the open round and the last closed ones, newest first.
 async fn rounds(ctx: &Ctx, row: &job::Model, planned: &[Planned]) -> Result<Vec<RoundView>, Error> {
     let connection = ctx.db.read();
     let rows = round::Entity::find()
@@ -80,7 +80,7 @@ async fn rounds(ctx: &Ctx, row: &job::Model, planned: &[Planned]) -> Result<Vec<
         .limit(ROUNDS)
         .all(connection)
         .await?;
-    // Of each round in every series: the ones that are not shown are few.
+    // Read for every series of these round numbers: few of the rows are not shown.
     let sent = submission::Entity::find()
         .filter(submission::Column::JobId.eq(row.id))
         .filter(submission::Column::Round.is_in(rows.iter().map(|open| open.round)))
@@ -117,7 +117,7 @@ async fn rounds(ctx: &Ctx, row: &job::Model, planned: &[Planned]) -> Result<Vec<
     Ok(shown)
 }
 
-/// A sentence of what is going on, or what it waits for.
+/// Returns a sentence about the present activity, or about the awaited event.
 async fn now(ctx: &Ctx, row: &job::Model, parts: &[Participant], rounds: &[RoundView]) -> Result<String, Error> {
     let at_work = |part: &&Participant| part.purpose == Purpose::Participate;
     let names = |parts: Vec<&Participant>| {
@@ -170,7 +170,7 @@ async fn now(ctx: &Ctx, row: &job::Model, parts: &[Participant], rounds: &[Round
     })
 }
 
-/// The owners of participants whose worker has not been heard of for a minute.
+/// Returns the owners of participants whose worker was not seen for a minute.
 async fn offline(ctx: &Ctx, row: &job::Model) -> Result<Vec<String>, Error> {
     let parts = participants_of(ctx, row).await?;
     let workers = worker::Entity::find()

@@ -1,4 +1,4 @@
-//! What people see of a ledger is what the ledger itself decides by, and what they are told to believe can be checked.
+//! The displayed figures of a ledger are those that the ledger decides by, and every displayed row can be verified.
 
 use undertone_api::budget::EntryKind;
 use undertone_api::ledger::EntryProof;
@@ -11,7 +11,7 @@ use crate::service::world::World;
 use crate::testing::{TestApp, on_both, tamper};
 use sea_orm::EntityTrait as _;
 
-/// A world in which one release was paid and the rest came back.
+/// Makes a world in which one release was paid and the rest was returned.
 async fn settled(app: &TestApp) -> World {
     let mut world = World::new(&app.ctx, 2, 8.0).await;
     let job = world.queued(3).await;

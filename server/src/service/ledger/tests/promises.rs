@@ -1,4 +1,4 @@
-//! A limit that is raised after a release begins a second promise, and everybody who may look is told of both.
+//! A limit that is raised after a release begins a second promise, and every reader sees both.
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use undertone_api::budget::PromisedLimit;
@@ -10,7 +10,7 @@ use crate::service::ledger::{history, promises};
 use crate::service::world::World;
 use crate::testing::on_both;
 
-/// What a site's account promises: as the certificate reads it, and as the history does, which must agree.
+/// Returns the promises of a site's account. The certificate's and the history's must agree.
 async fn promised(ctx: &Ctx, world: &World, site: usize) -> Vec<f64> {
     let site = &world.sites[site];
     let row = account::Entity::find().filter(account::Column::LineageId.eq(site.lineage.0));

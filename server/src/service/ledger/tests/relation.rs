@@ -1,4 +1,5 @@
-//! Add-remove and zero-out charges of one lineage and unit are one account: the change of relation grants no second budget.
+//! Add-remove and zero-out charges of one lineage and unit are one account: the change of relation grants no second
+//! budget.
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use undertone_api::job::State;
@@ -26,7 +27,7 @@ on_both! {
         let spent = world.account(1).await;
         assert!(spent.spent > 0.0);
 
-        // As many rounds as would fit into a budget of their own do not fit into what is left of this one.
+        // A number of rounds that fits into a separate budget does not fit into the rest of this one.
         let alone = World::new(&app.ctx, 1, 8.0).await;
         let most = fitting(&app.ctx, &alone).await;
         let refused = world.propose(world.spec(most)).await.unwrap_err();
@@ -62,7 +63,7 @@ on_both! {
     }
 }
 
-/// Most rounds of a job that an account without history admits.
+/// Returns the highest number of rounds of a job that an account without history admits.
 async fn fitting(ctx: &Ctx, world: &World) -> u32 {
     let probe = world.propose(world.spec(1)).await.unwrap();
     let charge = probe.participants[1].charge.clone().unwrap();

@@ -1,4 +1,4 @@
-//! Each limit of a lineage bounds what all jobs release about its unit: jobs are charged to all of them, or refused.
+//! Each limit of a lineage bounds the releases of all jobs about its unit: jobs are charged to all of them, or refused.
 
 use sea_orm::EntityTrait as _;
 use undertone_api::job::{NewJob, Spec, dp_sgd};
@@ -18,7 +18,7 @@ use crate::service::world::World;
 use crate::testing::on_both;
 use crate::verify::Pins;
 
-/// ε spent, and whether anything is reserved, by unit.
+/// Returns the spent ε of a unit, and whether anything is reserved for it.
 async fn standing(world: &World, unit: PrivacyUnit) -> (f64, bool) {
     let lineage = world.sites[1].lineage.0;
     let rows = account::Entity::find().all(world.ctx.db.read()).await.unwrap();
@@ -28,7 +28,7 @@ async fn standing(world: &World, unit: PrivacyUnit) -> (f64, bool) {
     (balance.epsilon_spent(), !balance.reserved().is_zero())
 }
 
-/// A job over the lead and the first private site.
+/// Returns a job over the lead and the first private site.
 fn protecting(world: &World, unit: PrivacyUnit, rounds: u32) -> dp_sgd::Spec {
     dp_sgd::Spec { unit, ..world.spec(rounds) }
 }
@@ -91,7 +91,7 @@ on_both! {
         world.set_budget_of(&world.sites[1], Speaker, 30.0).await.unwrap();
         let job = world.propose(protecting(&world, Speaker, 3)).await.unwrap();
         let job = world.approved(job).await;
-        // A server that forgets the reservation beside charges the release to one account alone.
+        // A server that forgets the reservation of the other unit charges the release to one account alone.
         crate::testing::tamper(&app.ctx, "reservation", "DELETE FROM reservation WHERE NOT own").await;
         let lease = world.lease(1).await;
         world.submit(&job, 1, &lease, 1, &[1.0]).await.unwrap();

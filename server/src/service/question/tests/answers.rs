@@ -1,4 +1,4 @@
-//! Who is asked what, and what becomes of answers.
+//! Assignment of questions, and recording of answers.
 
 use time::Duration;
 use undertone_api::page::PageQuery;
@@ -37,7 +37,7 @@ on_both! {
         app.clock.advance(Duration::minutes(2));
         assert_eq!(poll.next(&two).await, ["d", "a"]);
         assert_eq!(poll.next(&one).await, [""; 0]);
-        // Whoever was first answers all the same; the other's answer is one too many.
+        // The first answer is recorded all the same; the other person's is one too many.
         poll.says(&one, poll.id(2, "d"), "what").await.unwrap();
         assert_eq!(poll.says(&two, poll.id(2, "d"), "what").await.unwrap_err().code(), Code::RoundClosed);
         assert_eq!(poll.next(&two).await, ["a"]);

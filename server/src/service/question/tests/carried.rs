@@ -1,4 +1,4 @@
-//! Answers that are taken away, and that come in.
+//! Export and import of answers.
 
 use futures::StreamExt as _;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ on_both! {
         let result = &tasks[1]["annotations"][0]["result"][0];
         assert_eq!((&result["from_name"], &result["to_name"], &result["type"]), (&json!("label"), &json!("text"), &json!("choices")));
         assert_eq!(result["value"], json!({ "choices": ["what"] }));
-        // As somebody labels there: one task anew, the other as it is.
+        // As edited there: one task is labelled again, the other is unchanged.
         tasks[0]["annotations"].as_array_mut().unwrap().push(json!({
             "id": 7, "completed_by": 1, "was_cancelled": false,
             "result": [{ "value": { "choices": ["where"] }, "from_name": "label", "to_name": "text", "type": "choices" }],
@@ -58,7 +58,7 @@ on_both! {
         let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
         assert_eq!((&first["text"], &first["state"], &first["annotations"]), (&json!("b"), &json!("asked"), &json!(1)));
         assert_eq!(first["answers"], json!([{ "annotator": 1, "answer": "label", "label": "when" }]));
-        // Two questions have one text: its first label is both their answer, its second comes too late.
+        // Two questions have the same text: its first label answers both, its second is too late.
         assert_eq!(bring(&poll, Some("again"), &lines).await, Imported { taken: 2, too_late: 1, ..NONE });
         assert_eq!(bring(&poll, Some("again"), &lines).await, Imported { too_late: 3, ..NONE });
         assert_eq!(bring(&poll, Some("a third"), &lines).await.taken, 2);

@@ -1,4 +1,4 @@
-//! The life of a job that asks.
+//! The stages of a job with questions.
 
 use sea_orm::ConnectionTrait as _;
 use undertone_api::job::State;

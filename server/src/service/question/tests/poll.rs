@@ -1,4 +1,4 @@
-//! A job that asks: a public lead, two private sites with query logs, people who answer.
+//! A job with questions: a public lead, two private sites with query logs, and annotators.
 
 use std::collections::BTreeMap;
 
@@ -27,17 +27,17 @@ use crate::service::{dataset, job as jobs};
 pub(crate) struct Poll {
     pub(crate) world: World,
     pub(crate) job: Job,
-    /// Of the lead, and of the two sites that ask.
+    /// The leases of the lead, and of the two sites with questions.
     pub(crate) leases: [String; 3],
 }
 
 impl Poll {
-    /// A running job of three rounds of at most three questions, each answered by `annotators` people within a minute.
+    /// Starts a job of three rounds of at most three questions, each answered by `annotators` people within a minute.
     pub(crate) async fn new(ctx: &Ctx, annotators: u32) -> Self {
         Self::within(ctx, annotators, 60).await
     }
 
-    /// As [`Poll::pooled`], each question answered by one person, with more time.
+    /// Starts the same as [`Poll::pooled`], each question answered by one person, with more time.
     pub(crate) async fn lasting(ctx: &Ctx, seconds: u32) -> Self {
         Self::within(ctx, 1, seconds).await.filled().await
     }
@@ -59,7 +59,7 @@ impl Poll {
         Self { world, job, leases }
     }
 
-    /// The same with the pools of both sites, which the lead has read: `a b c` and `b d`.
+    /// Starts the same with the pools of both sites, which the lead has read: `a b c` and `b d`.
     pub(crate) async fn pooled(ctx: &Ctx, annotators: u32) -> Self {
         Self::new(ctx, annotators).await.filled().await
     }
@@ -75,7 +75,7 @@ impl Poll {
         &self.world.ctx
     }
 
-    /// What a site paid for a pool, next in its chain.
+    /// Returns a site's receipt for a pool, the next in its chain.
     pub(crate) fn receipt(&mut self, site: usize) -> Signed {
         let charge = self.charge(site);
         let site = &mut self.world.sites[site];
@@ -128,7 +128,7 @@ impl Poll {
         incoming.accept(self.ctx()).await
     }
 
-    /// What the lead is told of the pools, without waiting.
+    /// Returns the pools for the lead, without waiting.
     pub(crate) async fn pools(&self) -> Option<question::Pools> {
         question::asked(self.ctx(), self.world.sites[0].worker, &self.leases[0], 0).await.unwrap()
     }
@@ -147,7 +147,7 @@ impl Poll {
         question::choose(self.ctx(), worker, &self.leases[0], round, &chosen).await
     }
 
-    /// What the lead is told of a round's answers, without waiting: question, annotator, answer.
+    /// Returns a round's answers for the lead, without waiting: question, annotator, answer.
     pub(crate) async fn answers(&self, round: u32) -> Result<Vec<Answered>, (u64, u64)> {
         let worker = self.world.sites[0].worker;
         let answers = question::answers(self.ctx(), worker, &self.leases[0], round, 0).await.unwrap()?;
@@ -155,7 +155,7 @@ impl Poll {
         Ok(read_answers(&answers.bytes).unwrap())
     }
 
-    /// Somebody who only annotates.
+    /// Returns an actor with the annotator role only.
     pub(crate) fn annotator(&self) -> Actor {
         let scope = Scope::Consortium(self.world.consortium);
         let mut actor = self.world.sites[1].steward.clone();
@@ -164,7 +164,7 @@ impl Poll {
         actor
     }
 
-    /// Somebody of another consortium.
+    /// Returns a member of another consortium.
     pub(crate) fn stranger(&self) -> Actor {
         let elsewhere = self.ctx().id();
         let grants = vec![Grant { scope: Scope::Consortium(elsewhere), role: Role::ConsortiumAdmin }];
@@ -177,7 +177,7 @@ impl Poll {
         question::next(self.ctx(), actor, self.job.summary.id).await.unwrap()
     }
 
-    /// The texts before somebody.
+    /// Returns the texts assigned to an actor.
     pub(crate) async fn next(&self, actor: &Actor) -> Vec<String> {
         self.queue(actor).await.questions.into_iter().map(|question| question.text).collect()
     }
@@ -195,7 +195,7 @@ impl Poll {
         finish(self.ctx(), self.world.sites[site].worker, &self.leases[site], &outcome, &[]).await.unwrap();
     }
 
-    /// Ends every part as it should.
+    /// Ends every part successfully.
     pub(crate) async fn finish(&self) -> Job {
         for site in [1, 2] {
             self.end(site, Outcome::Done(None)).await;
@@ -205,7 +205,7 @@ impl Poll {
     }
 }
 
-/// Queries at a site: those of the first one are public, and have labels.
+/// Registers queries at a site: those of the first one are public, and have labels.
 pub(crate) async fn queries(ctx: &Ctx, site: &Site, number: usize) -> Dataset {
     let registration = Registration {
         name: "queries".to_owned(),
@@ -229,12 +229,13 @@ pub(crate) fn pool(texts: &[&str]) -> Vec<u8> {
     write(texts.iter().map(|text| Posed { text: (*text).to_owned(), count: None }).collect()).unwrap()
 }
 
-/// Label and annotator of an answer.
+/// Returns the annotator and the label of an answer.
 pub(crate) fn said(answered: &Answered) -> (u32, &str) {
     (answered.annotator, answered.answer.label().unwrap_or("none"))
 }
 
-/// Three rounds of at most three questions, over the public queries of the lead and the private ones of two sites.
+/// Returns three rounds of at most three questions, over the public queries of the lead and the private ones of two
+/// sites.
 pub(crate) fn spec([lead, north, south]: [DatasetId; 3], annotators: u32, seconds: u32) -> Spec {
     let gate = json!({ "sampling_rate": 0.05, "threshold": 20, "epsilon": 0.25, "shown": "set" });
     serde_json::from_value(json!({ "kind": "active_learning", "spec": {

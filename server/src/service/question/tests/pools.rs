@@ -1,4 +1,4 @@
-//! Pools and what is chosen of them.
+//! Pools and the choices from them.
 
 use time::Duration;
 use undertone_api::page::PageQuery;
@@ -12,13 +12,13 @@ use crate::service::job;
 use crate::service::question::{self, Choice, Header, Wanted};
 use crate::testing::on_both;
 
-/// How many pools lie in the object store.
+/// Returns the number of pools in the object store.
 fn kept(app: &crate::testing::TestApp, poll: &Poll) -> usize {
     let folder = app.data_dir().join("objects/pools").join(poll.job.summary.id.to_string());
     std::fs::read_dir(folder).into_iter().flatten().count()
 }
 
-/// Lines as a site that keeps to no rule would send them.
+/// Returns lines as a dishonest site would send them.
 fn frame(lines: &str) -> Vec<u8> {
     zstd::encode_all(lines.as_bytes(), 1).unwrap()
 }

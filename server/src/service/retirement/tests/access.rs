@@ -30,7 +30,7 @@ async fn key_of(app: &TestApp, person: &Person) -> String {
     api_key::create(&app.ctx, &person.actor(app).await, &new).await.unwrap().secret.unwrap()
 }
 
-/// A researcher of an organization.
+/// Adds a researcher to an organization.
 async fn researcher(app: &TestApp, at: &(OrganizationId, Person), name: &str) -> Person {
     app.joins(&at.1, at.0, name, &[Role::Researcher]).await
 }
@@ -90,7 +90,7 @@ on_both! {
         let mut stream = event::watch(&app.ctx, &actor, HERE, subject, Operation::ReadJob, None).await.unwrap();
         assert!(stream.next().await.is_some());
         retires(app, &founded, &ann).await;
-        // Without the notice it would end after five seconds only.
+        // Without the notification it would end only after five seconds.
         let ended = tokio::time::timeout(Duration::from_secs(3), stream.next()).await.expect("it ends at once");
         assert!(ended.is_none());
     }

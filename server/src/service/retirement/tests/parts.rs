@@ -1,4 +1,4 @@
-//! Jobs that are not over when a worker or an organization is retired.
+//! Unfinished jobs when a worker or an organization is retired.
 
 use undertone_api::job::{Job, ParticipantState, State};
 use undertone_api::problem::Code;

@@ -25,7 +25,7 @@ async fn retire(ctx: &Ctx, site: &Site) {
     retire_worker(ctx, &site.steward, owner(site), site.worker, &reason()).await.unwrap();
 }
 
-/// Returns a rotation that the holder of the site's key signs.
+/// Returns a rotation signed by the holder of the site's key.
 fn rotation(site: &Site, new: &SigningKey) -> Rotation {
     let change = KeyChange {
         worker: site.worker,
@@ -146,7 +146,7 @@ on_both! {
         };
         let told = crate::service::notification::list(&app.ctx, &admin.actor(app).await, &query).await.unwrap();
         assert_eq!(told.items.len(), 1);
-        // The owner takes the site back: the thief's key is out, and so is the key before it.
+        // The owner recovers the site: the thief's key is invalid, and so is the earlier key.
         let actor = admin.actor(app).await;
         retire_worker(&app.ctx, &actor, *organization, enrolled.id, &reason()).await.unwrap();
         let token = worker::invite_replacement(&app.ctx, &actor, *organization, enrolled.id).await.unwrap();

@@ -23,7 +23,7 @@ async fn examined(ctx: &Ctx) -> Report {
     bundle::examine(&ctx.db, &ctx.signer.verifying_key(), Pins::default(), ctx.now()).await.unwrap()
 }
 
-/// Judges the newest key of a site in the log, as the site does.
+/// Checks the newest key of a site in the log, as the site does.
 async fn judged(ctx: &Ctx, site: &Site) -> Result<(), WitnessError> {
     let head: Head = log::newest_of(&ctx.db).await.unwrap().unwrap().open(&ctx.signer.verifying_key()).unwrap();
     let proof = newest_key(ctx, site.worker, head.size).await.unwrap().unwrap();

@@ -71,7 +71,7 @@ impl OfflineMachine {
         command(app, KeysCommand::Install(InstallOptions { file: self.path("grant.json") })).await
     }
 
-    /// Goes through all steps; the server has read the new keys then.
+    /// Performs all steps, and lets the server read the new keys.
     async fn certify(&self, app: &TestApp, revoke: bool) {
         self.request(app).await;
         self.sign(app, None, revoke).await.expect("signed");
@@ -107,7 +107,7 @@ impl SigningAuthority for FollowingSite {
     }
 }
 
-/// Asks a server for the certificates by which it is recognized.
+/// Requests a server's certified keys.
 fn ask(ctx: &Ctx) -> Signed {
     pins::pins(ctx, CHALLENGE).expect("signed")
 }

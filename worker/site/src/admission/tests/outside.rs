@@ -1,5 +1,5 @@
-//! A server that signs what may not be proposed, of a job that sends something to others than the server: what leaves there is not
-//! noised by anybody but the site, and what the proof asks of a spec is asked here again.
+//! A server that signs invalid jobs which send something to recipients other than the server. Only the site adds noise
+//! to these releases, so the site checks the proof's requirements on the spec again.
 
 use serde_json::{Value, json};
 use undertone_api::dataset::{Content, Visibility};
@@ -15,7 +15,7 @@ fn recordings(visibility: Visibility) -> Local {
     Local { content: Content::Recordings, seconds: Some(3_600), units: vec![PrivacyUnit::Words], ..local(visibility) }
 }
 
-/// A transcription, with `more` in its spec, in a manifest that is right in everything else.
+/// Examines a transcription, with `more` in its spec, in an otherwise valid manifest.
 fn ask(data: Local, more: Value) -> Result<Examined, Fault> {
     let mut spec = json!({
         "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 6 },

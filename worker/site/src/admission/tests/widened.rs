@@ -1,5 +1,5 @@
-//! An honest manifest, changed anywhere, at random, and signed by the server's own key: what is changed is refused, or it costs
-//! the site exactly what it says and is a document that nobody here has approved.
+//! An honest manifest with random changes, signed by the server's own key. A change is rejected, or it costs the site
+//! exactly the stated charge and is a document that has no approval here.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -15,28 +15,28 @@ use crate::jobs::{self, By};
 use crate::store::Store;
 use crate::testing::{JOB, OURS, local, server_key};
 
-/// One change of a JSON document; what it says beyond its sizes is taken modulo them.
+/// One change of a JSON document; indexes beyond its sizes are taken modulo them.
 #[derive(Debug, Clone)]
 enum Change {
-    /// A number becomes another.
+    /// Replaces a number.
     Number(Index, f64),
-    /// A whole number becomes another.
+    /// Replaces a whole number.
     Whole(Index, i64),
-    /// A text becomes another that stands elsewhere in the document, or a new one.
+    /// Replaces a string by another one of the document, or by a new one.
     Text(Index, Option<Index>),
-    /// A value becomes null, or a truth.
+    /// Replaces a value by null or a boolean.
     Blank(Index, Option<bool>),
-    /// A key or an element goes.
+    /// Removes a key or an element.
     Remove(Index),
-    /// An element is there twice.
+    /// Duplicates an element.
     Double(Index),
-    /// Two elements change places.
+    /// Swaps two elements.
     Swap(Index),
-    /// A key that nobody knows.
+    /// Adds an unknown key.
     Add(Index),
-    /// A value takes the place of another.
+    /// Replaces a value by another one of the document.
     Graft(Index, Index),
-    /// The day of issue, or of the end.
+    /// Shifts the date of issue or of the end.
     Date(Index, i64),
 }
 
@@ -56,7 +56,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// Every place of a document, as JSON pointers; those of which `wanted` is true.
+/// Returns the JSON pointers of all values for which `wanted` is true.
 fn places(document: &Value, wanted: impl Fn(&Value) -> bool) -> Vec<String> {
     fn walk(value: &Value, at: String, wanted: &dyn Fn(&Value) -> bool, found: &mut Vec<String>) {
         match value {
@@ -81,7 +81,7 @@ fn places(document: &Value, wanted: impl Fn(&Value) -> bool) -> Vec<String> {
     found
 }
 
-/// A mutable value of those that are `wanted`; `None` when there is none.
+/// Returns a mutable reference to one of the `wanted` values; `None` when there is none.
 fn at(document: &mut Value, index: Index, wanted: impl Fn(&Value) -> bool) -> Option<&mut Value> {
     let places = places(document, wanted);
     if places.is_empty() {
@@ -144,11 +144,11 @@ fn apply(document: &mut Value, change: &Change) -> Option<()> {
     Some(())
 }
 
-/// What of a manifest decides what this site gives: its own entry, the series it contributes to, the form of the model, the
-/// limits. Names of people and consortia are read by people, who approve one document.
+/// Returns the parts of a manifest that determine this site's releases: its own entry, the series it contributes to,
+/// the form of the model, the limits. Names of people and consortia are for the people who approve the document.
 fn given(document: &Value) -> Value {
     let mut entry = document["participants"][1].clone();
-    // The one field of it that is for people's eyes.
+    // The only field of the entry that is for display.
     entry["organization_name"] = Value::Null;
     json!({
         "entry": entry,
@@ -173,7 +173,7 @@ proptest! {
         let before: Value = serde_json::from_str(&approved.payload).expect("it is JSON");
         let mut after = before.clone();
         for change in &changes {
-            // A change that finds nothing to change changes nothing.
+            // A change without a target changes nothing.
             let _ = apply(&mut after, change);
         }
         prop_assume!(after != before);
@@ -181,19 +181,19 @@ proptest! {
         let site = [local(Visibility::Private)];
         let Ok(examined) = examine(&signed, OURS, &identity(), &site, now()) else { return Ok(()) };
 
-        // What it would be charged is worked out here from what it says, and the limits say the same.
+        // The charge is computed here from the spec, and the limits agree with it.
         let cost = examined.manifest.spec.cost(&examined.dataset);
         prop_assert_eq!(&examined.charge, &cost);
         prop_assert_eq!(&examined.own().charge, &cost);
         let limits = examined.manifest.limits.as_ref().expect("a manifest without limits is refused");
         prop_assert!(cost.as_ref().is_none_or(|charge| charge.releases <= limits.releases));
         prop_assert!(limits.not_after >= now());
-        // Whatever one of these changes by itself does to what this site gives, another part contradicts.
+        // Another part of the manifest contradicts any single change to this site's releases.
         if changes.len() == 1 {
             prop_assert_eq!(given(&after), given(&before));
         }
 
-        // It is another document: no approval is for it, and under the same job it is refused.
+        // It is another document: no approval applies to it, and under the same job it is rejected.
         let folder = tempfile::tempdir().expect("a temporary folder");
         let store = Store::create(&folder.path().join("ledger.db")).expect("the folder is writable");
         jobs::remember(&store, JOB, OURS, &approved, now()).expect("it is open");

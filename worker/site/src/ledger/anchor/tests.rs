@@ -12,7 +12,7 @@ use crate::ledger::{Ledger, LedgerError, Under};
 use crate::store::Store;
 use crate::testing::{WORKER, clock, gaussian, limit, stored, under};
 
-/// A site whose anchor lies in a folder of its own.
+/// A site whose anchor is in a folder of its own.
 struct AnchoredSite {
     site: tempfile::TempDir,
     elsewhere: tempfile::TempDir,
@@ -37,7 +37,7 @@ impl AnchoredSite {
         Ledger::open(store, lock, key, WORKER, clock()).expect("the rows add up").with_anchor(Some(self.anchor()))
     }
 
-    /// Copies the ledger's file, or puts the copy back.
+    /// Copies the ledger's file, or restores the copy.
     fn copy(&self, from: &str, to: &str) {
         let file = |name: &str| -> PathBuf { self.site.path().join(name) };
         for suffix in ["-wal", "-shm"] {
@@ -91,7 +91,7 @@ fn older_copy_of_the_ledger_releases_nothing() {
     assert!(older(ledger.is_quiet()));
     assert!(older(pay(&ledger, 3)), "nothing is paid, so nothing leaves");
     assert!(older(ledger.check_release(&job(), &job().charge.event)));
-    // What takes the place of receipt 2 is no continuation either.
+    // Without the anchor's file nothing leaves either.
     std::fs::remove_file(site.anchor().path()).expect("it is there");
     assert!(matches!(ledger.is_quiet(), Err(LedgerError::Anchor(AnchorError::Missing(_)))));
 }
@@ -131,7 +131,7 @@ fn unwritable_anchor_holds_the_release_back() {
     site.anchor().begin(&Head::default()).expect("the folder is writable");
     let ledger = site.open();
     ledger.reserve(&job(), &limit(8.0)).expect("there is room");
-    // A folder stands where the new file would be written.
+    // A folder occupies the path of the new file.
     let hidden = crate::folder::hidden(site.anchor().path());
     std::fs::create_dir(&hidden).expect("writable");
     let held = pay(&ledger, 1);

@@ -1,4 +1,5 @@
-//! Add-remove and zero-out charges of one lineage and unit are one account: the change of relation grants no second budget.
+//! Add-remove and zero-out charges of one lineage and unit share one account: a change of the relation grants no second
+//! budget.
 
 use undertone_api::signed::Receipt;
 use undertone_privacy::ledger::{LedgerError as RuleError, Refusal};
@@ -9,7 +10,7 @@ use crate::books::{self, AccountKey};
 use crate::ledger::Under;
 use crate::testing::{LINEAGE, gaussian, limit, stored};
 
-/// A part that charges under `adjacency`.
+/// Returns a part that charges under `adjacency`.
 fn charged(number: u128, adjacency: Adjacency, event: Event, releases: u64) -> Under {
     let mut part = job(number, &under(event, releases));
     part.charge.adjacency = adjacency;

@@ -1,4 +1,4 @@
-//! Each limit of a lineage bounds what all jobs release about its unit: jobs are charged to all of them, or refused.
+//! Each limit of a lineage bounds the releases of all jobs about its unit: jobs are charged to all limits, or refused.
 
 use time::OffsetDateTime;
 use undertone_api::budget::EntryKind;
@@ -12,14 +12,14 @@ use crate::ledger::{Ledger, LedgerError, Under, insert_entry, verify};
 use crate::policy::UnitLimits;
 use crate::testing::{LINEAGE, gaussian, limit, sampled, stored};
 
-/// A job that protects `unit`.
+/// Returns a job that protects `unit`.
 fn protecting(number: u128, unit: PrivacyUnit, event: Event, releases: u64) -> Under {
     let mut part = job(number, &under(event, releases));
     part.charge.unit = unit;
     part
 }
 
-/// Limits of the job's own unit and of others.
+/// Returns limits of the job's own unit and of others.
 fn limits(own: f64, others: &[(PrivacyUnit, f64)]) -> UnitLimits {
     UnitLimits { own: limit(own), others: others.iter().map(|(unit, epsilon)| (*unit, limit(*epsilon))).collect() }
 }
@@ -81,7 +81,7 @@ fn record_job_beside_a_speaker_account_is_refused() {
     let ledger = site.open();
     ledger.reserve(&protecting(40, Speaker, gaussian(8.0), 1), limits(8.0, &[])).expect("there is room");
     for unit in [Record, Words] {
-        // The policy names no limit for speakers any more; the account stands.
+        // The policy no longer limits speakers; the account remains.
         let refused = ledger.reserve(&protecting(41, unit, gaussian(8.0), 1), limits(8.0, &[]));
         let Err(LedgerError::Unpriced(why)) = refused else { panic!("{refused:?}") };
         assert!(why.contains("a lifetime limit for the unit `speaker`"), "{why}");
@@ -110,7 +110,7 @@ fn limit_set_later_counts_what_was_released_before() {
     assert_eq!(site.verify().expect("every row is admitted again").books.accounts, books.accounts);
 }
 
-/// Rows as a worker wrote them that charged each job to its own account alone.
+/// Writes rows in the form of a worker that charged each job to its own account alone.
 fn write_rows_of_before(site: &Site) {
     let row = |kind, part: &Under, receipt| Entry {
         kind,
@@ -147,7 +147,8 @@ fn ledger_of_before_takes_in_other_units_and_says_what_is_not_covered() {
     write_rows_of_before(&site);
     let books = site.store().read(Books::read).expect("the rows add up");
     site.store().read(|db| verify::cross_check(db, &books)).expect("they are replayed as they were admitted");
-    // The record account counts the speaker's release twice over; of the speaker the record's release says nothing.
+    // The record account includes the speaker's release, converted to its unit; the record's release cannot be
+    // converted to the speaker account.
     let both = &books.accounts[&key(Record)];
     assert_eq!(both.jobs.len(), 2);
     assert_eq!(both.account.reservations().map(undertone_privacy::ledger::Reservation::committed).sum::<u64>(), 2);
@@ -158,7 +159,7 @@ fn ledger_of_before_takes_in_other_units_and_says_what_is_not_covered() {
     let ledger = site.open();
     let refused = ledger.reserve(&protecting(42, Record, gaussian(8.0), 1), limits(8.0, &[]));
     assert!(matches!(refused, Err(LedgerError::Unpriced(_))), "{refused:?}");
-    // A reservation of before pays on both accounts from now on.
+    // An older reservation pays on both accounts from now on.
     let spent_before = spent(&ledger.books().expect("it is open"), Record);
     pay(&ledger, &protecting(40, Speaker, gaussian(4.0), 3), 2);
     assert!(spent(&ledger.books().expect("it is open"), Record) > spent_before);

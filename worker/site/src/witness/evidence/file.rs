@@ -1,8 +1,8 @@
-//! An exported file, on any machine: verified with nothing but itself, and the keys that its reader knows from elsewhere. No site, no
-//! database, no network.
+//! Verifies an exported file on any machine, from its content and the keys that its reader already knows. It needs no
+//! site, no database and no network.
 //!
-//! A receipt is judged by the key that the site had when it signed it: the file brings the changes of that key, each signed by the old
-//! key and the new, and each naming the last receipt of the old one.
+//! A receipt is verified with the key that the site had when it signed it. The file contains the changes of that key,
+//! each signed by the old key and the new, and each with the last receipt of the old one.
 
 use std::path::Path;
 
@@ -12,67 +12,67 @@ use undertone_api::signed::{Receipt, RotationError, SignedError, SiteKeys, publi
 use super::{Attested, EvidenceError, Export, FORMAT, examine};
 use crate::ledger::no_receipt;
 
-/// Most bytes that are read: some hundred thousand receipts with their proofs.
+/// The largest accepted size, bytes: some hundred thousand receipts with their proofs.
 const LARGEST: u64 = 1 << 30;
 
-/// What the reader knows from elsewhere; without a key the file is judged by the one that it names itself.
+/// Keys that the reader knows from elsewhere; without a key, the one in the file is used.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Known {
-    /// A key that the site has, or had: as it enrolled, or as the server's bundle names it.
+    /// A present or former key of the site: from its enrolment, or from the server's bundle.
     pub site_key: Option<VerifyingKey>,
     /// The server's key, from a site's configuration.
     pub server_key: Option<VerifyingKey>,
 }
 
-/// What a file shows.
+/// The content of a verified file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
-    /// Receipts.
+    /// The number of receipts.
     pub receipts: u64,
-    /// Digest of the last of them; empty without one.
+    /// Digest of the last receipt; empty without one.
     pub last: String,
-    /// Changes of the site's key.
+    /// The number of changes of the site's key.
     pub changes: usize,
-    /// The site's key now, hex.
+    /// The site's present key, hex.
     pub site_key: String,
-    /// The key by which the server was judged, hex.
+    /// The server's key in the verification, hex.
     pub server_key: String,
-    /// What the server answers for.
+    /// The verified commitments of the server.
     pub attested: Attested,
-    /// Alarms that were raised at the site, and how many of them nobody has cleared.
+    /// The number of alarms raised at the site, and the number of uncleared ones.
     pub alarms: (usize, usize),
 }
 
-/// Why a file shows nothing.
+/// Reasons why a file fails verification.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("the file cannot be read: {0}")]
     Read(#[from] std::io::Error),
-    /// It is something else.
+    /// The file has another format.
     #[error("this is no file that `undertone-worker ledger export` wrote: {0}")]
     Form(String),
-    /// It is somebody else's.
+    /// The file belongs to another site or server.
     #[error("the {whose}'s key in it is not the one that was given: this is of another {whose}")]
     Stranger {
-        /// Whose key.
+        /// The owner of the key: `site` or `server`.
         whose: &'static str,
     },
-    /// A key.
+    /// A key is invalid.
     #[error("a key in it is none")]
     Key(#[from] SignedError),
-    /// The changes of the site's key.
+    /// The changes of the site's key are invalid.
     #[error("the chain of the site's keys does not hold")]
     Keys(#[from] RotationError),
-    /// A receipt.
+    /// A receipt is invalid.
     #[error("receipt {number} {problem}")]
     Receipt {
-        /// Its number.
+        /// The receipt's number.
         number: u64,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// What the server has signed.
+    /// The server's documents are invalid.
     #[error(transparent)]
     Evidence(#[from] EvidenceError),
 }
@@ -80,7 +80,7 @@ pub enum FileError {
 /// Reads a file and verifies it.
 ///
 /// # Errors
-/// [`FileError`] that names the first thing which does not hold.
+/// [`FileError`] with the first defect.
 pub fn read(path: &Path, known: Known) -> Result<Shown, FileError> {
     let size = std::fs::metadata(path)?.len();
     if size > LARGEST {
@@ -89,11 +89,11 @@ pub fn read(path: &Path, known: Known) -> Result<Shown, FileError> {
     verify(&std::fs::read_to_string(path)?, known)
 }
 
-/// Verifies what was exported: the chain of the site's keys, every receipt by the key of its time, the chain of receipts, and all that
-/// the server has signed for them.
+/// Verifies an export: the chain of the site's keys, every receipt with the key of its time, the chain of receipts, and
+/// the server's signatures for them.
 ///
 /// # Errors
-/// [`FileError`] that names the first thing which does not hold.
+/// [`FileError`] with the first defect.
 pub fn verify(text: &str, known: Known) -> Result<Shown, FileError> {
     let export: Export = serde_json::from_str(text).map_err(|error| FileError::Form(error.to_string()))?;
     if export.format != FORMAT {
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// A site that signed two receipts with its first key, none with its second, and two with its third.
+    /// Sets up a site that signed two receipts with its first key, none with its second, and two with its third.
     fn rotated() -> (Site, [String; 3]) {
         let site = Site::new();
         let first = site.public();
@@ -228,7 +228,7 @@ mod tests {
         let text = site.export();
         let shown = verify(&text, Known::default()).expect("every receipt has the key of its time");
         assert_eq!((shown.receipts, shown.changes, &shown.site_key), (4, 2, &keys[2]));
-        // Whoever knows any of its keys knows the site.
+        // Every one of its keys identifies the site.
         for key in &keys {
             let site_key = Some(public_key(key).expect("a key"));
             verify(&text, Known { site_key, server_key: Some(server_key().verifying_key()) }).expect("it is known");
@@ -265,7 +265,7 @@ mod tests {
             Err(FileError::Receipt { number, .. }) => number,
             other => panic!("{other:?}"),
         };
-        // A change names the last receipt before it: what is missing there is noticed, even at the end.
+        // A change names the last receipt before it, so a missing receipt is detected even at the end.
         assert_eq!(number(&|export| export.receipts.truncate(1)), 2);
         assert_eq!(number(&|export| drop(export.receipts.remove(0))), 1);
         assert_eq!(number(&|export| export.receipts.swap(2, 3)), 3);
@@ -280,7 +280,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let path = dir.path().join("large.json");
         let file = std::fs::File::create(&path).expect("the folder is writable");
-        // It has no content, only a length.
+        // The file has no content, only a length.
         file.set_len(LARGEST + 1).expect("the folder is writable");
         let refused = read(&path, Known::default());
         assert!(matches!(&refused, Err(FileError::Form(why)) if why.contains("the most")), "{refused:?}");

@@ -63,7 +63,7 @@ fn log_of(leaves: std::ops::Range<i64>) -> Log {
     log
 }
 
-/// The peer's observation of `log`, relayed to a site that has verified `shown` of the same size or larger.
+/// Returns the peer's observation of `log`, relayed to a site that has verified `shown` of the same size or larger.
 fn relayed(log: &Log, shown: &Log, key: &SigningKey, observed_at: OffsetDateTime) -> PeerHead {
     let head = log.head().expect("not empty");
     let document = HeadObservation { worker: PEER, head: head.clone(), observed_at };

@@ -12,7 +12,7 @@ const OWN: &str = "ab";
 const OTHER: &str = "cd";
 
 impl Site {
-    /// Has the server log an event of the site's key, and judges the answer that proves it.
+    /// Appends an event of the site's key to the server's log, and judges the answer that proves it.
     fn log_key(
         &mut self,
         event: KeyEvent,

@@ -1,4 +1,4 @@
-//! A server that was restored from an older copy, with and without a statement that holds.
+//! A server restored from an older copy, with and without a valid statement.
 
 use time::Duration;
 use undertone_api::log::witness::WitnessError;
@@ -10,7 +10,8 @@ use crate::testing::log::{Log, stranger};
 use crate::testing::server_key;
 
 impl Site {
-    /// Asks as the daemon does, of a server that states restorations; `None` when it states none that is new.
+    /// Queries a server that states restorations, in the daemon's order of calls; returns `None` when no statement is
+    /// new.
     fn meet(&self) -> Option<Judged> {
         let key = server_key().verifying_key();
         let question = question(&self.store).expect("it is open");
@@ -27,7 +28,7 @@ impl Site {
         Some(judge(&self.store, &key, &rebased, &news, AT).expect("it is open"))
     }
 
-    /// Gives one batch back; returns the numbers.
+    /// Returns one batch to the server; returns its numbers.
     fn give_back(&mut self) -> Vec<u64> {
         let batch = next_batch(&self.store).expect("it is open");
         let said: Vec<_> = batch.receipts.iter().map(|receipt| self.log.charge(receipt)).collect();
@@ -38,7 +39,7 @@ impl Site {
     }
 }
 
-/// A site that verified two receipts, then two more, and the log as it was in between.
+/// Sets up a site that verified two receipts, then two more; returns it with the log in between.
 fn site_with_older_copy() -> (Site, Log) {
     let mut site = Site::new();
     site.release();
@@ -144,7 +145,7 @@ fn receipt_missing_from_the_restored_log_raises_an_alarm() {
         let said = site.log.charge(&receipt);
         submitted(&site.store, &server_key().verifying_key(), &[receipt], &[said], AT).expect("it is open");
     }
-    // The site verified no head; the copy claims leaves up to where the receipts stood.
+    // The site verified no head; the copy claims leaves up to the position of the receipts.
     let mut log = Log::default();
     (1..=3).for_each(|leaf| log.push(stranger(leaf)));
     site.log = log;

@@ -1,8 +1,8 @@
-//! Every option of `data prepare` on private data: with and without each unit, the rows of all others are bit-identical. More
-//! exactly, the rows of the whole are those without the unit and those of the unit alone. What is told when the dataset is
-//! registered differs in sizes only.
+//! Every option of `data prepare` on private data: with and without each unit, the rows of all others are
+//! bit-identical. More exactly, the rows of the whole are those without the unit and those of the unit alone. The
+//! registered facts of the dataset differ in sizes only.
 //!
-//! The options are those that clap knows: one without an entry in [`speech::CASES`] or [`queries::CASES`] fails the test. All
+//! The options are those of clap: one without an entry in [`speech::CASES`] or [`queries::CASES`] fails the test. All
 //! data are made here.
 
 use std::collections::BTreeSet;
@@ -24,22 +24,22 @@ use crate::site::store::Store;
 mod queries;
 mod speech;
 
-/// What is known of an option.
+/// The expectation for an option.
 enum OptionCase {
     /// Private data may be prepared with each of these arguments.
     Tried(&'static [&'static str]),
-    /// With these arguments private data are refused, and the message names this remedy.
+    /// Private data are refused with these arguments, and the message names this remedy.
     Refused(&'static str, &'static str),
 }
 
 use OptionCase::{Refused, Tried};
 
-/// Options of recordings and of query logs alike.
+/// Options of both recordings and query logs.
 const SHARED: [&str; 6] = ["continues", "hold-out", "name", "output", "replace", "visibility"];
-/// Options with which a dataset is made in the site that is to use it, and not elsewhere.
+/// Options that require a dataset made at its own site.
 const OF_A_SITE: [&str; 3] = ["--continues", "--replace", "--visibility"];
 
-/// A unit, and the folders of the data without it and of it alone.
+/// A unit, with the folders of the data without it and of its data alone.
 struct Neighbour {
     unit: PrivacyUnit,
     name: String,
@@ -47,17 +47,17 @@ struct Neighbour {
     alone: PathBuf,
 }
 
-/// Names the unit that a sample belongs to.
+/// A function that names the unit of a sample.
 type UnitName<S> = fn(&S) -> String;
 
-/// The data of a site, and their neighbours.
+/// The data of a site, with their neighbours.
 struct Neighbourhood {
     whole: PathBuf,
     neighbours: Vec<Neighbour>,
 }
 
 impl Neighbourhood {
-    /// Writes `samples` below `dir`, whole and for each unit; `unit_of` names a sample's unit, where it has one.
+    /// Writes `samples` below `dir`, whole and for each unit; `unit_of` names the unit of a sample, if it has one.
     fn new<S>(dir: &Path, samples: &[S], units: &[(PrivacyUnit, UnitName<S>)], write: fn(&Path, &[&S])) -> Self {
         let whole = dir.join("whole");
         write(&whole, &samples.iter().collect::<Vec<_>>());
@@ -78,7 +78,7 @@ impl Neighbourhood {
     }
 }
 
-/// What a preparation made.
+/// The result of a preparation.
 #[derive(Debug, Clone, PartialEq)]
 struct PreparedRows<R> {
     rows: Vec<R>,
@@ -87,25 +87,25 @@ struct PreparedRows<R> {
 
 /// A kind of data with its neighbours.
 trait Kind: Sync {
-    /// A row, to the bit.
+    /// A row, compared bit by bit.
     type Row: Ord + Clone + std::fmt::Debug + Send;
 
-    /// The whole command for a variant; `{}` stands for the folder.
+    /// Returns the whole command for a variant; `{}` stands for the folder.
     fn command(&self, arguments: &str) -> String;
 
-    /// Reads what lies in a dataset's folder.
+    /// Reads the dataset in a folder.
     fn read(&self, dataset: &Path) -> PreparedRows<Self::Row>;
 
-    /// Whether a row is of the unit, for options that name what a unit alone lacks.
+    /// Returns whether a row belongs to the unit, for options that name a unit missing from a neighbour.
     fn is_of(&self, row: &Self::Row, unit: PrivacyUnit, name: &str) -> bool;
 }
 
-/// The site of a variant: the same data have one lineage at a site, so each variant has its own.
+/// Returns the site of a variant. Each variant has its own, because the same data have one lineage at a site.
 fn site(folder: &Path, name: &str) -> PathBuf {
     folder.join("sites").join(name)
 }
 
-/// Prepares as `name` in a neighbour's folder, and reads it.
+/// Prepares the dataset `name` in a neighbour's folder, and reads it.
 fn prepare<K: Kind>(kind: &K, folder: &Path, name: &str, arguments: &str) -> Result<PreparedRows<K::Row>, String> {
     let site = site(folder, name);
     let run = |name: &str, arguments: &str| {
@@ -132,12 +132,13 @@ fn prepare<K: Kind>(kind: &K, folder: &Path, name: &str, arguments: &str) -> Res
     Ok(kind.read(&site.join("data").join(name)))
 }
 
-/// A unit that an option names is missed by name; nothing else may stop a preparation because a unit is gone.
+/// Returns whether the message reports a missing unit by its name. A missing unit must not stop a preparation for any
+/// other reason.
 fn names_the_missing(message: &str) -> bool {
     ["no speaker ", "no utterance ", "no subset "].iter().any(|beginning| message.starts_with(beginning))
 }
 
-/// Prepares one variant with every neighbour and compares. Returns how many neighbours were compared.
+/// Prepares one variant with every neighbour and compares them. Returns the number of compared neighbours.
 fn compare<K: Kind>(kind: &K, hood: &Neighbourhood, name: &str, arguments: &str) -> usize {
     let whole =
         prepare(kind, &hood.whole, name, arguments).unwrap_or_else(|error| panic!("{arguments:?} is refused: {error}"));
@@ -150,7 +151,7 @@ fn compare<K: Kind>(kind: &K, hood: &Neighbourhood, name: &str, arguments: &str)
         let mut both = match prepare(kind, without, name, arguments) {
             Ok(without) => without,
             Err(error) if names_the_missing(&error) => continue,
-            // All that could be used was the unit's.
+            // All usable rows belonged to the unit.
             Err(error) if error.starts_with("none of the ") => {
                 PreparedRows { rows: Vec::new(), units: whole.units.clone() }
             }
@@ -162,7 +163,7 @@ fn compare<K: Kind>(kind: &K, hood: &Neighbourhood, name: &str, arguments: &str)
             Err(error) if names_the_missing(&error) => {
                 both.rows.extend(whole.rows.iter().filter(|row| kind.is_of(row, *unit, removed)).cloned());
             }
-            // A unit of which nothing can be used makes no dataset by itself.
+            // A unit without usable rows makes no dataset alone.
             Err(_) => {}
         }
         both.rows.sort();
@@ -173,7 +174,7 @@ fn compare<K: Kind>(kind: &K, hood: &Neighbourhood, name: &str, arguments: &str)
     compared
 }
 
-/// What is told of the datasets of a variant's site, without the sizes that may differ; nothing where it has no site.
+/// Returns the registrations of a variant's site, without the sizes that may differ; an empty list without a site.
 fn declared_facts(folder: &Path, name: &str) -> Vec<Registration> {
     let folder = Folder::new(site(folder, name));
     if !folder.ledger().exists() {
@@ -193,7 +194,7 @@ fn declared_facts(folder: &Path, name: &str) -> Vec<Registration> {
     found.iter().map(|local| declared(local.registration())).collect()
 }
 
-/// Tries all cases of a kind on as many threads as there are cores.
+/// Runs all cases of a kind on one thread per core.
 fn try_cases<K: Kind>(kind: &K, cases: &[(&'static str, OptionCase)], hood: &Neighbourhood) {
     let variants: Vec<(String, &str)> = cases
         .iter()
@@ -229,7 +230,7 @@ fn try_cases<K: Kind>(kind: &K, cases: &[(&'static str, OptionCase)], hood: &Nei
     }
 }
 
-/// Every option that clap knows has its entry, every entry its option, and every value of a fixed list is tried.
+/// Every option of clap has an entry, every entry an option, and every value of a fixed list is tried.
 #[test]
 fn every_option_of_prepare_has_a_case() {
     let command = Prepare::augment_args(clap::Command::new("prepare"));
@@ -248,11 +249,11 @@ fn every_option_of_prepare_has_a_case() {
                 vec![arguments]
             }
         };
-        // What every command names is in the kind's own part of it.
+        // Arguments in every command belong to the kind's own part of it.
         let always = ["input", "alignments", "name", "queries"].contains(option);
         assert!(always || variants.iter().all(|arguments| arguments.contains(&format!("--{option}"))), "{option}");
         let argument = command.get_arguments().find(|argument| argument.get_long() == Some(option)).unwrap();
-        // What is prepared as public is not private.
+        // Data prepared as public are not private.
         let values = argument.get_possible_values().into_iter().map(|value| value.get_name().to_owned());
         for value in values.filter(|value| !["public", "true", "false"].contains(&value.as_str())) {
             let tried = variants.iter().any(|arguments| arguments.contains(&format!("--{option} {value}")));

@@ -1,4 +1,4 @@
-//! The same data under another name, as another kind of dataset, at another worker: one budget for life.
+//! The same data under another name, as another kind of dataset, or at another worker share one lifetime budget.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::speech::transcribe::wav;
 
 const NOW: time::OffsetDateTime = time::OffsetDateTime::UNIX_EPOCH;
 
-/// Half a second that no other id has.
+/// Returns half a second of sound that is unique to the id.
 fn sound(id: &str) -> Vec<u8> {
     let seed = id.bytes().fold(7_u32, |seed, byte| seed.wrapping_mul(31).wrapping_add(u32::from(byte)));
     let pitch = 0.05 + (seed % 1_000) as f32 / 2_000.0;
@@ -38,7 +38,7 @@ fn record(dir: &Path, corpus: &str, speaker: &str, id: &str) {
     }
 }
 
-/// Two utterances of each of these speakers.
+/// Adds two utterances of each of these speakers.
 fn corpus(dir: &Path, name: &str, speakers: &[&str]) {
     for speaker in speakers {
         for number in 0..2 {
@@ -64,7 +64,7 @@ fn lineage(dir: &Path, name: &str) -> LineageId {
     known.iter().find(|(_, known)| known == name).unwrap_or_else(|| panic!("{name}: {known:?}")).0
 }
 
-/// The names of what can be used under `data/`, and what cannot.
+/// Returns the names of the usable datasets under `data/`, and the unusable ones.
 fn scanned(dir: &Path) -> (Vec<String>, Vec<Unusable>) {
     let policy = Policy::load_or_template(&folder(dir).policy()).unwrap();
     let (found, unusable) = scan(&folder(dir), &store(dir), &policy).unwrap();
@@ -81,7 +81,7 @@ fn same_recordings_under_another_name_are_refused_until_declared() {
     let refused = prepare(dir, "corpus", "other", "").unwrap_err();
     assert!(refused.contains("4 recordings and 2 speakers or users") && refused.contains("`ward`"), "{refused}");
     assert!(refused.contains("--continues ward") && !dir.join("site/data/other").exists(), "{refused}");
-    // A part of them, under other names of files and speakers.
+    // A part of them, under other names of files and speakers, is recognized.
     let renamed = dir.join("renamed/all/x/1");
     fs::create_dir_all(&renamed).unwrap();
     fs::copy(dir.join("corpus/all/ben/1/ben-1.wav"), renamed.join("anna-0.wav")).unwrap();
@@ -90,7 +90,7 @@ fn same_recordings_under_another_name_are_refused_until_declared() {
     let continued = prepare(dir, "corpus", "other", "--continues ward").unwrap();
     assert!(!continued.contains("Organization key"), "{continued}");
     assert_eq!(lineage(dir, "other"), lineage(dir, "ward"));
-    // Both go on as they are, with the same or other data.
+    // Both can be replaced, with the same or other data.
     prepare(dir, "corpus", "ward", "--replace").unwrap();
     corpus(dir, "later", &["anna", "cleo"]);
     prepare(dir, "later", "other", "--replace").unwrap();
@@ -119,7 +119,7 @@ fn continuing_never_splits_joins_or_invents_a_lineage() {
         "{several}"
     );
     assert!(prepare(dir, "both", "x", "").unwrap_err().contains("cannot be joined"));
-    // Nor do they come together in a dataset that has accounts already.
+    // They cannot be joined in a dataset that already has accounts.
     let apart = prepare(dir, "both", "ward-2", "--replace").unwrap_err();
     assert!(apart.contains("`ward-1`") && apart.contains("accounts of its own"), "{apart}");
     let dataset = crate::speech::dataset::Dataset::open(&dir.join("site/data/ward-2")).unwrap();
@@ -144,7 +144,7 @@ fn same_sound_is_recognized_as_recordings_and_as_speech() {
     assert!(!dir.join("site/data/visits").exists());
     data(dir, "add-recordings --input {}/in --name visits --continues ward").unwrap();
     assert_eq!(lineage(dir, "visits"), lineage(dir, "ward"));
-    // And the other way round.
+    // The reverse direction.
     fs::write(dir.join("in/visit.wav"), sound("cleo-0")).unwrap();
     data(dir, "add-recordings --input {}/in --name letters").unwrap();
     corpus(dir, "more", &["cleo"]);
@@ -184,7 +184,7 @@ fn speaker_with_other_recordings_is_recognized_by_id() {
     assert_eq!(lineage(dir, "other"), lineage(dir, "ward"));
 }
 
-/// A log of these users' queries, whose texts begin with `word`.
+/// Writes a log of queries of these users, whose texts begin with `word`.
 fn log(dir: &Path, name: &str, word: &str, users: std::ops::Range<u32>) {
     let rows = users.flat_map(|user| (0..3).map(move |n| (user, n)));
     let text: String = std::iter::once("text,patient\n".to_owned())
@@ -204,16 +204,16 @@ fn query_logs_are_recognized_by_users_and_by_passages() {
     prepare("march.csv", "march", "--user-column patient").unwrap();
     let refused = prepare("april.csv", "april", "--user-column patient").unwrap_err();
     assert!(refused.contains("1 speaker or user of these data") && refused.contains("--continues march"), "{refused}");
-    // Without the column nothing tells that they are the same people; the rows are others.
+    // Without the column nothing shows that the users are the same; the rows differ.
     prepare("april.csv", "texts", "").unwrap();
-    // An excerpt of the same rows, spelled otherwise and without its column.
+    // An excerpt of the same rows, with another spelling and without its column.
     let text = fs::read_to_string(dir.join("march.csv")).unwrap();
     let lines: Vec<&str> = text.lines().take(1).chain(text.lines().skip(20).take(30)).collect();
     let excerpt = lines.join("\n") + "\n";
     fs::write(dir.join("excerpt.csv"), excerpt.replace("march", "MARCH")).unwrap();
     let refused = prepare("excerpt.csv", "excerpt", "--case keep").unwrap_err();
     assert!(refused.contains("23 passages of rows") && refused.contains("`march`"), "{refused}");
-    // What was read is not read again.
+    // Rows that were read are not read again.
     let continued = prepare("excerpt.csv", "excerpt", "--case keep --continues march").unwrap();
     assert_eq!(lineage(dir, "excerpt"), lineage(dir, "march"));
     assert!(dir.join("site/data/excerpt/lineage.json").exists(), "{continued}");
@@ -229,7 +229,7 @@ fn private_data_are_not_declared_public_or_open_under_another_name() {
     assert!(refused.contains("`ward`") && refused.contains("not public"), "{refused}");
     let refused = prepare(dir, "corpus", "shared", "--visibility open --continues ward").unwrap_err();
     assert!(refused.contains("`ward`") && refused.contains("private"), "{refused}");
-    // Public data have no account that could be evaded.
+    // Public data have no account to evade.
     corpus(dir, "published", &["zoe"]);
     prepare(dir, "published", "readings", "--visibility public").unwrap();
     prepare(dir, "published", "copy", "--visibility public").unwrap();
@@ -261,7 +261,7 @@ fn copied_folder_stays_in_its_lineage_or_is_not_used() {
     assert_eq!(lineage(dir, "copy"), lineage(dir, "ward"));
     let said: Vec<String> = unusable.iter().map(|bad| format!("{}: {}", bad.name, bad.error)).collect();
     assert!(said.len() == 1 && said[0].starts_with("stripped: ") && said[0].contains("whole dataset"), "{said:?}");
-    // A folder of one lineage in the place of another.
+    // A folder of one lineage replaces one of another.
     corpus(dir, "two", &["ben"]);
     prepare(dir, "two", "other", "").unwrap();
     fs::remove_dir_all(dir.join("site/data/other")).unwrap();
@@ -295,7 +295,7 @@ fn budget_spent_under_one_name_is_spent_under_the_other() {
     }
     assert!(jobs > 0);
     assert!(ledger.check(&job(1, "other"), &small).is_err(), "under the other name as well");
-    // Before lineages, the second name had an account of its own.
+    // Before lineages, the second name had a separate account.
     let second = Under { lineage: LineageId(Uuid::from_u128(77)), ..job(1, "other") };
     assert!(ledger.check(&second, &small).is_ok());
 }
@@ -315,7 +315,7 @@ fn tightest_limit_of_a_lineage_holds_under_every_name() {
     assert_eq!(policy.rules("other").limits.record, policy.rules("third").limits.record);
 }
 
-/// Like the site of `prepare`, enrolled.
+/// Makes an enrolled site, otherwise like the site of `prepare`.
 fn enrolled(dir: &Path, worker: &str) -> Folder {
     let folder = folder(dir);
     folder.create().unwrap();
@@ -357,7 +357,7 @@ fn another_worker_recognizes_what_it_imported() {
     let prepared = prepare(east.path(), "corpus", "calls", "--continues ward").unwrap();
     assert!(!prepared.contains("made here"), "it has the organization's key: {prepared}");
     assert_eq!(lineage(east.path(), "calls"), lineage(north.path(), "ward"));
-    // And back, with what the other one added.
+    // The export in the other direction contains the other site's additions.
     corpus(east.path(), "more", &["cleo"]);
     prepare(east.path(), "more", "calls", "--replace").unwrap();
     let back = east.path().join("lineages");
@@ -367,7 +367,7 @@ fn another_worker_recognizes_what_it_imported() {
     corpus(north.path(), "more", &["cleo"]);
     let refused = prepare(north.path(), "more", "third", "").unwrap_err();
     assert!(refused.contains("--continues ward"), "{refused}");
-    // Another organization's file is none of ours.
+    // A file of another organization is rejected.
     let mut config = crate::fixture::config();
     config.organization = undertone_api::id::OrganizationId(Uuid::from_u128(99));
     config.store(&one).unwrap();
@@ -384,14 +384,14 @@ fn workers_that_began_apart_are_told_what_they_share() {
         corpus(dir, "corpus", &["anna"]);
     }
     prepare(north.path(), "corpus", "ward", "").unwrap();
-    // Not recognized: nothing was imported, and the keys differ.
+    // The data are not recognized: nothing was imported, and the keys differ.
     prepare(east.path(), "corpus", "calls", "").unwrap();
     let file = north.path().join("lineages");
     export(&one, &file, secret("a long passphrase"), NOW).unwrap();
     let imported = import(&other, &file, secret("a long passphrase"), NOW).unwrap();
     assert!(imported.shared.is_empty(), "under another key: {:?}", imported.shared);
     assert_eq!(summarize(&store(east.path())).unwrap().1.len(), 2);
-    // Prepared again it is compared under both, and stays out: each has accounts already.
+    // A second preparation is compared under both keys and refused: each dataset already has accounts.
     let refused = prepare(east.path(), "corpus", "calls", "--replace").unwrap_err();
     assert!(refused.contains("`ward` of the worker `north`") && refused.contains("accounts of its own"), "{refused}");
 }
@@ -417,7 +417,8 @@ fn restored_site_still_refuses() {
     assert_eq!(lineage(new.path(), "ward"), lineage(dir, "ward"));
 }
 
-/// A site as workers before lineages left it: no fingerprints, ids by lineage, digests of replaced recordings in a file.
+/// A site in the state of workers before lineages: no fingerprints, ids by lineage, digests of replaced recordings in a
+/// file.
 #[test]
 fn older_site_keeps_its_lineages_and_says_what_it_does_not_know() {
     let dir = tempfile::tempdir().unwrap();
@@ -449,14 +450,14 @@ fn older_site_keeps_its_lineages_and_says_what_it_does_not_know() {
     }
     let listed = data(dir, "list").unwrap();
     assert!(listed.contains("Unknown sources: log, ward."), "{listed}");
-    // Recognized all the same: speakers, recordings now and before, and the rows of a short log.
+    // Still recognized: speakers, current and replaced recordings, and the rows of a short log.
     assert!(prepare(dir, "corpus", "other", "").unwrap_err().contains("1 speaker or user of these data"));
     for id in ["x", "y"] {
         fs::write(dir.join("in/x.wav"), sound(id)).unwrap();
         assert!(data(dir, "add-recordings --input {}/in --name other").unwrap_err().contains("`calls`"));
     }
     assert!(data(dir, "prepare --queries {}/log.csv --name other").unwrap_err().contains("53 passages of rows"));
-    // Prepared again, they say so no more.
+    // A second preparation makes their sources known.
     prepare(dir, "corpus", "ward", "--replace").unwrap();
     data(dir, "prepare --queries {}/log.csv --name log --replace").unwrap();
     assert!(!data(dir, "list").unwrap().contains("Unknown sources"));

@@ -1,5 +1,5 @@
-//! The recorded speech of which dummies are made: whether it may be used, is indexed to its end, and covers the vocabularies of the jobs
-//! that this site has been asked for and that are not over.
+//! Checks of the recorded speech for dummies: it may be used, is indexed to its end, and covers the vocabularies of
+//! this site's open jobs.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::site::store::Store;
 use crate::speech::transcribe::recorded::index::SpeechIndex;
 use crate::speech::transcribe::recorded::journal::PieceJournal;
 
-/// Words that are named at most.
+/// The highest number of listed words.
 const NAMED: usize = 10;
 
-/// Looks at it, where the site has some.
+/// Checks recorded speech, if the site has some.
 pub(super) fn look(
     folder: &Folder,
     settings: &Transcription,
@@ -62,7 +62,7 @@ pub(super) fn look(
     };
     let seen = store.map(jobs::seen).and_then(Result::ok).unwrap_or_default();
     for job in seen.iter().filter(|job| is_open(job)) {
-        // It was verified before it was stored.
+        // The manifest was verified before it was stored.
         let manifest: Result<Manifest, _> = serde_json::from_str(&job.signed.payload);
         if let Ok(Manifest { spec: Spec::Transcription(spec), .. }) = manifest {
             covered(&job.job.to_string(), coverage(&spec, &site), settings, found);
@@ -70,17 +70,17 @@ pub(super) fn look(
     }
 }
 
-/// Whether a job may still ask for dummies here.
+/// Returns whether a job may still request dummies here.
 fn is_open(job: &Seen) -> bool {
     let refused = job.decided.as_ref().is_some_and(|decided| !decided.decision.approve);
     let began = job.run.is_some();
     !refused && !began
 }
 
-/// Tells whether the recorded speech covers a job.
+/// Reports whether the recorded speech covers a job.
 fn covered(job: &str, coverage: Result<Option<Coverage>, RunError>, settings: &Transcription, found: &mut Findings) {
     match coverage {
-        // A vocabulary that is chosen from the recordings is not known before they are heard.
+        // A vocabulary chosen from the recordings is unknown before they are recognized.
         Ok(None) => {}
         Ok(Some(of)) if of.short.is_empty() => {
             found.ok(CHECK, format!("recorded speech covers the {} kinds of dummies of job {job}", of.words));

@@ -1,4 +1,4 @@
-//! A server and people in memory, and two sites on disk: one leads, one asks.
+//! A server and annotators in memory, and two sites on disk: one leads, one asks.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,17 +27,17 @@ pub(super) const LEAD: usize = 0;
 pub(super) const ASKER: usize = 1;
 /// Texts that pass the gate of the fixtures' job.
 pub(super) const OFTEN: usize = 60;
-/// Steps of a lead before it hands in its files, for a job of two rounds.
+/// Steps of a lead before it submits its files, for a job of two rounds.
 pub(super) const BEFORE_FILES: u32 = 9;
 
-/// Deaths that are asked for.
+/// The requested crashes.
 #[derive(Default)]
 struct Deaths {
-    /// After so many steps of the lead.
+    /// After this number of steps of the lead.
     after: Option<u32>,
-    /// At the choice of a round, which the server has already.
+    /// At the choice of a round, after the server received it.
     choice: Option<u32>,
-    /// Between keeping a pool and sending it.
+    /// Between storing a pool and sending it.
     kept: bool,
 }
 
@@ -51,7 +51,7 @@ struct State {
     files: BTreeMap<String, Vec<u8>>,
     measured: Vec<Measurement>,
     report: Option<Report>,
-    /// Whether each of the people gives the true label.
+    /// Whether each annotator gives the true label.
     people: Vec<bool>,
     nonsense: bool,
     closed: bool,
@@ -65,12 +65,12 @@ pub(super) struct Hub {
     state: RefCell<State>,
 }
 
-/// The label that a text deserves.
+/// Returns the true label of a text.
 pub(super) fn truth(text: &str) -> &'static str {
     if text.contains("invoice") { "billing" } else { "card" }
 }
 
-/// Texts of both labels, so many of each.
+/// Returns `count` texts of each of both labels.
 fn texts(of: &str, count: usize) -> Vec<String> {
     let both =
         (0..count).flat_map(|n| [format!("{of} {n}: mail me the invoice"), format!("{of} {n}: my card is lost")]);
@@ -93,7 +93,7 @@ fn write(folder: &Path, name: &str, csv: &str, labels: bool) {
 }
 
 impl Hub {
-    /// The fixtures' job after `change`, with logs on disk.
+    /// Makes the fixtures' job after `change`, with logs on disk.
     pub(super) fn new(change: impl FnOnce(&mut Spec)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let row = |subset: &'static str| move |text: String| format!("{text},1,{},{subset}\n", truth(&text));
@@ -117,7 +117,7 @@ impl Hub {
         Self { folder, manifest, state: RefCell::new(State { people: vec![true], ..State::default() }) }
     }
 
-    /// One life of one participant.
+    /// Runs one process of one participant.
     pub(super) fn live(&self, index: usize) -> Result<(), RunError> {
         let manifest = self.manifest.borrow().clone();
         let AnySpec::ActiveLearning(spec) = manifest.spec.clone() else { panic!("it is of this kind") };
@@ -166,7 +166,7 @@ impl Hub {
         std::fs::remove_file(self.folder.path().join("work-0/rehearsal.json")).unwrap();
     }
 
-    /// What lies in the work folders beside the journal.
+    /// Returns the names of the files in the work folders, except for the journal.
     pub(super) fn left_behind(&self) -> Vec<String> {
         let all = ["work-0", "work-1"].map(|name| std::fs::read_dir(self.folder.path().join(name)).unwrap());
         let names = all.into_iter().flatten().map(|item| item.unwrap().file_name().into_string().unwrap());
@@ -197,7 +197,7 @@ impl Hub {
         self.state.borrow().posed.clone()
     }
 
-    /// Has the pool of another life at the server already.
+    /// Adds a pool of another process at the server.
     pub(super) fn pose(&self, pool: Vec<u8>) {
         self.state.borrow_mut().posed.push(pool);
     }
@@ -215,12 +215,12 @@ impl Hub {
         }
     }
 
-    /// The rounds that were measured, in order.
+    /// Returns the measured rounds, in order.
     pub(super) fn measured(&self) -> Vec<u32> {
         self.state.borrow().measured.iter().map(|measurement| measurement.round).collect()
     }
 
-    /// What the people say of a question.
+    /// Returns the annotators' answers to a question.
     fn said(&self, question: QuestionId, pool: &[Released]) -> Vec<Answered> {
         let state = self.state.borrow();
         if state.nonsense {
@@ -244,7 +244,7 @@ impl Hub {
     }
 }
 
-/// One life of a site.
+/// One process of a site.
 struct Site<'a> {
     hub: &'a Hub,
     manifest: Manifest,
@@ -253,7 +253,7 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Something happened at the server; dies afterwards, if that was asked for.
+    /// Counts a step at the server; crashes afterwards, if that was requested.
     fn step(&self) -> Result<(), RunError> {
         let mut state = self.hub.state.borrow_mut();
         state.steps += 1;

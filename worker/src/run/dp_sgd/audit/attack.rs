@@ -1,5 +1,5 @@
-//! Membership inference against the finished model, on made-up recordings only: what an attack shows of people's recordings
-//! would be a release of theirs.
+//! Membership inference against the finished model, on made-up recordings only: an attack's result on people's
+//! recordings would be a release of theirs.
 
 use undertone_api::job::audit::{Attack, Method, OperatingPoint};
 use undertone_privacy::audit::SHOWN;
@@ -11,21 +11,21 @@ use crate::run::{Exchange, RunError};
 use crate::speech::model::Model;
 use crate::speech::model::gradient::{Engine, Unit};
 
-/// Rates of false alarms aimed at.
+/// The target rates of false alarms.
 const AIMED: [f64; 2] = [0.001, 0.01];
 
-/// What a model makes of the canaries, and of shadows that are never in.
+/// A model's losses on the canaries, and on shadows that are never members.
 pub(super) struct Look {
     /// Mean losses.
     canaries: Vec<f64>,
     shadows: Vec<f64>,
 }
 
-/// Looks at every canary and every shadow with a finished model. Recordings are all it can be asked about, and these are made
-/// of chance ([`Recordings::make`] takes nobody's data): what is found out here is found out about no one.
+/// Computes the losses of every canary and every shadow under a finished model. It accepts [`Recordings`] only, which
+/// are random ([`Recordings::make`] takes no person's data), so the result concerns no person.
 ///
 /// # Errors
-/// [`RunError::Stopped`] when the exchange says so.
+/// [`RunError::Stopped`] when the exchange is stopped.
 pub(super) fn look(
     recordings: &Recordings,
     model: &Model,
@@ -43,7 +43,7 @@ pub(super) fn look(
 }
 
 impl Look {
-    /// The attack that calls a member what the model knows well.
+    /// Returns the attack that predicts membership from a low loss.
     pub(super) fn attack(&self, series: Option<&String>, coins: &[bool]) -> Attack {
         let low = |losses: &[f64]| losses.iter().map(|loss| -loss).collect();
         let scores =
@@ -51,7 +51,7 @@ impl Look {
         scores.attack(series, coins)
     }
 
-    /// How much better the model knows each than was to be expected from what the model before it made of them.
+    /// Returns the excess of the model's confidence over its expectation from the earlier model.
     pub(super) fn beyond(&self, start: &Self) -> Scores {
         let fit = Fit::of(&start.shadows, &self.shadows);
         let ratios = |start: &[f64], end: &[f64]| start.iter().zip(end).map(|(s, e)| fit.score(*s, *e)).collect();
@@ -63,7 +63,7 @@ impl Look {
     }
 }
 
-/// Higher says "in".
+/// Scores; a higher one predicts membership.
 pub(super) struct Scores {
     method: Method,
     canaries: Vec<f64>,
@@ -71,12 +71,12 @@ pub(super) struct Scores {
 }
 
 impl Scores {
-    /// In the order of the coins.
+    /// Returns the canaries' scores in the order of the coins.
     pub(super) fn of_canaries(&self) -> &[f64] {
         &self.canaries
     }
 
-    /// The attack on the model of a series, held against the coins; of the audited series when none is named.
+    /// Evaluates the attack on the model of a series against the coins; `None` for the audited series.
     pub(super) fn attack(&self, series: Option<&String>, coins: &[bool]) -> Attack {
         let of = |is_in: bool| -> Vec<f64> {
             self.canaries.iter().zip(coins).filter(|(_, coin)| **coin == is_in).map(|(score, _)| *score).collect()
@@ -84,7 +84,7 @@ impl Scores {
         let (members, nonmembers) = (of(true), of(false));
         let above = |scores: &[f64], threshold: f64| scores.iter().filter(|score| **score > threshold).count() as u32;
         let points = AIMED.map(|aimed| {
-            // Fixed before any canary is looked at.
+            // The threshold is fixed before any canary is evaluated.
             let threshold = threshold(&self.shadows, aimed);
             OperatingPoint {
                 aimed,
@@ -98,7 +98,7 @@ impl Scores {
             method: self.method,
             members: members.len() as u32,
             nonmembers: nonmembers.len() as u32,
-            // With nobody on one side there is nobody to be told apart.
+            // If one side is empty, there is nothing to distinguish.
             auc: auc.map_or(0.5, Auc::value),
             auc_interval: auc.map(|auc| auc.interval(SHOWN).into()),
             points: points.to_vec(),
@@ -106,13 +106,13 @@ impl Scores {
     }
 }
 
-/// ln(p/(1 − p)) for p = e^{−loss}: the scale on which confidences are about normal (Carlini et al. 2022).
+/// Returns ln(p/(1 − p)) for p = e^{−loss}: the scale on which confidences are about normal (Carlini et al. 2022).
 fn logit(loss: f64) -> f64 {
     let loss = loss.max(1e-9);
     -loss - (-(-loss).exp_m1()).ln()
 }
 
-/// How the finished model sees what was never in, as a function of how the first one saw it: a line and its scatter.
+/// The finished model's view of nonmembers as a function of the first model's: a line and its scatter.
 struct Fit {
     slope: f64,
     offset: f64,
@@ -120,7 +120,7 @@ struct Fit {
 }
 
 impl Fit {
-    /// Least squares over the shadows.
+    /// Fits by least squares over the shadows.
     fn of(start: &[f64], end: &[f64]) -> Self {
         let pairs: Vec<(f64, f64)> = start.iter().zip(end).map(|(s, e)| (logit(*s), logit(*e))).collect();
         let n = pairs.len().max(1) as f64;
@@ -133,8 +133,8 @@ impl Fit {
         Self { slope, offset, scatter }
     }
 
-    /// How many deviations above what was to be expected of one that is not in: orders canaries as the offline likelihood
-    /// ratio does, which is a growing function of it.
+    /// Returns the number of deviations above the expectation for a nonmember. It orders canaries as the offline
+    /// likelihood ratio does, which is an increasing function of it.
     fn score(&self, start: f64, end: f64) -> f64 {
         (logit(end) - self.offset - self.slope * logit(start)) / self.scatter
     }

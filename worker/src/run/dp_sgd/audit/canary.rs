@@ -1,4 +1,4 @@
-//! Canaries: units made of chance alone.
+//! Canaries: random artificial units.
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::Rng;
@@ -9,33 +9,34 @@ use crate::dp::randomness::Randomness;
 use crate::speech::model::Model;
 use crate::speech::model::gradient::{Example, Unit};
 
-/// Most coordinates of a direction: enough that no single one stands out, few enough that directions never meet.
+/// The highest number of coordinates of a direction: enough that no single one stands out, few enough that directions
+/// never share one.
 const WIDTH: usize = 64;
-/// How much longer than the clip a canary's gradient is: a clip that does not cut is seen, among gradients that it does not
-/// cut either.
+/// The ratio of a canary's gradient norm to the clip: it makes missing clipping visible, even among other gradients
+/// without clipping.
 const LOUDNESS: f64 = 256.0;
-/// Coordinates of canaries' gradients that exist together.
+/// The number of coordinates of canaries' gradients in memory at a time.
 const TOGETHER: usize = 1 << 24;
-/// Sounds in a made-up recording.
+/// The number of sounds in a made-up recording.
 const SOUNDS: usize = 5;
-/// Frames of a sound.
+/// The number of frames of a sound.
 const FRAMES: usize = 8;
-/// Recordings of a made-up speaker.
+/// The number of recordings of a made-up speaker.
 pub(super) const UTTERANCES: usize = 4;
-/// Made-up recordings (or speakers) that are never in: thresholds are fixed on them.
+/// The number of made-up recordings (or speakers) that are never members: thresholds are fixed on them.
 const SHADOWS: usize = 1000;
 
-/// Fair, independent coins.
+/// Tosses fair, independent coins.
 pub(super) fn coins(count: usize, rng: &mut ChaCha20Rng) -> Vec<bool> {
     (0..count).map(|_| rng.next_u32() & 1 == 1).collect()
 }
 
-/// The numbers of those that came up.
+/// Returns the numbers of the selected canaries.
 fn members(coins: &[bool]) -> Vec<usize> {
     coins.iter().enumerate().filter(|(_, is_in)| **is_in).map(|(number, _)| number).collect()
 }
 
-/// Canaries that are gradients: each of ± on coordinates of its own, so that no two meet.
+/// Canaries in the form of gradients: each of ± on separate coordinates, so that no two share one.
 pub(super) struct Directions {
     coins: Vec<bool>,
     members: Vec<usize>,
@@ -48,12 +49,12 @@ pub(super) struct Directions {
 }
 
 impl Directions {
-    /// One for every coin, among `length` parameters; at most as many as these.
+    /// Draws one for every coin, among `length` parameters; at most as many as these.
     pub(super) fn draw(coins: Vec<bool>, length: usize, rng: &mut ChaCha20Rng) -> Self {
         let width = (length / coins.len().max(1)).clamp(1, WIDTH);
         let mut all: Vec<u32> = (0..length as u32).collect();
         let taken = (width * coins.len()).min(length);
-        // Fisher and Yates, as far as needed; a bias of 2⁻³² in where canaries point harms nobody.
+        // Fisher and Yates, as far as needed; a bias of 2⁻³² in the coordinates of canaries is harmless.
         for place in 0..taken {
             all.swap(place, place + (rng.next_u64() % (length - place) as u64) as usize);
         }
@@ -62,12 +63,12 @@ impl Directions {
         Self { members: members(&coins), coins, coordinates: all, signs, width, length }
     }
 
-    /// How the coins fell.
+    /// Returns the coins.
     pub(super) fn coins(&self) -> &[bool] {
         &self.coins
     }
 
-    /// How many are in.
+    /// Returns the number of members.
     pub(super) const fn members(&self) -> usize {
         self.members.len()
     }
@@ -77,7 +78,7 @@ impl Directions {
         self.coordinates[range.clone()].iter().map(|at| *at as usize).zip(self.signs[range].iter().copied())
     }
 
-    /// The gradients of some members, longer than the clip, in micro-batches.
+    /// Returns the gradients of some members, longer than the clip, in micro-batches.
     pub(super) fn gradients<'a>(&'a self, members: &'a [usize], clip: f64) -> impl Iterator<Item = PerUnit> + 'a {
         let height = (LOUDNESS * clip / (self.width as f64).sqrt()) as f32;
         members.chunks((TOGETHER / self.length).max(1)).map(move |some| {
@@ -91,8 +92,8 @@ impl Directions {
         })
     }
 
-    /// How much of each canary a released mean gradient shows, in clips: about 1 in a round that drew it, else about 0, and
-    /// the noise of one coordinate.
+    /// Returns the amount of each canary in a released mean gradient, in clips: about 1 in a round that drew it, else
+    /// about 0, plus the noise of one coordinate.
     pub(super) fn seen<'a>(&'a self, released: &'a [f32], in_clips: f64) -> impl Iterator<Item = f64> + 'a {
         let worth = in_clips / (self.width as f64).sqrt();
         (0..self.coins.len())
@@ -107,7 +108,7 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// Random sounds, each held for a while under a random label.
+    /// Makes random sounds, each held for a while under a random label.
     fn up(model: &Model, rng: &mut ChaCha20Rng) -> Self {
         let (normalizer, classes) = (model.normalizer(), model.shape().classes as u64);
         let mut made = Self { features: Vec::new(), labels: Vec::new() };
@@ -129,7 +130,7 @@ impl Made {
     }
 }
 
-/// Canaries that are recordings, or speakers of several: random sounds under random labels.
+/// Canaries in the form of recordings, or of speakers with several: random sounds under random labels.
 pub(super) struct Recordings {
     coins: Vec<bool>,
     members: Vec<usize>,
@@ -138,7 +139,8 @@ pub(super) struct Recordings {
 }
 
 impl Recordings {
-    /// One of so many utterances for every coin; as loud and varied as the public data that `model` was normalized by.
+    /// Makes one of `utterances` utterances for every coin; as loud and varied as the public data that `model` was
+    /// normalized by.
     pub(super) fn make(coins: Vec<bool>, utterances: usize, model: &Model, secret: &Randomness) -> Self {
         let unit = |index: u32| {
             let mut rng = secret.stream(index);
@@ -154,33 +156,33 @@ impl Recordings {
         }
     }
 
-    /// How the coins fell.
+    /// Returns the coins.
     pub(super) fn coins(&self) -> &[bool] {
         &self.coins
     }
 
-    /// How many are in.
+    /// Returns the number of members.
     pub(super) const fn members(&self) -> usize {
         self.members.len()
     }
 
-    /// A member.
+    /// Returns a member.
     pub(super) fn member(&self, number: usize) -> Unit<'_> {
         self.canaries[self.members[number]].iter().map(Made::example).collect()
     }
 
-    /// Every canary, in the order of the coins.
+    /// Returns every canary, in the order of the coins.
     pub(super) fn canaries(&self) -> impl Iterator<Item = Unit<'_>> {
         self.canaries.iter().map(|made| made.iter().map(Made::example).collect())
     }
 
-    /// Those that are never in.
+    /// Returns the recordings that are never members.
     pub(super) fn shadows(&self) -> impl Iterator<Item = Unit<'_>> {
         self.shadows.iter().map(|made| made.iter().map(Made::example).collect())
     }
 }
 
-/// About normal: the sum of four uniform numbers, with mean 0 and variance 1.
+/// Draws an approximately normal number: the sum of four uniform numbers, with mean 0 and variance 1.
 fn bell(rng: &mut impl Rng) -> f32 {
     let sum: f32 = (0..4).map(|_| rng.next_u32() as f32 / u32::MAX as f32 - 0.5).sum();
     sum * 3.0_f32.sqrt()

@@ -2,9 +2,10 @@
 
 use undertone_api::job::audit::{Guessed, Trial};
 
-/// The evidence of one round that a canary is in, in nats: how much likelier `x`, what the release shows of it in clips, is
-/// when it is drawn with probability `q` and hidden by noise `z` than when it is not there. No test of the same size is
-/// sharper against such noise (Neyman and Pearson). The sum over rounds is a canary's score.
+/// Returns the evidence of one round that a canary is a member, in nats. `x` is its amount in the release, in clips.
+/// The evidence is the log-likelihood ratio of `x` between a draw with probability `q` under noise `z` and its absence.
+/// No test of the same size is more powerful against such noise (Neyman and Pearson). The sum over rounds is a canary's
+/// score.
 pub(super) fn evidence(x: f64, q: f64, z: f64) -> f64 {
     let gain = (2.0 * x - 1.0) / (2.0 * z * z);
     // ln(1 − q + q e^gain), from the larger term.
@@ -13,8 +14,8 @@ pub(super) fn evidence(x: f64, q: f64, z: f64) -> f64 {
     large + (small - large).exp().ln_1p()
 }
 
-/// Guesses "in" of the highest scores and "out" of the lowest, half of the guesses each, and counts the right ones. Among
-/// equal scores the first are taken for the higher.
+/// Guesses "in" for the highest scores and "out" for the lowest, half of the guesses each, and counts the correct ones.
+/// Among equal scores the first count as higher.
 ///
 /// # Panics
 /// Unless there is a coin and a score for every canary.

@@ -1,5 +1,5 @@
-//! What an audit keeps on disk: the secret of its canaries, before the first draw, and the evidence of each round, before its
-//! vector leaves.
+//! The stored state of an audit: the secret of its canaries, before the first draw, and the evidence of each round,
+//! before its vector leaves.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ fn failed(error: impl std::fmt::Display) -> RunError {
     RunError::Failed(error.to_string())
 }
 
-/// The secret of the canaries: the one on disk, or a fresh one that is on disk when this returns. With `begun`, rounds were
-/// released already, and a fresh one would not be theirs.
+/// Returns the secret of the canaries: the stored one, or a fresh one that is on disk when this returns. With `begun`,
+/// rounds were released already, and a fresh one would not match them.
 ///
 /// # Errors
 /// [`RunError::Failed`] when the disk refuses, or the secret of released rounds is gone.
@@ -46,7 +46,7 @@ pub(super) fn secret(folder: &Path, begun: bool, fresh: impl FnOnce() -> Randomn
 /// The evidence about each canary, summed over rounds.
 pub(super) struct Journal {
     path: PathBuf,
-    /// The last round noted; 0 before the first.
+    /// The last recorded round; 0 before the first.
     last: u32,
     /// Evidence of the rounds before it.
     before: Vec<f64>,
@@ -55,10 +55,10 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// The journal in `folder`, empty when there is none.
+    /// Opens the journal in `folder`, empty if there is none.
     ///
     /// # Errors
-    /// [`RunError::Failed`] when it is not one of so many canaries, whole.
+    /// [`RunError::Failed`] when it is damaged or has another number of canaries.
     pub(super) fn open(folder: &Path, canaries: usize) -> Result<Self, RunError> {
         let path = folder.join("canaries.journal");
         match fs::read(&path) {
@@ -72,7 +72,7 @@ impl Journal {
         }
     }
 
-    /// Digest, last round, evidence before it, evidence of it; numbers little-endian.
+    /// Reads the file: digest, last round, evidence before it, evidence of it; numbers little-endian.
     fn read(path: &Path, file: &[u8], canaries: usize) -> Option<Self> {
         let (digest, body) = file.split_at_checked(32)?;
         let (last, numbers) = body.split_at_checked(4)?;
@@ -85,7 +85,7 @@ impl Journal {
         Some(Self { path: path.to_owned(), last, before, latest: numbers.collect() })
     }
 
-    /// Takes the evidence of a round, in the place of an earlier attempt at the same one; on disk when this returns.
+    /// Records the evidence of a round, in place of an earlier attempt at the same one; on disk when this returns.
     ///
     /// # Errors
     /// [`RunError::Failed`] when the disk refuses, or the round is before the last.
@@ -103,7 +103,7 @@ impl Journal {
         write_durably(&self.path, &file).map_err(RunError::from_failure)
     }
 
-    /// Each canary's score.
+    /// Returns each canary's score.
     pub(super) fn scores(&self) -> Vec<f64> {
         self.before.iter().zip(&self.latest).map(|(before, latest)| before + latest).collect()
     }

@@ -1,4 +1,4 @@
-//! The audit against the real chain of sampler, clip and noise, seeded, without a model in between; and its parts.
+//! The audit against the real chain of sampler, clip and noise, seeded, without a model in between; and its components.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use undertone_api::job::audit::{Assessment, Family, Guessed, Trial, Verdict};
@@ -20,7 +20,7 @@ const UNITS: usize = 50;
 const ROUNDS: u32 = 40;
 const TRIAL: Trial = Trial { family: Family::Direction, canaries: 400, guesses: 200 };
 
-/// Forty rounds of fifty real units, each with a gradient of its own, and the canaries among them.
+/// Runs forty rounds of fifty real units, each with its own gradient, and the canaries among them.
 fn run(q: f64, z: f64, seed: u8, broken: Option<Sabotage>) -> (Guessed, Assessment) {
     sabotage::on_this_thread(broken);
     let (rate, noise) = (SamplingRate::new(q).unwrap(), NoiseMultiplier::new(z).unwrap());
@@ -63,7 +63,7 @@ fn an_honest_run_never_disproves_its_claim_and_gives_away_a_part_of_it() {
     for (guessed, assessed) in &all {
         assert!(assessed.shown <= assessed.tight, "{guessed:?} {assessed:?}");
     }
-    // A blind audit would be sound too. This one sees: on the whole far more right than by chance.
+    // An audit without power would be sound too. This one has power: in total far more correct guesses than by chance.
     let right: u32 = all.iter().map(|(guessed, _)| guessed.correct).sum();
     assert!(right > 20 * 115, "{right} of {}", 20 * TRIAL.guesses);
     assert!(all.iter().filter(|(_, assessed)| assessed.shown > 0.0).count() > 10);

@@ -1,4 +1,4 @@
-//! Whole audited runs: honest ones, broken ones, killed ones.
+//! Whole audited runs: honest, broken and killed ones.
 
 use std::time::Instant;
 
@@ -15,8 +15,8 @@ const RATE: f64 = 0.25;
 const NOISE: f64 = 5.0;
 const ROUNDS: u32 = 40;
 
-/// A claim of ε ≈ 1.4 at δ 10⁻⁵, and an audit that could disprove up to 2.6. In a model of fewer parameters the gradients of the
-/// data drown too many canaries for that.
+/// Sets a claim of ε ≈ 1.4 at δ 10⁻⁵, and an audit that could disprove up to 2.6. In a model with fewer parameters the
+/// gradients of the data mask too many canaries for that.
 pub(super) fn audited(spec: &mut Spec) {
     spec.open = None;
     spec.model.hidden = 32;
@@ -45,7 +45,7 @@ fn noise_that_was_switched_off_behind_the_accountants_back_is_caught_and_the_hon
     let (broken, honest) = (assessed(&hub, 1), assessed(&hub, 2));
     assert_eq!(broken.verdict, Verdict::Disproved, "{broken:?}");
     assert!(broken.blocking > broken.claim && broken.claim > 1.0, "{broken:?}");
-    // Fails once in far more than a thousand runs: that is what the bound promises.
+    // Fails once in far more than a thousand runs: the bound guarantees that.
     assert_eq!(honest.verdict, Verdict::Consistent, "{honest:?}");
     let lead = hub.parameters(0, "private");
     assert!(hub.parameters(1, "private") == lead && hub.parameters(2, "private") == lead);
@@ -61,7 +61,7 @@ fn a_killed_run_goes_on_with_the_same_canaries_and_all_its_evidence() {
     hub.crash(1, Crash::Accepted, "private", ROUNDS);
     hub.run_all();
     assert_eq!((hub.lives(1), hub.paid(1)), (5, ROUNDS));
-    // A mix of two sets of canaries would see nothing.
+    // A mix of two sets of canaries would have no power.
     let broken = assessed(&hub, 1);
     assert_eq!(broken.verdict, Verdict::Disproved, "{broken:?}");
     assert_eq!(hub.kept(1, "canaries.secret").unwrap().len(), 32);
@@ -110,17 +110,17 @@ fn made_up_speakers_are_attacked_in_the_finished_model_and_cost_little() {
     for attack in &finding.attacks {
         assert!(attack.members + attack.nonmembers == 20 && attack.auc > 0.0, "{attack:?}");
     }
-    // Ten made-up speakers beside five real ones, at most.
+    // At most ten made-up speakers beside five real ones.
     assert!(after.1 > 0.5, "{after:?}");
 }
 
 #[test]
 fn the_same_made_up_recordings_are_looked_for_in_the_model_of_every_arm() {
     let hub = Hub::new(|spec| {
-        // Large enough to learn random labels by heart.
+        // Large enough to memorize random labels.
         spec.model.hidden = 40;
         for party in &mut spec.participants[1..] {
-            // Hidden well enough that forty rounds show next to nothing.
+            // Enough noise that forty rounds reveal next to nothing.
             let noise_multiplier = NoiseMultiplier::new(8.0).unwrap();
             party.noise = Some(Noise { noise_multiplier, ..party.noise.unwrap() });
         }
@@ -136,7 +136,7 @@ fn the_same_made_up_recordings_are_looked_for_in_the_model_of_every_arm() {
         assert!(finding.answers(&audited), "{finding:?}");
         for (at, arm) in ["public", "open", "private"].into_iter().enumerate() {
             let own: Vec<_> = finding.attacks.iter().filter(|attack| attack.is_of(arm, &audited.series)).collect();
-            // What the public model makes of a recording cannot be held against what it made of it before.
+            // The public model has no earlier model to compare it with.
             assert_eq!(own.len(), if arm == "public" { 1 } else { 2 }, "{arm}");
             for attack in &own {
                 let [low, high] = attack.auc_interval.unwrap();
@@ -146,7 +146,7 @@ fn the_same_made_up_recordings_are_looked_for_in_the_model_of_every_arm() {
             shown[at] += own.iter().map(|attack| attack.auc).fold(0.0, f64::max) / 2.0;
         }
     }
-    // Open pooling learns the members by heart; to the public model they are like the others, and noise hides them.
+    // Open pooling memorizes the members; to the public model they are like the others, and noise hides them.
     let [public, open, private] = shown;
     eprintln!("areas: public {public:.3}, open {open:.3}, private {private:.3}");
     assert!(open > public + 0.1 && public < 0.7 && private < open, "{shown:?}");

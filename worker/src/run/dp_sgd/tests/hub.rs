@@ -1,4 +1,4 @@
-//! A server in memory, and three sites on disk that can be killed at every doubtful moment.
+//! A server in memory, and three sites on disk that can be killed at every critical moment.
 
 mod ground;
 
@@ -31,7 +31,7 @@ use ground::{manifest, spec, write_dataset};
 const PARTICIPANTS: usize = 3;
 const UTTERANCES: u64 = 24;
 
-/// After what a site dies.
+/// The event after which a site dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Crash {
     Granted,
@@ -52,7 +52,7 @@ struct State {
     sites: [Disk; PARTICIPANTS],
 }
 
-/// What a site keeps across its lives.
+/// The state that a site keeps across its processes.
 #[derive(Default)]
 struct Disk {
     stored: HashMap<(String, u32), Vec<f32>>,
@@ -63,7 +63,7 @@ struct Disk {
     stop_after: Option<u32>,
     sabotage: Option<Sabotage>,
     findings: Vec<Finding>,
-    /// How often it asked for randomness, by purpose.
+    /// The number of requests for randomness, by purpose.
     drawn: HashMap<u32, u32>,
 }
 
@@ -79,7 +79,7 @@ fn dataset(index: usize) -> DatasetId {
 }
 
 impl Hub {
-    /// A job of three, with real datasets on disk, after `change` of its spec.
+    /// Makes a job of three, with real datasets on disk, after `change` of its spec.
     pub(super) fn new(change: impl FnOnce(&mut Spec)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for index in 0..PARTICIPANTS {
@@ -101,7 +101,7 @@ impl Hub {
         self.state.lock().unwrap()
     }
 
-    /// One life of one participant.
+    /// Runs one process of one participant.
     pub(super) fn live(&self, index: usize) -> Result<(), RunError> {
         let broken = {
             let site = &mut self.state().sites[index];
@@ -115,7 +115,7 @@ impl Hub {
         end
     }
 
-    /// All participants at once, each reborn until it is done.
+    /// Runs all participants concurrently, each restarted until it is done.
     pub(super) fn run_all(&self) {
         std::thread::scope(|scope| {
             for index in 0..self.spec().participants.len() {
@@ -144,17 +144,17 @@ impl Hub {
         self.state().absent = Some((index, rounds));
     }
 
-    /// Breaks a site behind the accountant's back.
+    /// Breaks a site without the accountant's knowledge.
     pub(super) fn sabotage(&self, index: usize, sabotage: Sabotage) {
         self.state().sites[index].sabotage = Some(sabotage);
     }
 
-    /// What a site's audits found, in the order they were handed in.
+    /// Returns the findings of a site's audits, in order of submission.
     pub(super) fn findings(&self, index: usize) -> Vec<Finding> {
         self.state().sites[index].findings.clone()
     }
 
-    /// The audit that the manifest promises of a site.
+    /// Returns the audit that the manifest promises of a site.
     pub(super) fn audited(&self, index: usize) -> Option<Audited> {
         let party = &self.manifest.participants[index];
         self.manifest.spec.audited(&Dataset {
@@ -180,12 +180,12 @@ impl Hub {
         })
     }
 
-    /// A file in a site's work folder.
+    /// Reads a file in a site's work folder.
     pub(super) fn kept(&self, index: usize, name: &str) -> std::io::Result<Vec<u8>> {
         std::fs::read(self.work(index).join(name))
     }
 
-    /// Loses a file of a site's work folder.
+    /// Removes a file of a site's work folder.
     pub(super) fn forget(&self, index: usize, name: &str) {
         std::fs::remove_file(self.work(index).join(name)).unwrap();
     }
@@ -203,12 +203,12 @@ impl Hub {
         self.state().sites[index].paid
     }
 
-    /// What one payment of a site is for.
+    /// Returns the event of one payment of a site.
     pub(super) fn event(&self, index: usize) -> Event {
         self.spec().private_event(&self.spec().participants[index]).unwrap()
     }
 
-    /// How often a site asked for randomness of a purpose.
+    /// Returns the number of a site's requests for randomness of a purpose.
     pub(super) fn drawn(&self, index: usize, purpose: Use) -> u32 {
         self.state().sites[index].drawn.get(&(purpose as u32)).copied().unwrap_or(0)
     }
@@ -233,7 +233,7 @@ impl Hub {
         Model::from_safetensors(&self.file(name)).unwrap()
     }
 
-    /// Trained parameters with which a participant ended a series, as they are published.
+    /// Returns the published parameters at a participant's end of a series.
     pub(super) fn parameters(&self, index: usize, series: &str) -> Vec<f32> {
         let rounds = if series == "open" { self.spec().open } else { self.spec().private }.unwrap();
         let checkpoint = Checkpoint::load(&self.work(index), series, self.plan(&rounds)).unwrap();
@@ -241,20 +241,20 @@ impl Hub {
         checkpoint.result().to_vec()
     }
 
-    /// Trained parameters after a participant's last step in a series, averaged with none before.
+    /// Returns the trained parameters after a participant's last step in a series, without averaging.
     pub(super) fn last_iterate(&self, index: usize, series: &str) -> Vec<f32> {
         let rounds = if series == "open" { self.spec().open } else { self.spec().private }.unwrap();
         Checkpoint::load(&self.work(index), series, self.plan(&rounds)).unwrap().parameters
     }
 
-    /// Lengths of all vectors of a series.
+    /// Returns the lengths of all vectors of a series.
     pub(super) fn lengths(&self, series: &str) -> Vec<usize> {
         let state = self.state();
         let rounds = state.rounds.iter().filter(|((name, _), _)| name == series);
         rounds.flat_map(|(_, vectors)| vectors.values().map(Vec::len)).collect()
     }
 
-    /// Losses measured in a series, in order.
+    /// Returns the losses measured in a series, in order.
     pub(super) fn losses(&self, series: &str) -> Vec<f64> {
         self.state().measurements.iter().filter(|m| m.series == series).map(|m| m.loss).collect()
     }
@@ -269,14 +269,14 @@ impl Hub {
         self.folder.path().join(format!("work-{index}"))
     }
 
-    /// How many must submit before a round closes.
+    /// Returns the number of submissions that close a round.
     fn expected(state: &State, series: &str, round: u32) -> usize {
         let absent = state.absent.is_some_and(|(_, rounds)| series == "private" && round <= rounds);
         PARTICIPANTS - usize::from(absent)
     }
 }
 
-/// One life of a site.
+/// One process of a site.
 struct Site<'a> {
     hub: &'a Hub,
     index: usize,
@@ -306,7 +306,7 @@ impl Site<'_> {
         }
     }
 
-    /// A vector as it is after its way to the server, or back. The dice are the same for all, as one server's are.
+    /// Encodes and decodes a vector as on the wire. The random numbers are the same for all, like those of one server.
     fn travel(&self, series: &str, vector: &[f32]) -> Vec<f32> {
         let spec = self.hub.spec();
         let rounds = if series == "open" { &spec.open } else { &spec.private };

@@ -1,4 +1,4 @@
-//! Rounds of several local steps, and vectors of few bits.
+//! Rounds of several local steps, and vectors with few bits.
 
 use undertone_api::job::audit::Verdict;
 use undertone_api::job::dp_sgd::{Ema, Optimizer, Precision, Schedule, Spec};
@@ -12,7 +12,7 @@ use crate::dp::sabotage::Sabotage;
 const STEPS: u32 = 5;
 const ROUNDS: u32 = 8;
 
-/// As many steps as the plain job has rounds, in a fifth of the rounds.
+/// Sets as many steps as the plain job has rounds, in a fifth of the rounds.
 fn local(spec: &mut Spec) {
     for rounds in [&mut spec.open, &mut spec.private].into_iter().flatten() {
         rounds.local_steps = STEPS;

@@ -1,11 +1,11 @@
-//! Whole runs of other models than the paper's, of parts of a model, and of other steps than Adam's.
+//! Whole runs with other models than the paper's, with parts of a model, and with other optimizers than Adam.
 
 use undertone_api::job::dp_sgd::{Arm, Cell, Clipping, Ema, Model, Optimizer, Part, Schedule, Spec};
 
 use super::hub::{Crash, Hub};
 use super::report;
 
-/// A few private rounds after a warm start that has time to learn.
+/// Sets a few private rounds after a warm start that is long enough to learn.
 fn short(spec: &mut Spec) {
     spec.open = None;
     spec.warm_start.epochs = 4;
@@ -28,7 +28,7 @@ fn trains(model: &Model) {
     assert!(hub.model("model.safetensors").parameters() == end);
     let report = report(&hub);
     assert_eq!(report.parameters, end.len() as u64);
-    // Noise of this size on a dozen units must not undo what was learned.
+    // Noise of this size on a dozen units must not undo the training.
     let accuracy: Vec<f64> = report.arms.iter().map(|arm| arm.tests[0].accuracy).collect();
     assert!(accuracy[1] > 0.4, "{accuracy:?}");
     assert_eq!((hub.paid(1), hub.paid(2)), (8, 8));
@@ -62,7 +62,7 @@ fn everything_at_once_trains() {
     trains(&model);
 }
 
-/// A run that trains some parts only: what leaves is those, what is frozen stays, what is paid is the same.
+/// Runs a job that trains some parts only: vectors contain only those, frozen parameters stay, the payment is the same.
 fn trains_only(parts: &[Part]) {
     let trained = parts.iter().copied().collect();
     let model = Model { layers: 2, context: Some(3), normalize: true, ..Model::lstm(6, Some(4)) };
@@ -132,7 +132,7 @@ fn gradients_clipped_by_layers_or_normalized_train_too() {
     }
 }
 
-/// Every rule, schedule and mean at once, in the private arm.
+/// Sets every rule, schedule and mean at once, in the private arm.
 fn refined(spec: &mut Spec) {
     spec.open = None;
     let rounds = spec.private.as_mut().unwrap();

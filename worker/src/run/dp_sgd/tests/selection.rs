@@ -13,7 +13,7 @@ const ROUNDS: u32 = 6;
 const STEPS: u32 = 4;
 const MOST: u16 = 5;
 
-/// A private arm whose own step does nothing, and a selection among such a step and one that learns.
+/// Sets a private arm with an own step of no effect, and a selection among such a step and one that learns.
 fn selecting(spec: &mut Spec) {
     spec.open = None;
     let rounds = spec.private.as_mut().unwrap();
@@ -32,7 +32,7 @@ fn selecting(spec: &mut Spec) {
 fn one_vector_leaves_in_a_round_and_it_was_chosen_well() {
     let hub = Hub::new(|spec| {
         selecting(spec);
-        // Public data take the arm's own steps, which do nothing: whatever is learned, the private parties chose.
+        // Public data take the arm's own steps, which have no effect: only the private parties' choices can learn.
         spec.warm_start.epochs = 1;
     });
     hub.run_all();
@@ -83,7 +83,8 @@ fn development_data_come_from_the_lead_and_the_lead_does_not_train_on_them() {
     let shape = *hub.model("warm_start.safetensors").shape();
     let file = hub.file("development.safetensors");
     super::super::development::Development::from_file(&file, &shape).unwrap();
-    // Of 20 training utterances of the lead all but 6 are left: with 20 or more to set aside it says so.
+    // Of 20 training utterances of the lead all but 6 are left: with 20 or more to set aside the run fails with the
+    // reason.
     let greedy = Hub::new(|spec| {
         selecting(spec);
         spec.selection.as_mut().unwrap().development = 20;

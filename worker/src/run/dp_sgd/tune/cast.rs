@@ -1,4 +1,4 @@
-//! Who plays whom: the parts of the public data in the roles of a spec's participants.
+//! The cast: the parts of the public data in the roles of a spec's participants.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ use crate::speech::dataset::Dataset;
 
 /// The test set of a rehearsal.
 const DEVELOPMENT: &str = "development";
-/// The dataset of it; nobody's id is all ones.
+/// The dataset of the test set; no real id is all ones.
 const DEVELOPMENT_ID: DatasetId = DatasetId(Uuid::max());
 
-/// The roles and who has them.
+/// The roles and their data.
 pub(super) struct Cast<'a> {
     search: &'a Search,
     data: HashMap<DatasetId, PathBuf>,
-    /// Units that each participant has in truth, the lead first.
+    /// The real numbers of units of each participant, the lead first.
     stated: Vec<u64>,
-    /// Units that play them.
+    /// The numbers of units in their roles.
     held: Vec<u64>,
     classes: u32,
 }
@@ -39,7 +39,7 @@ pub(super) struct Play {
 }
 
 impl<'a> Cast<'a> {
-    /// Takes the public data apart.
+    /// Splits the public data.
     ///
     /// # Errors
     /// [`TuneError`] when they are too few, or the disk refuses.
@@ -60,20 +60,20 @@ impl<'a> Cast<'a> {
         Ok(Self { search, data, stated, held, classes: dataset.meta().classes as u32 })
     }
 
-    /// Where the data of each lie.
+    /// Returns the paths of the data by dataset.
     pub(super) const fn data(&self) -> &HashMap<DatasetId, PathBuf> {
         &self.data
     }
 
-    /// Units that play each participant, the lead first.
+    /// Returns the units in the role of each participant, the lead first.
     pub(super) fn held(&self) -> Vec<u64> {
         self.held.clone()
     }
 
-    /// The spec that would be proposed for a setting.
+    /// Returns the spec that would be proposed for a setting.
     ///
     /// # Errors
-    /// [`TuneError::Spec`] when no noise gives what is wanted.
+    /// [`TuneError::Spec`] when no noise reaches the goal.
     pub(super) fn proposed(&self, setting: &Setting) -> Result<Spec, TuneError> {
         let mut spec = self.search.spec.clone();
         setting.apply(&mut spec);
@@ -83,7 +83,7 @@ impl<'a> Cast<'a> {
         Ok(spec)
     }
 
-    /// A proposed spec's private arm with this cast, measured and kept every so many rounds.
+    /// Returns a proposed spec's private arm with this cast, measured and stored every `every` rounds.
     pub(super) fn play(&self, proposed: &Spec, every: u32) -> Play {
         let weigh = proposed.participants.iter().zip(&self.stated);
         let weights = weigh.map(|(party, stated)| proposed.weight(party, *stated)).collect();
@@ -103,7 +103,7 @@ impl<'a> Cast<'a> {
         Play { manifest: self.manifest(spec), weights }
     }
 
-    /// The warm start alone.
+    /// Returns the warm start alone.
     pub(super) fn prologue(&self) -> Play {
         let mut spec = self.quiet(&self.search.spec);
         spec.private = None;
@@ -111,7 +111,7 @@ impl<'a> Cast<'a> {
         Play { manifest: self.manifest(spec), weights: vec![1.0] }
     }
 
-    /// A spec without what is not rehearsed.
+    /// Returns a spec without the parts that are not rehearsed.
     fn quiet(&self, spec: &Spec) -> Spec {
         let mut spec = spec.clone();
         (spec.open, spec.audit, spec.selection) = (None, None, None);
@@ -120,7 +120,7 @@ impl<'a> Cast<'a> {
         spec
     }
 
-    /// The order of a server that is not there. It is signed by nobody and leaves this process never.
+    /// Makes the manifest of an imaginary server. It is unsigned and never leaves this process.
     fn manifest(&self, spec: Spec) -> Manifest {
         let id = |number: usize| Uuid::from_u128(number as u128 + 1);
         let participant =

@@ -1,8 +1,9 @@
-//! Which setting is rehearsed how far: successive halving (Jamieson and Talwalkar 2016). All begin; after each rung the better
-//! half goes on, from where it is, to twice as many of its rounds; those left at the last rung are played to their end.
+//! The allocation of rounds to settings: successive halving (Jamieson and Talwalkar 2016). All settings begin. After
+//! each rung the better half resumes, to twice as many rounds; the survivors of the last rung run to their end.
 
-/// After how many rounds a setting of so many is measured: doubling up to all of them, by `halvings` steps where there are
-/// rounds enough. All but the last are multiples of the first, at which checkpoints are kept.
+/// Returns the numbers of rounds after which a setting of `rounds` rounds is measured: doubling up to all of them, in
+/// `halvings` steps if there are enough rounds. All but the last are multiples of the first, at which checkpoints are
+/// stored.
 pub(super) fn rungs(rounds: u32, halvings: u32) -> Vec<u32> {
     let mut halvings = halvings.min(16);
     while rounds >> halvings == 0 && halvings > 0 {
@@ -12,15 +13,15 @@ pub(super) fn rungs(rounds: u32, halvings: u32) -> Vec<u32> {
     (0..halvings).map(|rung| first << rung).chain([rounds]).collect()
 }
 
-/// The better half of what reached a rung, rounded up, the best first: by accuracy, then by loss, then by the order of the
-/// search.
+/// Returns the better half of the results of a rung, rounded up, the best first: by accuracy, then by loss, then by the
+/// order of the search.
 pub(super) fn better_half(mut reached: Vec<(usize, f64, f64)>) -> Vec<usize> {
     reached.sort_by(|a, b| order(*a, *b));
     let keep = reached.len().div_ceil(2);
     reached.into_iter().take(keep).map(|(number, ..)| number).collect()
 }
 
-/// Which of two results of (number, accuracy, loss) is better, the better first.
+/// Compares two results of (number, accuracy, loss), the better first.
 pub(super) fn order(a: (usize, f64, f64), b: (usize, f64, f64)) -> std::cmp::Ordering {
     b.1.total_cmp(&a.1).then(a.2.total_cmp(&b.2)).then(a.0.cmp(&b.0))
 }

@@ -1,5 +1,5 @@
-//! What was tried so far, on disk: one line for each setting and rung that was finished, so that a search that is killed goes
-//! on where it was. Its first line says which search it is.
+//! The results so far, on disk: one line for each finished setting and rung, so that a killed search can resume. Its
+//! first line identifies the search.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
@@ -9,24 +9,24 @@ use serde::{Deserialize, Serialize};
 
 use super::{Setting, TuneError};
 
-/// What one rung of one setting brought.
+/// The result of one rung of one setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tried {
     /// Its place in the order of the search, from 0; the spec's own setting is 0.
     pub number: usize,
-    /// What was tried.
+    /// The setting.
     pub setting: Setting,
-    /// z of the first party that adds noise, as the real job would have it.
+    /// z of the first party that adds noise, in the real job.
     pub noise_multiplier: f64,
-    /// Rounds after which it was measured.
+    /// The number of rounds before the measurement.
     pub after: u32,
-    /// Part of the development frames classified right: 0 to 1.
+    /// The fraction of correctly classified development frames: 0 to 1.
     pub accuracy: f64,
     /// Mean cross-entropy on them, nats.
     pub loss: f64,
-    /// Seconds since the rung before.
+    /// Seconds since the previous rung.
     pub seconds: f64,
-    /// Why it could not go on, where it could not: its figures are the worst there are.
+    /// The reason for a failure, if it failed: its figures are the worst possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
@@ -39,8 +39,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal of the search that `identity` names, or begins it. A last line that was not written whole is as if
-    /// it had never been.
+    /// Opens the journal of the search that `identity` names, or begins it. An incomplete last line is ignored.
     ///
     /// # Errors
     /// [`TuneError::Io`], and [`TuneError::Journal`] when it is the journal of another search.
@@ -73,7 +72,7 @@ impl Journal {
         written.map_err(TuneError::io("write", &self.path))
     }
 
-    /// Notes a result; durable when this returns.
+    /// Records a result; durable when this returns.
     ///
     /// # Errors
     /// [`TuneError::Io`].
@@ -84,12 +83,12 @@ impl Journal {
         Ok(())
     }
 
-    /// What a setting brought after so many rounds, if it is known.
+    /// Returns the result of a setting after `after` rounds, if it is known.
     pub(super) fn found(&self, number: usize, after: u32) -> Option<Tried> {
         self.tried.iter().find(|tried| tried.number == number && tried.after == after).cloned()
     }
 
-    /// Everything.
+    /// Returns all results.
     pub(super) fn tried(&self) -> &[Tried] {
         &self.tried
     }

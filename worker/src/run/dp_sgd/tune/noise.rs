@@ -1,4 +1,4 @@
-//! The noise that a wanted guarantee needs, for the real parties and for those of the rehearsal.
+//! The noise for a target guarantee, for the real parties and for those of the rehearsal.
 
 use undertone_api::job::dp_sgd::Spec;
 use undertone_privacy::ledger::{Account, Budget, GridKind};
@@ -6,17 +6,17 @@ use undertone_privacy::{Adjacency, Delta, Epsilon, NoiseMultiplier, SamplingRate
 
 use super::TuneError;
 
-/// What the job shall cost each private party.
+/// The target cost of the job for each private party.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Goal {
-    /// ε.
+    /// The target ε.
     pub epsilon: Epsilon,
-    /// δ.
+    /// The target δ.
     pub delta: Delta,
 }
 
-/// Gives every party that adds noise the least z with which all its releases, those in reserve included, are admitted by an
-/// account of `goal` that holds nothing else (`privacy::calibrate`).
+/// Sets for every party that adds noise the least z with which an otherwise empty account of `goal` admits all its
+/// releases, including those in reserve (`privacy::calibrate`).
 ///
 /// # Errors
 /// [`TuneError::Spec`] when no noise is enough.
@@ -36,9 +36,9 @@ pub(super) fn calibrated(spec: &mut Spec, goal: Goal) -> Result<(), TuneError> {
     Ok(())
 }
 
-/// How a party of a rehearsal takes part with `held` units in the place of `stated`: the same expected batch q n and the same
-/// noise in the mean gradient, z C/(q n). Where fewer units are held than a batch expects, all of them are the batch, and z is
-/// as much smaller as the batch.
+/// Returns the rate and noise of a rehearsal's party with `held` units in place of `stated`. The expected batch q n and
+/// the noise in the mean gradient, z C/(q n), stay the same. If fewer units are held than a batch expects, all of them
+/// are the batch, and z shrinks by the same factor.
 pub(super) fn rehearsed(
     rate: SamplingRate,
     noise: Option<NoiseMultiplier>,

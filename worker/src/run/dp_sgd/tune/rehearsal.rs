@@ -1,8 +1,8 @@
-//! A job in which the lead's public data play every part: the same code on threads of this process, with a server in memory
-//! that averages. Nothing is sent, charged or asked.
+//! A job in which the lead's public data fill every role: the same code on threads of this process, with a server in
+//! memory that averages. It sends, charges and requests nothing.
 //!
-//! Its noise and its batches come from a seed, so that settings are compared under the same luck and a rehearsal can be
-//! repeated. That is no breach: the data are public, which every draw is shown the site's word for
+//! Its noise and its batches come from a seed, so that settings are compared with the same randomness and a rehearsal
+//! can be repeated. This is safe: the data are public, and every draw requires the site's confirmation of that
 //! ([`gate::published`](crate::site::gate::published)); without it there is no such randomness and no rehearsal.
 
 use std::collections::{BTreeMap, HashMap};
@@ -25,29 +25,29 @@ use crate::site::clearance::Clearance;
 use crate::site::gate;
 use crate::site::policy::Rules;
 
-/// What a participant that has reached the last round asked for says.
+/// The stop reason of a participant that has reached the last requested round.
 const REACHED: &str = "the rehearsal ends here";
-/// What all say when one has failed, or the time is over.
+/// The stop reason of all after a failure, or after the deadline.
 const OVER: &str = "the rehearsal is over";
 
-/// Between two looks at the clock of one who waits.
+/// The period in which a waiting participant checks the clock.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A rehearsal of some rounds.
 pub(super) struct Rehearsal<'a> {
     pub(super) manifest: &'a Manifest,
-    /// What each participant weighs in an average.
+    /// The weight of each participant in an average.
     pub(super) weights: Vec<f64>,
-    /// Where the data of each, and the development data, lie.
+    /// The paths of the data of each, and of the development data.
     pub(super) data: &'a HashMap<DatasetId, PathBuf>,
-    /// The folder of each one's work.
+    /// The folder of all participants' work.
     pub(super) folder: &'a Path,
     /// The rules for the public dataset.
     pub(super) rules: &'a Rules,
     pub(super) seed: u64,
     /// The round after which it ends.
     pub(super) until: u32,
-    /// When it is broken off.
+    /// The time at which it is interrupted.
     pub(super) deadline: Option<Instant>,
     state: Mutex<State>,
     changed: Condvar,
@@ -55,9 +55,9 @@ pub(super) struct Rehearsal<'a> {
 
 #[derive(Default)]
 struct State {
-    /// What came for a round, by participant.
+    /// The submissions of a round, by participant.
     submitted: BTreeMap<u32, BTreeMap<usize, Vec<f32>>>,
-    /// The averages, and how many have fetched each.
+    /// The averages, and the number of participants that have fetched each.
     averages: BTreeMap<u32, (Vec<f32>, usize)>,
     files: HashMap<String, Vec<u8>>,
     measured: Vec<Measurement>,
@@ -65,11 +65,11 @@ struct State {
     over: bool,
 }
 
-/// How a rehearsal went.
+/// The result of a rehearsal.
 pub(super) struct Rehearsed {
     /// The lead's measurements.
     pub(super) measured: Vec<Measurement>,
-    /// The lead's report, of a job that was played to its end.
+    /// The lead's report, for a job that ran to its end.
     pub(super) report: Option<Report>,
 }
 
@@ -89,12 +89,12 @@ impl<'a> Rehearsal<'a> {
         Self { manifest, weights, data, folder, rules, seed, until, deadline, state, changed }
     }
 
-    /// The folder in which a participant works.
+    /// Returns the work folder of a participant.
     pub(super) fn work(folder: &Path, participant: usize) -> PathBuf {
         folder.join(format!("work-{participant}"))
     }
 
-    /// Plays it. `None` when the deadline came first.
+    /// Runs the rehearsal. Returns `None` when the deadline came first.
     ///
     /// # Errors
     /// The first failure of a participant.
@@ -123,7 +123,7 @@ impl<'a> Rehearsal<'a> {
     }
 
     fn act(&self, spec: &dp_sgd::Spec, index: usize) -> Result<(), RunError> {
-        /// Ends the others' waiting however this one ends, a panic included.
+        /// Ends the waits of the others after any end of this one, including a panic.
         struct Leave<'r, 'a>(&'r Rehearsal<'a>, bool);
         impl Drop for Leave<'_, '_> {
             fn drop(&mut self) {
@@ -151,7 +151,7 @@ impl<'a> Rehearsal<'a> {
     }
 
     fn late(&self) -> bool {
-        // The clock decides how long is searched, never what is found.
+        // The clock limits the duration of the search, and changes no result.
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
@@ -164,7 +164,7 @@ impl<'a> Rehearsal<'a> {
             if state.over {
                 return Err(RunError::Stopped(OVER.to_owned()));
             }
-            // Now and then somebody must look at the clock.
+            // The waiting thread has to check the clock periodically.
             let waited = self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner);
             state = waited.0;
             state.over |= self.late();
@@ -177,7 +177,7 @@ struct Actor<'r, 'a> {
     rehearsal: &'r Rehearsal<'a>,
     index: usize,
     work: PathBuf,
-    /// The round it is in, and how often it drew in it: what its randomness is made of, beside the seed.
+    /// Its current round, and the number of draws in it: together with the seed they determine its randomness.
     round: u32,
     draws: u32,
 }
@@ -188,7 +188,7 @@ impl Actor<'_, '_> {
     }
 }
 
-/// A vector as it is after its way to the server, or back, in the precision that the job's vectors travel in.
+/// Encodes and decodes a vector as on the wire, in the precision of the job's vectors.
 fn travelled(
     manifest: &Manifest,
     numbers: &[f32],
@@ -237,7 +237,8 @@ impl Exchange for Actor<'_, '_> {
         self.draws += 1;
         let Rehearsal { rules, seed, .. } = self.rehearsal;
         let Ok(published) = gate::published(rules) else {
-            // Looked at before the rehearsal began; if the rules could change meanwhile, this would be the answer.
+            // This was checked before the rehearsal began; if the rules could change meanwhile, this would be the safe
+            // result.
             return Randomness::from_os(purpose);
         };
         let place =
@@ -261,7 +262,7 @@ impl Exchange for Actor<'_, '_> {
         came.insert(self.index, numbers);
         if came.len() == weights.len() {
             let came = state.submitted.remove(&round).unwrap_or_default();
-            // The same whoever came last.
+            // The result does not depend on the order of arrival.
             let mut chance = ChaCha20Rng::seed_from_u64(self.rehearsal.seed);
             chance.set_stream(u64::from(round));
             let mean = travelled(self.rehearsal.manifest, &mean(&came, weights), chance)?;
@@ -314,7 +315,7 @@ impl Exchange for Actor<'_, '_> {
     }
 }
 
-/// The weighted mean, in the order of the participants: the same whoever came first.
+/// Computes the weighted mean, in the order of the participants, independent of the order of arrival.
 fn mean(came: &BTreeMap<usize, Vec<f32>>, weights: &[f64]) -> Vec<f32> {
     let whole: f64 = weights.iter().sum();
     let mut sum = vec![0.0_f64; came.values().next().map_or(0, Vec::len)];

@@ -1,4 +1,4 @@
-//! What is tried: points of a grid around a spec, and a spec with one of them in it.
+//! The settings: points of a grid around a spec, and a spec with one of them in it.
 
 use std::fmt;
 
@@ -10,18 +10,19 @@ use undertone_privacy::SamplingRate;
 
 use super::TuneError;
 
-/// What the grid varies. Clip, rate, batch and rounds are factors of what the spec says; an empty list leaves the spec's.
+/// The parameters that the grid varies. Clip, rate, batch and rounds are factors of the spec's values; an empty list
+/// keeps the spec's.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Grid {
-    /// Of every party's clip.
+    /// Factors of every party's clip.
     pub clip: Vec<f64>,
-    /// Of the learning rate.
+    /// Factors of the learning rate.
     pub rate: Vec<f64>,
-    /// Of every party's q, and so of the batch it expects.
+    /// Factors of every party's q, and so of the batch it expects.
     pub batch: Vec<f64>,
-    /// Of the number of rounds.
+    /// Factors of the number of rounds.
     pub rounds: Vec<f64>,
-    /// Other optimizers, each with a learning rate of its own that the factors then apply to; beside the spec's.
+    /// Other optimizers, each with a separate learning rate for the factors; in addition to the spec's.
     pub optimizers: Vec<Optimizer>,
     /// Trained parts, `None` for all; in place of the spec's.
     pub parts: Vec<Option<Parts>>,
@@ -29,7 +30,7 @@ pub struct Grid {
     pub averaging: Vec<Option<f64>>,
 }
 
-/// One point of it.
+/// One point of the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
     /// Factor of every party's clip.
@@ -41,7 +42,7 @@ pub struct Setting {
     pub optimizer: Optimizer,
     /// Rounds.
     pub rounds: u32,
-    /// The trained parts; absent for all.
+    /// The trained parts; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub train: Option<Parts>,
     /// Averaging of iterates.
@@ -50,13 +51,13 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// What the spec itself says.
+    /// Returns the spec's own setting.
     pub const fn of(rounds: &Rounds) -> Self {
         let Rounds { rounds, optimizer, train, averaging, .. } = *rounds;
         Self { clip: 1.0, batch: 1.0, optimizer, rounds, train, averaging }
     }
 
-    /// Puts it into a spec. The noise is left as it is; what a goal asks for is worked out after it.
+    /// Puts the setting into a spec. The noise does not change; a goal's noise is computed afterwards.
     pub fn apply(&self, spec: &mut Spec) {
         let Some(rounds) = spec.private.as_mut() else { return };
         rounds.optimizer = self.optimizer;
@@ -68,7 +69,7 @@ impl Setting {
                 noise.clip *= self.clip;
             }
             let wanted = (party.sampling_rate.get() * self.batch).min(1.0);
-            // A product of two positive numbers, at most 1: a rate. Where nothing is changed, nothing is rounded again.
+            // A product of two positive numbers, at most 1: a rate. An unchanged rate is not rounded again.
             if self.batch.to_bits() != 1.0_f64.to_bits()
                 && let Ok(rate) = SamplingRate::new(wanted)
             {
@@ -99,11 +100,11 @@ impl fmt::Display for Setting {
 }
 
 impl Grid {
-    /// Every point of the grid around the private arm of `spec`, and the spec's own; in an order that `seed` decides with the
-    /// spec's own first, at most `most` of them.
+    /// Returns every point of the grid around the private arm of `spec`, and the spec's own, at most `most` of them.
+    /// The spec's own is first; `seed` determines the order of the others.
     ///
     /// # Errors
-    /// [`TuneError::Spec`] when a factor is none.
+    /// [`TuneError::Spec`] when a factor is not a positive finite number.
     pub fn settings(&self, rounds: &Rounds, most: usize, seed: u64) -> Result<Vec<Setting>, TuneError> {
         let own = Setting::of(rounds);
         let factors = |list: &[f64], name: &str| {
@@ -153,7 +154,7 @@ fn pairs<'a>(first: &'a [f64], second: &'a [f64]) -> impl Iterator<Item = (f64, 
     first.iter().flat_map(move |one| second.iter().map(move |other| (*one, *other)))
 }
 
-/// Fisher and Yates; a bias of 2⁻⁴⁰ in the order of a search harms nobody.
+/// Shuffles by Fisher and Yates; a bias of 2⁻⁴⁰ in the order of a search is harmless.
 pub(super) fn shuffle<T>(items: &mut [T], seed: u64) {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     for last in (1..items.len()).rev() {

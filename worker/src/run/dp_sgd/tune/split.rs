@@ -1,5 +1,5 @@
-//! Public data taken apart by speaker: who plays the lead, who plays which party, and who is only measured on. No speaker is in
-//! two of the parts, as no speaker of the real parties is in the lead's data.
+//! Public data split by speaker: parts for the lead, for each party, and for measurement only. No speaker is in two of
+//! the parts, as no speaker of the real parties is in the lead's data.
 
 use std::path::{Path, PathBuf};
 
@@ -9,12 +9,12 @@ use super::TuneError;
 use super::setting::shuffle;
 use crate::speech::dataset::{Dataset, Description, Split, Writer};
 
-/// How the public data are taken apart.
+/// The proportions of the split.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Shares {
-    /// Part of the speakers that is only measured on.
+    /// The fraction of the speakers for measurement only.
     pub(super) development: f64,
-    /// Part of the other units that the lead has at least.
+    /// The lead's lowest fraction of the other units.
     pub(super) warm: f64,
     /// Units of each other participant, as the real ones have them.
     pub(super) parties: Vec<u64>,
@@ -23,9 +23,9 @@ pub(super) struct Shares {
 /// The parts, as datasets on disk.
 #[derive(Debug)]
 pub(super) struct Parts {
-    /// The lead's, then each other participant's: where it lies, and how many units it holds.
+    /// The lead's, then each other participant's: its path, and its number of units.
     pub(super) participants: Vec<(PathBuf, u64)>,
-    /// What is measured on.
+    /// The part for measurement.
     pub(super) development: PathBuf,
 }
 
@@ -35,11 +35,11 @@ struct Speaker {
     units: u64,
 }
 
-/// Takes the training data of `dataset` apart, and writes the parts into `folder` unless they are there. The same for the
-/// same seed.
+/// Splits the training data of `dataset`, and writes the parts into `folder` unless they are there. The result is the
+/// same for the same seed.
 ///
 /// # Errors
-/// [`TuneError::TooFew`] when there are not enough speakers, or what the disk says.
+/// [`TuneError::TooFew`] when there are not enough speakers, or the disk's error.
 pub(super) fn split(
     dataset: &Dataset,
     unit: PrivacyUnit,
@@ -70,7 +70,7 @@ pub(super) fn split(
     Ok(Parts { participants, development: target })
 }
 
-/// The speakers of the training data, in the dataset's order.
+/// Returns the speakers of the training data, in the dataset's order.
 fn speakers(dataset: &Dataset, unit: PrivacyUnit) -> Vec<Speaker> {
     let of = |utterances: Vec<usize>| {
         let units = if unit == PrivacyUnit::Record { utterances.len() as u64 } else { 1 };
@@ -79,8 +79,9 @@ fn speakers(dataset: &Dataset, unit: PrivacyUnit) -> Vec<Speaker> {
     dataset.groups(PrivacyUnit::Speaker, Split::Train).into_iter().map(of).collect()
 }
 
-/// Gives each speaker to the participant that lacks most of what it shall have: the lead its least share, the others what
-/// they have in truth, or as much of it as the rest of the data allows, all shrunk alike. What is left is the lead's.
+/// Assigns each speaker to the participant with the largest relative lack. The lead's target is its least share. The
+/// others' targets are their real numbers, or as much as the rest of the data allows, all shrunk alike. The remainder
+/// goes to the lead.
 fn assign<'a>(speakers: &'a [Speaker], shares: &Shares) -> Vec<Vec<&'a Speaker>> {
     let all: u64 = speakers.iter().map(|speaker| speaker.units).sum();
     let stated: u64 = shares.parties.iter().sum();
@@ -94,7 +95,7 @@ fn assign<'a>(speakers: &'a [Speaker], shares: &Shares) -> Vec<Vec<&'a Speaker>>
         let left = speakers.len() - index;
         let empty = parts.iter().filter(|part| part.is_empty()).count();
         let lack = |part: usize| {
-            // Nobody stays without a speaker.
+            // Every participant gets a speaker.
             if left <= empty && !parts[part].is_empty() { f64::NEG_INFINITY } else { 1.0 - held[part] / targets[part] }
         };
         let most = (0..targets.len()).max_by(|a, b| lack(*a).total_cmp(&lack(*b))).unwrap_or(0);
@@ -104,7 +105,7 @@ fn assign<'a>(speakers: &'a [Speaker], shares: &Shares) -> Vec<Vec<&'a Speaker>>
     parts
 }
 
-/// Writes some speakers as a dataset of its own.
+/// Writes some speakers as a separate dataset.
 fn write(dataset: &Dataset, speakers: &[&Speaker], split: Split, target: &Path) -> Result<(), TuneError> {
     if target.exists() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Whole searches on made-up public data, with every part of the real thing but the network.
+//! Whole searches on made-up public data, with every real component but the network.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::speech::features::Treatment;
 
 const SPEAKERS: u32 = 24;
 
-/// Four sounds, each held for a few frames, in noise; four utterances of each speaker.
+/// Writes four sounds, each held for a few frames, in noise; four utterances of each speaker.
 pub(crate) fn write_dataset(target: &Path) {
     let description = Description {
         name: "public".to_owned(),
@@ -60,7 +60,7 @@ fn id(number: u128) -> DatasetId {
     DatasetId(Uuid::from_u128(number))
 }
 
-/// A job of a public lead and two wards, whose step is a thousand times too small.
+/// Makes a job of a public lead and two wards, with a step that is a thousand times too small.
 pub(crate) fn spec() -> Spec {
     let noise = Noise::flat(NoiseMultiplier::new(0.3).unwrap(), 1.0);
     let party = |number, noise| Party { dataset: id(number), sampling_rate: SamplingRate::new(0.5).unwrap(), noise };
@@ -122,7 +122,7 @@ fn search(folder: &Path) -> Search {
     }
 }
 
-/// The datasets of the job, as the server knows them.
+/// Returns the datasets of the job, as the server knows them.
 pub(crate) fn datasets() -> Vec<Dataset> {
     let dataset = |number: u128, visibility| Dataset {
         id: id(number),
@@ -179,7 +179,7 @@ fn a_search_that_is_given_again_plays_nothing_again_and_one_cut_short_goes_on() 
     let found = tune(&search, |_| ()).unwrap();
     let again = tune(&search, |tried| panic!("{tried:?} was known")).unwrap();
     assert_eq!((again.tried, again.chosen), (found.tried.clone(), found.chosen.clone()));
-    // The last two results are lost, as when the machine was switched off.
+    // The last two results are lost, as after a power failure.
     let path = found.work.join("journal.jsonl");
     let text = std::fs::read_to_string(&path).unwrap();
     let kept: Vec<&str> = text.lines().take(1 + 3).collect();

@@ -1,6 +1,6 @@
-//! Dummies in imitations of the speakers' voices, by a real program that is given a real voice.
+//! Dummies in imitations of the speakers' voices, by a real program with a real voice.
 //!
-//! The program does not imitate; it says with flite what it is to say, and notes what it was given: which is what is claimed here.
+//! The program does not imitate; it speaks its text with flite, and records its inputs, which the tests check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -12,17 +12,18 @@ use crate::run::RunError;
 use crate::speech::transcribe::speak::reference::{LEAST, MOST};
 use crate::speech::transcribe::wav;
 
-/// Keeps its reference, notes who may read it, says its text.
+/// Stores its reference, records its readers' rights, speaks its text.
 const CLONER: &str = "text=$(cat); name=${1##*/}; cp \"$1\" \"$0/$name.$$\"; mv \"$0/$name.$$\" \"$0/$name\"; \
     { ls -ld \"$1\" \"${1%/*}\" | cut -c1-10; } >> \"$0/modes\"; echo \"$name $text\" >> \"$0/said\"; \
     exec flite -voice slt -t \"$text\" -o /dev/stdout";
 
-/// Needs flite; nothing without.
+/// Makes a site with that program; it needs flite, and returns `None` without.
 fn place() -> Option<Place> {
     Some(Place::new(cloned)?.cloning_with(CLONER))
 }
 
-/// Imitations tell each provider of the voices in pieces that the other one hears: the job pays for both together.
+/// Sets a job that pays for both providers together: imitations reveal to each provider the voices in the other's
+/// pieces.
 fn cloned(spec: &mut Spec) {
     together(spec);
     spec.voice = Voice::Cloned;
@@ -32,15 +33,15 @@ fn together(spec: &mut Spec) {
     spec.colluding = NonZeroU32::new(2).unwrap();
 }
 
-/// Whether `part` lies in the samples of `whole`.
+/// Returns whether `part` lies in the samples of `whole`.
 fn lies_in(part: &[u8], whole: &[u8]) -> bool {
     whole.windows(part.len()).step_by(2).any(|window| window == part)
 }
 
-/// Samples by which a sound is known again: the longest period of a voice, several times over.
+/// The number of samples that identify a sound: several times the longest period of a voice.
 const KNOWN: usize = 1_200;
 
-/// Whether the loudest part of `part` is said in `whole`, at any loudness.
+/// Returns whether the loudest part of `part` occurs in `whole`, at any loudness.
 fn is_said_in(part: &[u8], whole: &[u8]) -> bool {
     let numbers = |bytes: &[u8]| -> Vec<f32> {
         bytes.chunks_exact(2).map(|pair| f32::from(i16::from_le_bytes([pair[0], pair[1]]))).collect()
@@ -56,7 +57,7 @@ fn is_said_in(part: &[u8], whole: &[u8]) -> bool {
     let highest = places.clone().max_by(|one, other| known[*one].total_cmp(&known[*other])).unwrap();
     let lowest = places.min_by(|one, other| known[*one].total_cmp(&known[*other])).unwrap();
     let alike = |window: &[f32]| {
-        // Few places agree in two samples, so that all of them have to be compared.
+        // Few places agree in two samples, which avoids a full comparison of all.
         let (one, other) = (window[highest] / known[highest], window[lowest] / known[lowest]);
         if one <= 0.0 || (one / other - 1.0).abs() > 0.1 {
             return false;
@@ -67,7 +68,7 @@ fn is_said_in(part: &[u8], whole: &[u8]) -> bool {
     whole.windows(KNOWN).any(alike)
 }
 
-/// What the program said, and in whose voice, sorted.
+/// Returns the texts that the program spoke, with their voices, sorted.
 fn said(place: &Place) -> Vec<String> {
     let text = std::fs::read_to_string(place.cloner().join("said")).unwrap();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -75,12 +76,12 @@ fn said(place: &Place) -> Vec<String> {
     lines
 }
 
-/// The file of the voice in a line of what was said.
+/// Returns the file of the voice in a line of the program's record.
 fn voice_of(line: &str) -> String {
     line.split(' ').next().unwrap_or_default().to_owned()
 }
 
-/// The voices that the program was given.
+/// Returns the voices that the program received.
 fn voices(place: &Place) -> BTreeMap<String, Vec<u8>> {
     let names = ["0.wav", "1.wav"].into_iter().filter(|name| place.cloner().join(name).exists());
     names.map(|name| (name.to_owned(), std::fs::read(place.cloner().join(name)).unwrap())).collect()
@@ -97,7 +98,7 @@ fn true_pieces_keep_their_voices_and_dummies_imitate_a_recording() {
         assert_eq!(received.iter().filter(as_recorded).count() as u64, provider.pieces);
         assert!(provider.dummies > 0);
     }
-    // Each imitated recording has a file of its own speech and of nothing else.
+    // Each imitated recording has a separate file of its own speech alone.
     let voices = voices(&place);
     assert_eq!(
         said(&place).iter().map(|line| voice_of(line)).collect::<BTreeSet<_>>(),
@@ -128,7 +129,7 @@ fn what_is_made_again_is_made_in_the_same_voices_and_no_voice_stays_between() {
     assert!(matches!(place.live(), Err(RunError::Stopped(_))));
     assert_eq!((place.kept("manners.json"), said(&place)), (manners, first));
     assert_eq!(voices(&place), before, "the same voices, to the bit");
-    // What is sealed is sent as it is, and nobody speaks for it again.
+    // Sealed sounds are sent unchanged, and the program does not run again.
     std::fs::remove_file(place.cloner().join("said")).unwrap();
     place.live().unwrap();
     assert!(!place.cloner().join("said").exists());

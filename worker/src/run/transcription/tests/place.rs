@@ -1,7 +1,7 @@
-//! A site in memory with recordings on disk, a recognizer of its own and two providers on loopback: real servers, all of them.
+//! A site in memory with recordings on disk, its own recognizer and two providers on loopback: all are real servers.
 //!
-//! The site's recognizer hears a word that depends on the length of a sound. All sounds that leave are equally long, so a provider
-//! hears how long it is loud: each word of a transcript shows which sound it is of.
+//! The site's recognizer returns a word that depends on the length of a sound. All outgoing sounds are equally long, so
+//! a provider returns the length of the loud part: each word of a transcript identifies its sound.
 
 mod results;
 
@@ -37,17 +37,18 @@ use crate::speech::transcribe::outbound::{DeliveryResult, OutboundError, SealedS
 use crate::speech::transcribe::provider::line::ProviderLine;
 use crate::speech::transcribe::wav;
 
-/// What the site's recognizer hears, by length: words of the vocabulary, a number, which is sensitive, and another word.
+/// The answers of the site's recognizer, by length: words of the vocabulary, a number, which is sensitive, and another
+/// word.
 const HEARD: [&str; 5] = ["medicine", "window", "twenty", "garden", "breathing"];
 
-/// Where a run dies.
+/// The moment of a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Death {
     /// The site has cleared the batch, and nothing is sealed.
     Cleared,
     /// The batch is paid, and nothing has left.
     Paid,
-    /// Everything was answered, and nobody knows yet.
+    /// Everything was answered, and the answers are not stored.
     Sent,
 }
 
@@ -59,11 +60,11 @@ struct State {
     public: bool,
     charge_otherwise: bool,
     death: Option<Death>,
-    /// What everything is drawn with, where that is to be the same again.
+    /// The seed of all draws, if they have to be repeatable.
     seed: Option<u8>,
-    /// What is sensitive besides, as a pattern.
+    /// An additional sensitive pattern.
     listed: Option<&'static str>,
-    /// Looks at whether to stop that are still answered with no.
+    /// The number of checks for a stop before the answer is yes.
     looks: Option<u32>,
 }
 
@@ -73,16 +74,16 @@ pub(super) struct Place {
     site: Cloud,
     providers: Vec<Cloud>,
     spec: Spec,
-    /// A Python with PocketSphinx, when that is to hear at the site and espeak-ng to speak.
+    /// A Python with PocketSphinx, if that is the site's recognizer and espeak-ng speaks.
     aligner: Option<PathBuf>,
-    /// The command that speaks, with `{reference}` among its arguments, instead of flite.
+    /// The speaking command, with `{reference}` among its arguments, in place of flite.
     cloner: Option<Vec<String>>,
-    /// What `[transcription.speech]` says instead, where dummies are recorded.
+    /// The content of `[transcription.speech]`, if dummies are recorded.
     recorded: Option<&'static str>,
     state: RefCell<State>,
 }
 
-/// Two providers, ε = 24 at one spoken word: a few dummies a word.
+/// Returns two providers, ε = 24 at one spoken word: a few dummies a word.
 pub(super) fn spec() -> Spec {
     let provider = |name: &str, protocol| Provider { name: name.to_owned(), protocol, price: None };
     Spec {
@@ -104,12 +105,12 @@ pub(super) fn spec() -> Spec {
 }
 
 impl Place {
-    /// The job after `change`; nothing without flite.
+    /// Makes the job after `change`; returns `None` without flite.
     pub(super) fn new(change: impl FnOnce(&mut Spec)) -> Option<Self> {
         Self::saying(1, change)
     }
 
-    /// The same of recordings in which everything is said so many times.
+    /// Makes the same with every text repeated `times` times.
     pub(super) fn saying(times: usize, change: impl FnOnce(&mut Spec)) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let input = folder.path().join("in");
@@ -159,12 +160,12 @@ impl Place {
         })
     }
 
-    /// With `PocketSphinx` at the site, and espeak-ng for the dummies.
+    /// Sets `PocketSphinx` at the site, and espeak-ng for the dummies.
     pub(super) fn hearing_with(self, aligner: PathBuf) -> Self {
         Self { aligner: Some(aligner), ..self }
     }
 
-    /// With dummies spoken by a program: `sh` with this script, of which `$0` is an empty folder and `$1` the reference.
+    /// Sets a program for the dummies: `sh` with this script, where `$0` is an empty folder and `$1` the reference.
     pub(super) fn cloning_with(self, script: &str) -> Self {
         std::fs::create_dir(self.cloner()).unwrap();
         let folder = self.cloner().display().to_string();
@@ -172,44 +173,44 @@ impl Place {
         Self { cloner: Some(cloner), ..self }
     }
 
-    /// With what `[transcription.speech]` says instead of flite.
+    /// Sets the content of `[transcription.speech]` in place of flite.
     pub(super) fn speaking(self, says: &'static str) -> Self {
         Self { recorded: Some(says), ..self }
     }
 
-    /// With what its recordings are transcribed.
+    /// Returns its transcription settings.
     pub(super) fn transcribing(&self) -> Transcribing {
         let manifest = fixture::manifest(AnySpec::Transcription(self.spec()), None);
         let life = Life { place: self, manifest, work: self.folder.path().join("work") };
         life.transcribing().unwrap()
     }
 
-    /// The folder of the site.
+    /// Returns the folder of the site.
     pub(super) fn site(&self) -> Folder {
         Folder::new(self.folder.path())
     }
 
-    /// The folder of the program that clones.
+    /// Returns the folder of the program that clones.
     pub(super) fn cloner(&self) -> PathBuf {
         self.folder.path().join("cloner")
     }
 
-    /// The samples of a recording, as 16-bit numbers.
+    /// Returns the samples of a recording, as 16-bit numbers.
     pub(super) fn recorded(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.folder.path().join(format!("in/{name}.wav"))).unwrap().split_off(wav::HEADER)
     }
 
-    /// A file of the work folder.
+    /// Reads a file of the work folder.
     pub(super) fn kept(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.folder.path().join("work/transcription").join(name)).unwrap()
     }
 
-    /// Whether voices lie in the work folder.
+    /// Returns whether voices lie in the work folder.
     pub(super) fn has_voices(&self) -> bool {
         self.folder.path().join("work/transcription/voices").exists()
     }
 
-    /// One life of the run.
+    /// Runs one process of the job.
     pub(super) fn live(&self) -> Result<(), RunError> {
         let any = AnySpec::Transcription(self.spec.clone());
         let visibility = if self.state.borrow().public { Visibility::Public } else { Visibility::Private };
@@ -241,12 +242,12 @@ impl Place {
         self.state.borrow_mut().charge_otherwise = true;
     }
 
-    /// A provider that does not know the site's key any more.
+    /// Makes a provider reject the site's key.
     pub(super) fn refuse(&self, provider: usize) {
         self.providers[provider].order(std::iter::repeat_n(Fault::Status(401), 10_000));
     }
 
-    /// The site lists more words that must not leave.
+    /// Adds words that must not leave to the site's list.
     pub(super) fn list(&self, pattern: &'static str) {
         self.state.borrow_mut().listed = Some(pattern);
     }
@@ -256,7 +257,7 @@ impl Place {
         self.state.borrow_mut().seed = Some(seed);
     }
 
-    /// Other recordings of the same lengths: the same ones backwards, and quieter.
+    /// Replaces the recordings by others of the same lengths: reversed, and quieter.
     pub(super) fn turn_recordings(&self) {
         for name in ["first", "second"] {
             let path = self.folder.path().join(format!("in/{name}.wav"));
@@ -267,7 +268,7 @@ impl Place {
         self.add_again();
     }
 
-    /// One recording more, under the same name of the dataset.
+    /// Adds one more recording, under the same name of the dataset.
     pub(super) fn replace_recordings(&self) {
         std::fs::write(self.folder.path().join("in/third.wav"), wav::write(&vec![0.25; 16_000])).unwrap();
         self.add_again();
@@ -280,7 +281,7 @@ impl Place {
         add(&options).unwrap();
     }
 
-    /// Calls a recording otherwise, as a worker that added it before names were looked at may have.
+    /// Renames a recording, as by a worker before the check of names.
     pub(super) fn rename_recording(&self, from: &str, to: &str) {
         let path = self.folder.path().join("data/meta.json");
         let text = std::fs::read_to_string(&path).unwrap();
@@ -302,7 +303,7 @@ impl Place {
     }
 }
 
-/// One life of the site's part.
+/// One process of the site's part.
 struct Life<'a> {
     place: &'a Place,
     manifest: Manifest,

@@ -1,5 +1,5 @@
-//! Dummies of people who were recorded. Those people are flite here, and who hears them is told what to hear; everything between is what
-//! a site has.
+//! Dummies of recorded people. flite replaces the people here, and the recognizer's answers are given; all other parts
+//! are those of a site.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ const FILLED: &str = "kind = \"recorded\"\nfill = { kind = \"flite\" }\n";
 /// The vocabulary of the job, and another word.
 const WORDS: [&str; 4] = ["medicine", "window", "breathing", "garden"];
 
-/// Hears these words in turn, one in each sound.
+/// Returns these words in turn, one for each sound.
 struct InTurn {
     name: String,
     words: &'static [&'static str],
@@ -54,12 +54,13 @@ impl SpeechRecognizer for InTurn {
     }
 }
 
-/// Pieces of each kind that a job sets aside.
+/// Returns the number of pieces of each kind that a job sets aside.
 fn needed() -> u32 {
     most(&mechanism(&spec()).unwrap(), 3)
 }
 
-/// A site whose dummies are recorded, as `says` has it, with at least so many pieces of each of the words; nothing without flite.
+/// Makes a site with recorded dummies, configured by `says`, with at least `each` pieces of each of the words; returns
+/// `None` without flite.
 fn recorded(says: &'static str, words: &'static [&'static str], each: u32) -> Option<Place> {
     let place = Place::new(|_| ())?.speaking(says);
     let site = place.site();
@@ -81,7 +82,7 @@ fn recorded(says: &'static str, words: &'static [&'static str], each: u32) -> Op
     Some(place)
 }
 
-/// Has the recordings heard by somebody who is called as the site's own recognizer is.
+/// Indexes the recordings with a recognizer that has the name of the site's own.
 fn index(place: &Place, words: &'static [&'static str]) {
     let (site, settings) = (place.site(), place.transcribing().settings);
     let name = settings.recognizer.unwrap().ears(site.root(), "en").unwrap().name().to_owned();
@@ -95,7 +96,7 @@ fn aside(place: &Place) -> Vec<PieceReservation> {
     PieceJournal::look(&place.site().spoken()).unwrap()
 }
 
-/// Which piece each dummy of the plan is, as it is kept.
+/// Returns the stored assignment of pieces to the plan's dummies.
 fn chosen(place: &Place) -> Vec<Option<u32>> {
     serde_json::from_slice(&place.kept("recorded.json")).unwrap()
 }
@@ -110,7 +111,7 @@ fn each_dummy_is_a_piece_of_its_word_that_nobody_hears_again() {
     let [of] = all.as_slice() else { panic!("{all:?}") };
     let mut counts: BTreeMap<Option<u32>, u32> = BTreeMap::new();
     of.offers.iter().for_each(|offer| *counts.entry(offer.word).or_default() += 1);
-    // As many as any plan may ask for, whatever this one does.
+    // The highest number that any plan may need, independent of this plan.
     assert_eq!(counts, BTreeMap::from([None, Some(0), Some(1), Some(2)].map(|word| (word, needed()))));
     let plan: Plan = serde_json::from_slice(&place.kept("plan.json")).unwrap();
     let (dummies, chosen): (Vec<PlannedDummy>, Vec<Option<u32>>) = (plan.dummies().collect(), chosen(&place));
@@ -141,7 +142,7 @@ fn what_is_made_again_after_a_death_is_made_of_the_same_pieces() {
     place.die(Death::Paid);
     assert!(matches!(place.live(), Err(RunError::Stopped(_))));
     assert_eq!((chosen(&place), place.kept("manners.json"), aside(&place)), before);
-    // What is sealed is sent as it is, whatever has become of the recordings.
+    // Sealed sounds are sent unchanged, even without the recordings.
     std::fs::remove_dir_all(place.site().speech()).unwrap();
     place.live().unwrap();
     assert_eq!(place.paid(), 1);
@@ -169,7 +170,7 @@ fn a_job_for_which_too_little_is_left_is_refused_before_anything_is_heard_or_pai
     assert!(WORDS.iter().all(|word| !said.contains(word)), "{said}");
     assert_eq!((place.paid(), place.heard_at_the_site(), place.received().concat().len()), (0, 0, 0));
     assert_eq!(aside(&place).len(), 1, "nothing is set aside for a job that is refused");
-    // Whoever keeps the site is told which words, and how many pieces of them there are.
+    // The site's operator sees the words and their numbers of pieces.
     let covered = coverage(&place.spec(), &place.transcribing()).unwrap().unwrap();
     assert_eq!((covered.needed, covered.words, covered.short.len()), (needed(), 4, 4));
     assert!(covered.short.contains(&("medicine".to_owned(), 0)), "{covered:?}");
@@ -197,7 +198,8 @@ fn a_recorded_dummy_that_is_longer_than_the_longest_piece_does_not_leave() {
     let Some(place) = recorded(ALONE, &WORDS, needed()) else { return };
     place.die(Death::Cleared);
     assert!(matches!(place.live(), Err(RunError::Stopped(_))));
-    // As if they had been cut by other limits. No recording goes on for so long: what is not refused for that cannot be read.
+    // The pieces imitate a cut by other limits. No recording is that long, so a piece that passes the check cannot be
+    // read.
     let mut all = aside(&place);
     for (samples, refused) in [(72_001, true), (72_000, false)] {
         all[0].offers.iter_mut().for_each(|offer| offer.end = offer.start + samples);

@@ -14,7 +14,7 @@ pub(super) const LIMITS: &[Limit] = &[
         "spec.unit",
         &[
             |spec, _| spec.unit = PrivacyUnit::User,
-            // The features of a record were normalized by all its speaker said.
+            // The features of a record were normalized over all speech of its speaker.
             |_, datasets| datasets[OURS].units = vec![PrivacyUnit::Speaker],
         ],
         &[
@@ -31,7 +31,7 @@ pub(super) const LIMITS: &[Limit] = &[
         &[
             |spec, _| spec.model.hidden = 0,
             |spec, _| spec.model.hidden = 2049,
-            // More parameters than the server averages, though each size by itself is in range.
+            // More parameters than the server averages, though each size alone is in range.
             |spec, _| spec.model = Model::lstm(1024, Some(65_536)),
         ],
         &[|spec, _| spec.model.hidden = 1, |spec, _| spec.model.hidden = 2048],
@@ -88,7 +88,7 @@ pub(super) const LIMITS: &[Limit] = &[
         &[
             |spec, _| spec.participants[OURS].dataset = id(9),
             |spec, _| spec.participants[OURS].dataset = id(LEAD),
-            // Private data have no part in an open arm.
+            // Private data cannot take part in an open arm.
             |_, datasets| datasets[OURS].visibility = Visibility::Private,
         ],
         &[|spec, datasets| {

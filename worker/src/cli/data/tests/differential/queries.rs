@@ -1,4 +1,4 @@
-//! A query log of six users in every format, with rows that are broken in every way a row can be.
+//! A query log of six users in every format, with rows damaged in every possible way.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::{Kind, Neighbourhood, OptionCase, PreparedRows, Refused, Tried};
 use crate::queries::dataset::user::{KEY, UserHasher};
 use crate::queries::dataset::{KEY_FILE, Reader, Subset};
 
-/// What is known of the options of query logs. Arguments that name logs are taken as they are; others go with the CSV.
+/// The expectations for the options of query logs. Arguments that name logs are used alone; others go with the CSV.
 pub(super) const CASES: &[(&str, OptionCase)] = &[
     ("queries", Tried(&["--queries {}/log.csv {}/more.csv", "--queries {}/log.parquet --user-column user"])),
     (
@@ -47,10 +47,10 @@ pub(super) const CASES: &[(&str, OptionCase)] = &[
     ("visibility", Tried(&["--visibility private", "--visibility open --user-column user"])),
 ];
 
-/// A row: its user, its text, its count and its subset. The text tells the row from all others.
+/// A row: its user, its text, its count and its subset. The text identifies the row.
 struct Sample(&'static str, &'static str, &'static str, &'static str);
 
-/// Odd rows stand between others: no user, no text, no count, too long, characters that normalization brings together.
+/// Odd rows stand between the others: no user, no text, no count, too long, characters merged by normalization.
 const SAMPLES: [Sample; 13] = [
     Sample("u1", "Where is my card?", "1", "train"),
     Sample("u1", "\u{feff}line\u{200b}", "2", "test"),
@@ -67,7 +67,7 @@ const SAMPLES: [Sample; 13] = [
     Sample("u6", "last", "2", "train"),
 ];
 
-/// With and without each row and user.
+/// Makes the data with and without each row and user.
 pub(super) fn neighbourhood(dir: &Path) -> Neighbourhood {
     Neighbourhood::new(
         dir,
@@ -83,7 +83,7 @@ fn write(dir: &Path, samples: &[&Sample]) {
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
     let separated = |separator: &str| {
         let row = |Sample(user, text, count, subset): &&Sample| match *count {
-            // A field too few.
+            // One field is missing.
             "" => [&quoted(text), *user].join(separator) + "\n",
             _ => [&quoted(text), *user, count, subset].join(separator) + "\n",
         };
@@ -99,7 +99,7 @@ fn write(dir: &Path, samples: &[&Sample]) {
         ("log.tsv", head.join("\t") + "\n" + &separated("\t")),
         ("bare.csv", separated(",")),
         ("log.jsonl", samples.iter().map(object).collect()),
-        // The same users' other queries.
+        // Other queries of the same users.
         ("more.csv", head.join(",") + "\n" + &separated(",").to_uppercase().replace("CARD", "LOAN")),
     ] {
         fs::write(dir.join(name), text).unwrap();
@@ -121,7 +121,7 @@ fn write(dir: &Path, samples: &[&Sample]) {
     writer.close().unwrap();
 }
 
-/// A row: its text, count, user and part. Users are told by their names, whatever the dataset's key.
+/// A row: its text, count, user and part. Users are identified by name, independent of the dataset's key.
 type Row = (String, u64, Option<&'static str>, bool);
 
 pub(super) struct Queries;
@@ -160,8 +160,8 @@ impl Kind for Queries {
     }
 }
 
-/// The row of one user leaves a quote open, and the row of another one begins with a quote: read as RFC 4180 has it, both are one
-/// row, of the second user. Of private logs such a line is refused with all; of public ones it is read as ever.
+/// One user's row leaves a quote open, and another user's row begins with a quote. Under RFC 4180 both are one row, of
+/// the second user. In private logs such a line is refused; in public logs it is read by that rule.
 #[test]
 fn an_open_quote_takes_in_nothing_private() {
     let dir = tempfile::tempdir().unwrap();
@@ -181,7 +181,7 @@ fn an_open_quote_takes_in_nothing_private() {
     prepare("public", "--visibility public").unwrap();
     let rows = Queries.read(&dir.path().join("public")).rows;
     assert!(rows.iter().any(|row| row.0.starts_with("open,u1")), "{rows:?}");
-    // Without the open quote nothing is refused, and the second user's row is its own.
+    // Without the open quote all rows are read, and the second user's row is separate.
     fs::write(dir.path().join("log.csv"), log.replace("\"open,u1\n", "")).unwrap();
     assert!(prepare("ward", "").unwrap().contains("3 kept"));
 }

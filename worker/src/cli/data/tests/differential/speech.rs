@@ -1,4 +1,4 @@
-//! Recordings of five speakers and four users, some of them broken in every way that may stand in a corpus.
+//! Recordings of five speakers and four users, some of them damaged in every way that a corpus can be.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,10 +11,10 @@ use crate::speech::dataset::{Dataset, Split};
 
 /// Labels of class numbers, declared.
 const RUNS: &str = "--alignments {}/labels.jsonl --classes 40";
-/// Aligned by a program that answers as PocketSphinx does.
+/// Alignment by a program that answers as PocketSphinx does.
 const ALIGNED: &str = "--align pocketsphinx --aligner-command {}/aligner";
 
-/// What is known of the options of recordings. Arguments that name labels are taken as they are; others go with [`RUNS`].
+/// The expectations for the options of recordings. Arguments that name labels are used alone; others go with [`RUNS`].
 pub(super) const CASES: &[(&str, OptionCase)] = &[
     ("input", Tried(&[""])),
     (
@@ -72,7 +72,7 @@ pub(super) const CASES: &[(&str, OptionCase)] = &[
     ("longest", Tried(&["--longest 0.4"])),
 ];
 
-/// A recording, and what is known of it.
+/// A recording with its properties.
 struct Sample {
     speaker: &'static str,
     number: usize,
@@ -84,11 +84,11 @@ struct Sample {
 #[derive(Clone, Copy, PartialEq)]
 enum Oddity {
     None,
-    /// No WAV.
+    /// Not a WAV file.
     Broken,
-    /// A label that is no class.
+    /// A label that is not a class.
     Label,
-    /// Labels in another form than the file's.
+    /// Labels in another format than the file's.
     Form,
     /// A transcript that the aligner fails on.
     Fails,
@@ -104,7 +104,7 @@ impl Sample {
     }
 }
 
-/// Odd recordings come first, where they could decide on others; users share speakers, and speakers share users.
+/// Odd recordings come first, where they could affect others; users share speakers, and speakers share users.
 const SAMPLES: [Sample; 11] = {
     const fn sample(speaker: &'static str, number: usize, user: &'static str, oddity: Oddity) -> Sample {
         Sample { speaker, number, user, seconds: 0.25 + 0.03 * number as f64, oddity }
@@ -124,7 +124,7 @@ const SAMPLES: [Sample; 11] = {
     ]
 };
 
-/// With and without each record, speaker and user.
+/// Makes the data with and without each record, speaker and user.
 pub(super) fn neighbourhood(dir: &Path) -> Neighbourhood {
     Neighbourhood::new(
         dir,
@@ -167,7 +167,7 @@ fn write(dir: &Path, samples: &[&Sample]) {
         let text =
             if sample.oddity == Oddity::Fails { "FAIL".to_owned() } else { format!("SAYS {}", "X".repeat(place)) };
         let transcripts = wav.with_file_name(format!("{}.trans.txt", sample.speaker));
-        // Each also tells what another one is to have said, in a folder that is not that one's.
+        // Each file also holds a transcript of another speaker's utterance, in the wrong folder.
         let line = format!("{id} {text}\nben-1 {}OTHERWISE\n", "O".repeat(place));
         let line = if sample.speaker == "ben" { format!("{id} {text}\n") } else { line };
         fs::write(&transcripts, fs::read_to_string(&transcripts).unwrap_or_default() + &line).unwrap();
@@ -190,7 +190,7 @@ fn write(dir: &Path, samples: &[&Sample]) {
     fs::set_permissions(dir.join("aligner"), mode).unwrap();
 }
 
-/// A tone of its own, as a WAV.
+/// Writes a tone, different for each sample, as a WAV.
 fn recording(dir: &Path, sample: &Sample, place: usize) -> PathBuf {
     let folder = dir.join("corpus").join(sample.subset()).join(sample.speaker).join("1");
     fs::create_dir_all(&folder).unwrap();
@@ -213,7 +213,7 @@ fn grid(seconds: f64, phone: &str) -> String {
     )
 }
 
-/// Speaks to the worker as the script for PocketSphinx does: one class an utterance, by the length of its text.
+/// Uses the worker's protocol as the script for PocketSphinx does: one class per utterance, by the length of its text.
 const ALIGNER: &str = r#"#!/bin/sh
 printf '{"ready":{"program":"stand-in","identity":"1","classes":9}}\n'
 while IFS= read -r line; do
@@ -228,7 +228,7 @@ while IFS= read -r line; do
 done
 "#;
 
-/// A row: its id, speaker, user, part, and its labels and features to the bit.
+/// A row: its id, speaker, user, part, and its labels and features, compared bit by bit.
 type Row = (String, String, Option<String>, bool, Vec<u16>, Vec<u32>);
 
 pub(super) struct Speech;
@@ -265,7 +265,7 @@ impl Kind for Speech {
     }
 }
 
-/// The units that an option takes away, and no more.
+/// An option removes exactly the expected units.
 #[test]
 fn options_claim_only_the_units_they_keep() {
     let dir = tempfile::tempdir().unwrap();
@@ -290,8 +290,8 @@ fn options_claim_only_the_units_they_keep() {
     }
 }
 
-/// Of two recordings of one id neither can be kept nor left out without the other one deciding it; classes have to be declared;
-/// public data may have both.
+/// If two recordings share an id, each decides on the other, kept or not; classes must be declared. Public data may
+/// have both.
 #[test]
 fn repeated_ids_and_counted_classes_are_refused() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What the hub starts from: a spec, its manifest, and data of four sounds.
+//! The input of the hub: a spec, its manifest, and data of four sounds.
 
 use std::path::Path;
 
@@ -71,8 +71,8 @@ pub(super) fn manifest(spec: Spec) -> Manifest {
     }
 }
 
-/// Utterances of four sounds, each held for a few frames, in noise; four speakers; every sixth utterance held out. Those who
-/// are not public have a column of users, five who share the speakers.
+/// Writes utterances of four sounds, each held for a few frames, in noise; four speakers; every sixth utterance held
+/// out. Private datasets have a column of five users, who share the speakers.
 pub(super) fn write_dataset(target: &Path, seed: u64) {
     let description = Description {
         name: target.file_name().unwrap().to_string_lossy().into_owned(),

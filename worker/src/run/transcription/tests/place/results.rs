@@ -1,4 +1,4 @@
-//! What came of the runs of a site.
+//! The results of a site's runs.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -10,28 +10,28 @@ use super::Place;
 use crate::clouds::Cloud;
 
 impl Place {
-    /// What each provider received, in the order of its arrival.
+    /// Returns the sounds that each provider received, in order of arrival.
     pub(in crate::run::transcription::tests) fn received(&self) -> Vec<Vec<Vec<u8>>> {
         let of = |cloud: &Cloud| cloud.received().into_iter().map(|one| one.wav).collect();
         self.providers.iter().map(of).collect()
     }
 
-    /// Sounds that the site's own recognizer heard.
+    /// Returns the number of sounds at the site's own recognizer.
     pub(in crate::run::transcription::tests) fn heard_at_the_site(&self) -> usize {
         self.site.received().len()
     }
 
-    /// The site's own report of what came of it.
+    /// Returns the outcome in the site's own report.
     pub(in crate::run::transcription::tests) fn outcome(&self) -> Outcome {
         serde_json::from_value(self.page()["outcome"].clone()).unwrap()
     }
 
-    /// The site's own report.
+    /// Returns the site's own report.
     pub(in crate::run::transcription::tests) fn page(&self) -> Value {
         serde_json::from_slice(&std::fs::read(self.results().join("report.json")).unwrap()).unwrap()
     }
 
-    /// The words of all transcripts.
+    /// Returns the words of all transcripts.
     pub(in crate::run::transcription::tests) fn words(&self) -> Vec<Value> {
         let words = ["first", "second"].map(|name| {
             let text = std::fs::read(self.results().join("recordings").join(format!("{name}.json"))).unwrap();
@@ -50,7 +50,7 @@ impl Place {
         items.map(|item| item.unwrap().path()).collect()
     }
 
-    /// That only its owner may read what was written.
+    /// Returns whether only its owner may read the results.
     pub(in crate::run::transcription::tests) fn is_for_its_owner_alone(&self) -> bool {
         let formats = ["txt", "srt", "vtt", "json"].map(|ending| format!("recordings/first.{ending}"));
         let files = formats.into_iter().chain(["report.json", "histogram.tsv"].map(str::to_owned));

@@ -223,11 +223,11 @@ fn a_library_is_named_only_in_its_room() {
 /// Checks the use of [`Prize`](undertone_worker::site::clearance::Prize), which is public between crates, so that the
 /// compiler cannot.
 #[test]
-fn a_prize_becomes_a_ticket_in_its_contest_only() {
+fn prize_becomes_a_ticket_in_private_selection_only() {
     let sources = sources::all();
     let turns = sources.iter().filter(|source| source.holds(".into_ticket()"));
     let turns: Vec<&str> = turns.map(|source| source.path.as_str()).collect();
-    assert_eq!(turns, ["worker/site/src/clearance/permit.rs", "worker/training/src/contest.rs"]);
+    assert_eq!(turns, ["worker/site/src/clearance/permit.rs", "worker/training/src/private_selection.rs"]);
 }
 
 #[test]

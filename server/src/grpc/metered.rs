@@ -40,6 +40,16 @@ impl SharedCharge {
     }
 }
 
+/// Charges received bytes to the budget, and fails if it has no room for them.
+fn charge_bytes(charge: &SharedCharge, metrics: &Metrics, bytes: usize) -> Result<(), Status> {
+    if charge.add(bytes) {
+        return Ok(());
+    }
+    metrics.reach(Limit::MessageBytes);
+    let detail = "too many bytes of messages are under way: send it again in a moment";
+    Err(status_later(&Problem::new(Code::Unavailable, detail), LATER))
+}
+
 /// The position of a body in its messages.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
@@ -81,18 +91,14 @@ impl MeteredBody {
 
     /// Follows the messages through the next bytes.
     fn take(&mut self, mut bytes: &[u8]) -> Result<(), Status> {
-        if !self.charge.add(bytes.len()) {
-            self.metrics.reach(Limit::MessageBytes);
-            let detail = "too many bytes of messages are under way: send it again in a moment";
-            return Err(status_later(&Problem::new(Code::Unavailable, detail), LATER));
-        }
+        charge_bytes(&self.charge, &self.metrics, bytes.len())?;
         while !bytes.is_empty() {
             match &mut self.place {
                 Place::Head(head, have) => {
                     if *have == 0 && self.is_streaming {
                         // The previous message was read.
                         self.charge.release();
-                        let _ = self.charge.add(bytes.len());
+                        charge_bytes(&self.charge, &self.metrics, bytes.len())?;
                     }
                     let (now, later) = bytes.split_at(bytes.len().min(HEAD - *have));
                     head[*have..*have + now.len()].copy_from_slice(now);

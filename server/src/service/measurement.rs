@@ -44,7 +44,7 @@ pub async fn measure(ctx: &Ctx, worker: WorkerId, token: &str, figure: &Measurem
             };
             use measurement::Column;
             let key = OnConflict::columns([Column::JobId, Column::Series, Column::Round, Column::Test])
-                .update_columns([Column::Frames, Column::Accuracy, Column::Loss])
+                .update_columns([Column::Frames, Column::Accuracy, Column::Loss, Column::At])
                 .to_owned();
             measurement::Entity::insert(row.into_active_model()).on_conflict(key).exec_without_returning(tx).await?;
             Ok(())

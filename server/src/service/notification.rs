@@ -98,7 +98,7 @@ pub async fn read_all(ctx: &Ctx, actor: &Actor) -> Result<u64, Error> {
         .write("read all notifications", async |tx| {
             let marked = notification::Entity::update_many()
                 .col_expr(notification::Column::ReadAt, sea_orm::sea_query::Expr::value(ctx.now()))
-                .filter(notification::Column::MemberId.eq(actor.id().0))
+                .filter(visible_to(actor))
                 .filter(notification::Column::ReadAt.is_null())
                 .exec(tx)
                 .await?;
@@ -155,6 +155,11 @@ pub async fn set_switches(
 
 /// Selects the caller's own notifications that they may still know.
 fn own(actor: &Actor) -> sea_orm::Select<notification::Entity> {
+    notification::Entity::find().filter(visible_to(actor))
+}
+
+/// Selects the caller's own notifications, apart from those of consortia that the caller has left.
+fn visible_to(actor: &Actor) -> Condition {
     let here = actor.consortia.keys().map(|consortium| consortium.0);
     let mut seen = Condition::any()
         .add(notification::Column::ConsortiumId.is_null())
@@ -162,7 +167,7 @@ fn own(actor: &Actor) -> sea_orm::Select<notification::Entity> {
     if actor.member.operator {
         seen = Condition::all();
     }
-    notification::Entity::find().filter(notification::Column::MemberId.eq(actor.id().0)).filter(seen)
+    Condition::all().add(notification::Column::MemberId.eq(actor.id().0)).add(seen)
 }
 
 fn shown(row: notification::Model) -> Result<Notification, Error> {

@@ -49,11 +49,14 @@ struct Inner {
 struct Waiting {
     events: VecDeque<v1::LogEvent>,
     last: u64,
+    /// Whether the newest event is a fault, sent or not.
+    ends_in_fault: bool,
 }
 
 impl Waiting {
     /// Adds an event; drops the oldest above the limit.
     fn push(&mut self, event: v1::LogEvent) {
+        self.ends_in_fault = matches!(event.event, Some(v1::log_event::Event::Fault(_)));
         self.events.push_back(event);
         while self.events.len() > MOST_WAITING {
             self.events.pop_front();
@@ -76,7 +79,7 @@ impl PartLog {
             site: Arc::clone(site),
             lease: Arc::clone(lease),
             series: series_of(spec),
-            waiting: Mutex::new(Waiting { events: VecDeque::new(), last }),
+            waiting: Mutex::new(Waiting { last, ..Waiting::default() }),
             turn: Turn::new(()),
             bell: Notify::new(),
         })))
@@ -116,16 +119,13 @@ impl PartLog {
         self.say(SiteEvent::Fault { fault });
     }
 
-    /// Returns whether the last pending event is a fault.
+    /// Returns whether the newest event is a fault.
     fn is_faulty(&self) -> bool {
-        let last = self.0.as_ref().and_then(|inner| {
-            let waiting = inner.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            waiting.events.back().and_then(|event| event.event)
-        });
-        matches!(last, Some(v1::log_event::Event::Fault(_)))
+        let Some(inner) = &self.0 else { return false };
+        inner.waiting.lock().unwrap_or_else(PoisonError::into_inner).ends_in_fault
     }
 
-    /// Logs the end of the part, unless its fault is pending.
+    /// Logs the end of the part, unless the log ends in its fault.
     pub(super) fn ends(&self, how: &Result<Option<Outcome>, LedgerError>) {
         match how {
             Ok(Some(Outcome::Done { .. })) => self.phase(Phase::Done),
@@ -221,6 +221,17 @@ mod tests {
         assert_eq!((waiting.events.len(), oldest(&waiting)), (MOST_WAITING, Some(1)));
         push(&mut waiting, MOST_WAITING as u64 + 1);
         assert_eq!((waiting.events.len(), oldest(&waiting)), (MOST_WAITING, Some(2)));
+    }
+
+    #[test]
+    fn sent_fault_is_still_the_end_of_the_log() {
+        let mut waiting = Waiting::default();
+        let event = Some(v1::log_event::Event::Fault(v1::LogFault::DiskFull as i32));
+        waiting.push(v1::LogEvent { sequence: 1, event, ..v1::LogEvent::default() });
+        waiting.events.clear();
+        assert!(waiting.ends_in_fault);
+        waiting.push(v1::LogEvent { sequence: 2, ..v1::LogEvent::default() });
+        assert!(!waiting.ends_in_fault);
     }
 
     #[test]

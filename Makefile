@@ -1,9 +1,10 @@
 # `make test` and `make demo` do all set-up themselves on a Debian machine with Rust.
 
-.PHONY: help test devices cluster demo bench fuzz bundle package reproducible advisories boot setup
+.PHONY: help test docs devices cluster demo bench fuzz bundle package reproducible advisories boot setup
 
 help:
 	@echo 'make test                        everything a change must pass'
+	@echo 'make docs                        the book in docs, as HTML; builds mdBook once'
 	@echo 'make devices                     that the layers compute the same on graphics processors, where there are any'
 	@echo 'make cluster                     that queries are counted the same on a cluster as in the worker'
 	@echo 'make demo [DATA=folder] [EXIT=1] a consortium with its workers on this machine'
@@ -18,6 +19,9 @@ help:
 
 test:
 	@.ci/test.sh
+
+docs:
+	@.ci/docs.sh
 
 devices:
 	@.ci/devices.sh

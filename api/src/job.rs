@@ -11,6 +11,8 @@ mod hold;
 mod life;
 mod limit;
 mod review;
+#[cfg(test)]
+mod spec_page;
 mod view;
 
 pub mod active_learning;

@@ -4,9 +4,10 @@
 use undertone_privacy::{Adjacency, Event, kanon, mechanism};
 use uuid::Uuid;
 
-use super::{POOL, Spec};
+use super::{Label, POOL, Party, Rehearsal, Spec};
 use crate::dataset::{Content, Dataset, SizeClass, Visibility};
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
+use crate::job::spec_page::unnamed_fields;
 use crate::job::{Kind as _, Spec as AnySpec};
 use undertone_privacy::PrivacyUnit;
 
@@ -49,6 +50,20 @@ pub(crate) fn datasets() -> Vec<Dataset> {
         dataset(1, "collection", Visibility::Public, 3, None),
         dataset(2, "bank", Visibility::Private, 0, Some(SizeClass(1000))),
     ]
+}
+
+#[test]
+fn spec_page_names_each_field() {
+    let (spec, _) = example();
+    // The example has every option. A new field of an optional part does not compile until it stands here.
+    let Rehearsal { rates, thresholds, questions: _, repeats: _, annotator_accuracy: _ } =
+        spec.rehearsal.as_ref().unwrap();
+    assert!(!rates.is_empty() && !thresholds.is_empty());
+    let Label { name: _, key, hint } = &spec.labels[0];
+    assert!(key.is_some() && !hint.is_empty());
+    let Party { dataset: _, gate } = &spec.participants[1];
+    assert!(gate.is_some());
+    assert_eq!(unnamed_fields(include_str!("spec.md"), &spec), [""; 0]);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::{Estimate, HISTOGRAM, Outcome, Provider, Report, Spec, Vocabulary, Voice, WordErrors};
 use crate::dataset::{Content, Dataset, SizeClass, Visibility};
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
+use crate::job::spec_page::unnamed_fields;
 use crate::job::{Disclosed, Kind as _, Observer, Report as AnyReport, Spec as AnySpec, disclosures};
 use crate::vectors;
 
@@ -44,6 +45,17 @@ pub(crate) fn ward() -> Dataset {
         accounts: Vec::new(),
         created_at: time::OffsetDateTime::UNIX_EPOCH,
     }
+}
+
+#[test]
+fn spec_page_names_each_field() {
+    let (spec, _) = example();
+    let words = vec!["insulin".to_owned()];
+    let vocabulary = Vocabulary::Data { top_percent: 1.0, above: Some(0.5), most: 100, words };
+    let of_data = Spec { vocabulary, voice: Voice::Vocoder { detail: 13 }, ..spec.clone() };
+    let page = include_str!("spec.md");
+    assert_eq!(unnamed_fields(page, &spec), [""; 0]);
+    assert_eq!(unnamed_fields(page, &of_data), [""; 0]);
 }
 
 #[test]

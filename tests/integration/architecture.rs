@@ -240,23 +240,53 @@ fn a_file_holds_one_subject() {
     assert!(unnamed.is_empty(), "a module is `name.rs` beside `name/`, never `mod.rs`: {unnamed:?}");
 }
 
+/// The page of the book that has a row for each job kind.
+const KINDS_PAGE: &str = "docs/src/development/adding-a-kind.md";
+
 #[test]
-fn every_place_that_the_readme_names_is_there_and_every_kind_stands_in_it() {
+fn paths_in_the_documents_exist() {
     let root = support::workspace::root();
-    let readme = std::fs::read_to_string(root.join("README.md")).expect("it can be read");
-    let crates = ["api/", "app/src/", "privacy/", "proto/", "server/", "tests/", "worker/", ".ci/"];
+    let roots = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"];
+    let book = support::workspace::files("docs/src", "md");
+    let folders = [
+        "api/",
+        "app/src/",
+        "docs/",
+        "migrations/",
+        "packaging/",
+        "privacy/",
+        "proto/",
+        "server/",
+        "tests/",
+        "worker/",
+        ".ci/",
+    ];
     let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte));
-    let named = readme.split(['`', '(', ')']).filter(|text| crates.iter().any(|below| text.starts_with(below)));
-    let named: BTreeSet<&str> = named.filter(|text| plain(text)).collect();
-    assert!(named.len() > 20, "only {} places are named: the test is blind", named.len());
-    let missing: Vec<&str> = named.into_iter().filter(|path| !root.join(path).exists()).collect();
+    let (mut named, mut missing) = (0, Vec::new());
+    for document in roots.into_iter().map(str::to_owned).chain(book) {
+        let content = std::fs::read_to_string(root.join(&document)).expect("it can be read");
+        let code = content.split('`').filter(|text| folders.iter().any(|folder| text.starts_with(folder)));
+        for path in code.filter(|text| plain(text)) {
+            named += 1;
+            if !root.join(path).exists() {
+                missing.push(format!("{document}: {path}"));
+            }
+        }
+    }
+    assert!(named > 60, "only {named} paths are named: the test is blind");
     assert_eq!(missing, [""; 0]);
+}
+
+#[test]
+fn each_kind_has_a_row_in_the_book() {
+    let root = support::workspace::root();
+    let page = std::fs::read_to_string(root.join(KINDS_PAGE)).expect("it can be read");
     let mut kinds = 0;
     for entry in std::fs::read_dir(root.join("api/src/job")).expect("it can be read") {
         let path = entry.expect("it can be read").path();
         if path.join("spec.md").exists() {
             let kind = path.file_name().and_then(|name| name.to_str()).expect("a name");
-            assert!(readme.contains(&format!("\n| `{kind}` | ")), "{kind} has no row among the kinds");
+            assert!(page.contains(&format!("\n| `{kind}` | ")), "{kind} has no row in {KINDS_PAGE}");
             kinds += 1;
         }
     }

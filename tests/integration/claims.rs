@@ -1,7 +1,7 @@
-//! Every claim in Undertone's texts is listed in `docs/explanation/claims.md` with its support: a test, a theorem, or
+//! Every claim in Undertone's texts is listed in `docs/src/explanation/claims.md` with its support: a test, a theorem, or
 //! the claim's limit. A claim without an entry fails here, and so does an entry whose claim or test no longer exists.
 
-mod places;
+pub(super) mod places;
 mod sentences;
 
 use std::{
@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-const LIST: &str = "docs/explanation/claims.md";
+const LIST: &str = "docs/src/explanation/claims.md";
 
 /// The possible beginnings of the second cell of an entry.
 const KINDS: [&str; 4] = ["test `", "theorem: ", "limit: ", "no promise: "];

@@ -9,6 +9,7 @@ mod claims;
 mod crash;
 mod dashboard;
 mod demo;
+mod documentation;
 mod federated;
 mod holding;
 mod keeping;

@@ -1,13 +1,36 @@
 //! Paths of the checkout, of the programs built from it, and of large data.
 
 use std::{
-    env, io,
+    env, fs, io,
     path::{Path, PathBuf},
 };
 
 /// Returns the root of the checkout.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
+}
+
+/// Returns the files with an extension below a folder of the checkout, by their paths from its root, in order.
+///
+/// # Panics
+/// If the folder cannot be read.
+pub fn files(folder: &str, extension: &str) -> Vec<String> {
+    let root = root();
+    let mut names = Vec::new();
+    let mut folders = vec![root.join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder of the checkout") {
+            let path = entry.expect("a readable folder").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == extension) {
+                let name = path.strip_prefix(&root).expect("a file below the root");
+                names.push(name.to_string_lossy().into_owned());
+            }
+        }
+    }
+    names.sort();
+    names
 }
 
 /// Returns the path of the program `name` (`undertone-server`, `undertone-worker`), built beside the running test.

@@ -1,4 +1,4 @@
-//! The texts in which Undertone makes claims to people: README, pages, certificates, the policy template and `--help`.
+//! The texts in which Undertone makes claims to people: README, book, pages, certificates, the policy template and `--help`.
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
@@ -6,6 +6,12 @@ use proc_macro2::{TokenStream, TokenTree};
 use support::workspace;
 
 use super::sentences::{fewest_words, of_comments, of_help, of_markdown, of_text};
+
+/// The pages of the book.
+const BOOK: &str = "docs/src";
+
+/// Parts of the book that make no claims to users: the list of claims itself, and the chapter for developers.
+const NO_CLAIMS: [&str; 2] = [super::LIST, "docs/src/development/"];
 
 /// Source folders whose string literals the dashboard shows.
 const PAGES: &str = "app/src";
@@ -27,6 +33,9 @@ pub(super) fn all() -> BTreeMap<String, String> {
     };
     let read = |name: &str| fs::read_to_string(root.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
     add("README.md", of_markdown(&read("README.md")));
+    for name in book_pages() {
+        add(&name, of_markdown(&read(&name)));
+    }
     add(TEMPLATE, of_comments(&read(TEMPLATE)));
     for (name, text) in literals(&root, &root.join(PAGES)) {
         add(&name, of_text(&text).into_iter().filter(|sentence| fewest_words(sentence)).collect());
@@ -42,6 +51,14 @@ pub(super) fn all() -> BTreeMap<String, String> {
         }
     }
     claims
+}
+
+/// Returns the paths of the pages of the book that make claims, in order.
+fn book_pages() -> Vec<String> {
+    let mut names = workspace::files(BOOK, "md");
+    names.retain(|name| !NO_CLAIMS.iter().any(|prefix| name.starts_with(prefix)));
+    assert!(names.len() > 30, "only {} pages of the book make claims: the test is blind", names.len());
+    names
 }
 
 /// Returns every string literal of the dashboard with its file, without tests and fixtures.
@@ -94,14 +111,15 @@ fn strings(tokens: TokenStream) -> Vec<String> {
     found
 }
 
-fn help(program: &Path, arguments: &[String]) -> String {
+/// Returns the output of `program ARGUMENTS --help`.
+pub(crate) fn help(program: &Path, arguments: &[String]) -> String {
     let output = Command::new(program).args(arguments).arg("--help").output().expect("the program starts");
     assert!(output.status.success(), "{} {}: {output:?}", program.display(), arguments.join(" "));
     String::from_utf8(output.stdout).expect("help is text")
 }
 
 /// Returns the names under `Commands:`, without `help`.
-fn subcommands(help: &str) -> Vec<String> {
+pub(crate) fn subcommands(help: &str) -> Vec<String> {
     let section =
         help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.trim().is_empty());
     let names = section.filter(|line| line.starts_with("  ") && !line.starts_with("   "));

@@ -8,19 +8,19 @@ use std::{
 
 use support::workspace;
 
-use super::pages::{fenced, inline_code, load_all};
+use super::pages::{extract_fenced, extract_inline_code, load_all};
 use crate::claims::places;
 
 /// The programs whose command lines are checked.
 const PROGRAMS: [&str; 2] = ["undertone-worker", "undertone-server"];
 
 /// The `--help` of a program, by subcommand.
-struct Manual {
+struct ProgramManual {
     program: PathBuf,
     pages: BTreeMap<Vec<String>, String>,
 }
 
-impl Manual {
+impl ProgramManual {
     fn new(name: &str) -> Self {
         let program = workspace::program(name).unwrap_or_else(|error| panic!("{error}"));
         Self { program, pages: BTreeMap::new() }
@@ -45,10 +45,10 @@ impl Manual {
                 continue;
             }
             let was_value = std::mem::take(&mut is_value);
-            let known = places::subcommands(page);
-            if known.contains(argument) {
+            let subcommands = places::subcommands(page);
+            if subcommands.contains(argument) {
                 command.push(argument.clone());
-            } else if !known.is_empty() && !was_value {
+            } else if !subcommands.is_empty() && !was_value {
                 return Some(argument.clone());
             }
         }
@@ -65,14 +65,14 @@ fn find_option(help: &str, name: &str) -> Option<bool> {
 }
 
 /// Returns the commands of a shell script: continued lines joined, comments, environment and `sudo` removed.
-fn commands(script: &str) -> Vec<Vec<String>> {
+fn parse_commands(script: &str) -> Vec<Vec<String>> {
     let joined = script.replace("\\\n", " ");
-    let lines = joined.lines().map(words).map(|words| strip_environment(&words).to_vec());
+    let lines = joined.lines().map(split_words).map(|words| strip_environment(&words).to_vec());
     lines.filter(|words| !words.is_empty()).collect()
 }
 
 /// Splits a line at blanks outside quotes, up to a comment.
-fn words(line: &str) -> Vec<String> {
+fn split_words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let (mut word, mut quote, mut has_word) = (String::new(), None, false);
     for c in line.chars() {
@@ -107,22 +107,23 @@ fn strip_environment(words: &[String]) -> &[String] {
 }
 
 /// Returns every command of the documents with the document that has it: lines of `sh` blocks, and inline code.
-fn documented_commands() -> Vec<(String, Vec<String>)> {
-    let mut found = Vec::new();
+fn collect_commands() -> Vec<(String, Vec<String>)> {
+    let mut commands = Vec::new();
     for page in load_all() {
-        let scripts = fenced(&page.text, "sh").into_iter().chain(inline_code(&page));
-        for command in scripts.flat_map(|script| commands(&script)) {
-            found.push((page.path.clone(), command));
+        let scripts = extract_fenced(&page.text, "sh").into_iter().chain(extract_inline_code(&page));
+        for command in scripts.flat_map(|script| parse_commands(&script)) {
+            commands.push((page.path.clone(), command));
         }
     }
-    found
+    commands
 }
 
 #[test]
 fn command_lines_have_known_subcommands_and_options() {
-    let mut manuals: BTreeMap<&str, Manual> = PROGRAMS.into_iter().map(|name| (name, Manual::new(name))).collect();
+    let mut manuals: BTreeMap<&str, ProgramManual> =
+        PROGRAMS.into_iter().map(|name| (name, ProgramManual::new(name))).collect();
     let (mut checked, mut broken) = (0, Vec::new());
-    for (path, command) in documented_commands() {
+    for (path, command) in collect_commands() {
         let Some(manual) = manuals.get_mut(command[0].as_str()) else { continue };
         checked += 1;
         if let Some(argument) = manual.unknown_argument(&command[1..]) {
@@ -137,28 +138,28 @@ fn command_lines_have_known_subcommands_and_options() {
 fn make_targets_exist() {
     let makefile = fs::read_to_string(workspace::root().join("Makefile")).expect("a text file");
     let rules = makefile.lines().filter(|line| !line.starts_with(['\t', '.', '#']));
-    let known: BTreeSet<&str> = rules.filter_map(|line| line.split_once(':')).map(|(target, _)| target).collect();
-    let (mut named, mut broken) = (BTreeSet::new(), Vec::new());
-    for (path, command) in documented_commands().into_iter().filter(|(_, command)| command[0] == "make") {
+    let targets: BTreeSet<&str> = rules.filter_map(|line| line.split_once(':')).map(|(target, _)| target).collect();
+    let (mut mentions, mut broken) = (BTreeSet::new(), Vec::new());
+    for (path, command) in collect_commands().into_iter().filter(|(_, command)| command[0] == "make") {
         for target in command[1..].iter().filter(|word| !word.contains('=')) {
-            if !known.contains(target.as_str()) {
+            if !targets.contains(target.as_str()) {
                 broken.push(format!("{path}: make {target}"));
             }
-            named.insert(target.clone());
+            mentions.insert(target.clone());
         }
     }
     assert_eq!(broken, [""; 0]);
-    assert!(named.len() > 8, "{named:?}");
+    assert!(mentions.len() > 8, "{mentions:?}");
     let help = makefile.split("help:").last().expect("a rule");
     let is_listed = |target: &str| target == "help" || help.contains(&format!("'make {target}"));
-    let unlisted: Vec<&str> = known.into_iter().filter(|target| !is_listed(target)).collect();
+    let unlisted: Vec<&str> = targets.into_iter().filter(|target| !is_listed(target)).collect();
     assert_eq!(unlisted, [""; 0], "`make help` does not list them");
 }
 
 #[test]
 fn scripts_are_split_into_commands() {
     let script = "sudo -u site env A=1 tool --x \"two words\" \\\n    y   # why\n# nothing\n\nmake z";
-    assert_eq!(commands(script), [vec!["tool", "--x", "two words", "y"], vec!["make", "z"]]);
+    assert_eq!(parse_commands(script), [vec!["tool", "--x", "two words", "y"], vec!["make", "z"]]);
 }
 
 #[test]

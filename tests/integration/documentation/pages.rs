@@ -1,4 +1,4 @@
-//! The pages as text: includes expanded, code told from prose.
+//! The pages as text: includes expanded, code separated from prose.
 
 use std::{
     fs,
@@ -10,12 +10,12 @@ use support::workspace;
 /// The folder of the book's pages.
 pub(super) const BOOK: &str = "docs/src";
 
-/// How an include begins; mdBook replaces the line by the named file.
+/// The beginning of an include. MdBook replaces the line by the file.
 const INCLUDE: &str = "{{#include ";
 
 /// A document of the repository.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct DocumentPage {
     /// Its path from the root of the checkout.
     pub(super) path: String,
     /// Its text, with includes expanded.
@@ -24,14 +24,14 @@ pub(super) struct Page {
     pub(super) included: Vec<String>,
 }
 
-impl Page {
+impl DocumentPage {
     /// Reads a document.
     pub(super) fn load(path: &str) -> Self {
         let mut included = Vec::new();
         let mut text = String::new();
         for line in read(path).lines() {
             if let Some(target) = line.trim().strip_prefix(INCLUDE).and_then(|rest| rest.strip_suffix("}}")) {
-                let target = resolve(path, target);
+                let target = resolve_target(path, target);
                 text.push_str(&read(&target));
                 included.push(target);
             } else {
@@ -45,10 +45,10 @@ impl Page {
     /// Returns the anchors of the headings, as mdBook and code forges make them.
     pub(super) fn anchors(&self) -> Vec<String> {
         let mut anchors: Vec<String> = Vec::new();
-        for line in prose(&self.text).lines() {
+        for line in remove_fenced_code(&self.text).lines() {
             let heading = line.trim_start_matches('#');
             if heading.len() < line.len() && heading.starts_with(' ') {
-                let slug = slug(heading);
+                let slug = make_anchor(heading);
                 let copies = (1..).map(|number| format!("{slug}-{number}"));
                 let free = std::iter::once(slug.clone()).chain(copies).find(|anchor| !anchors.contains(anchor));
                 anchors.extend(free);
@@ -59,7 +59,7 @@ impl Page {
 }
 
 /// Returns every document at the root of the checkout and every page of the book.
-pub(super) fn load_all() -> Vec<Page> {
+pub(super) fn load_all() -> Vec<DocumentPage> {
     let root = workspace::root();
     let entries = fs::read_dir(&root).expect("the root of the checkout");
     let names = entries.filter_map(|entry| entry.expect("a readable folder").file_name().into_string().ok());
@@ -67,7 +67,7 @@ pub(super) fn load_all() -> Vec<Page> {
     names.extend(workspace::files(BOOK, "md"));
     names.sort();
     assert!(names.len() > 45, "only {} documents: the tests are blind", names.len());
-    names.iter().map(|name| Page::load(name)).collect()
+    names.iter().map(|name| DocumentPage::load(name)).collect()
 }
 
 fn read(path: &str) -> String {
@@ -75,7 +75,7 @@ fn read(path: &str) -> String {
 }
 
 /// Returns the path from the root of the checkout of a target that stands in the document `from`.
-pub(super) fn resolve(from: &str, target: &str) -> String {
+pub(super) fn resolve_target(from: &str, target: &str) -> String {
     let mut path = Path::new(from).parent().map(Path::to_owned).unwrap_or_default();
     for component in Path::new(target).components() {
         match component {
@@ -88,7 +88,7 @@ pub(super) fn resolve(from: &str, target: &str) -> String {
 }
 
 /// Returns the anchor of a heading.
-fn slug(heading: &str) -> String {
+fn make_anchor(heading: &str) -> String {
     let lower = heading.trim().to_lowercase();
     lower
         .chars()
@@ -101,7 +101,7 @@ fn slug(heading: &str) -> String {
 }
 
 /// Returns a document without its fenced code.
-pub(super) fn prose(text: &str) -> String {
+pub(super) fn remove_fenced_code(text: &str) -> String {
     let mut is_code = false;
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -116,7 +116,7 @@ pub(super) fn prose(text: &str) -> String {
 }
 
 /// Returns the fenced blocks of a language.
-pub(super) fn fenced(text: &str, language: &str) -> Vec<String> {
+pub(super) fn extract_fenced(text: &str, language: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
@@ -131,9 +131,9 @@ pub(super) fn fenced(text: &str, language: &str) -> Vec<String> {
 }
 
 /// Returns the inline code of a document, white space joined. A paragraph with an odd number of backticks fails.
-pub(super) fn inline_code(page: &Page) -> Vec<String> {
+pub(super) fn extract_inline_code(page: &DocumentPage) -> Vec<String> {
     let mut spans = Vec::new();
-    for paragraph in paragraphs(&page.text) {
+    for paragraph in split_paragraphs(&page.text) {
         let parts: Vec<&str> = paragraph.split('`').collect();
         assert!(parts.len() % 2 == 1, "{}: a backtick is open: {paragraph}", page.path);
         let code = parts.iter().skip(1).step_by(2);
@@ -143,15 +143,15 @@ pub(super) fn inline_code(page: &Page) -> Vec<String> {
 }
 
 /// Returns the text of a document with its code blanked, so that links remain.
-pub(super) fn without_code(text: &str) -> String {
+pub(super) fn remove_code(text: &str) -> String {
     let outside = |paragraph: &String| paragraph.split('`').step_by(2).collect::<String>();
-    paragraphs(text).iter().map(outside).collect::<Vec<_>>().join("\n\n")
+    split_paragraphs(text).iter().map(outside).collect::<Vec<_>>().join("\n\n")
 }
 
 /// Returns paragraphs and rows of tables, fenced code apart.
-fn paragraphs(text: &str) -> Vec<String> {
+fn split_paragraphs(text: &str) -> Vec<String> {
     let mut paragraphs = vec![String::new()];
-    for line in prose(text).lines() {
+    for line in remove_fenced_code(text).lines() {
         if line.trim().is_empty() || line.starts_with('|') {
             paragraphs.push(String::new());
         }
@@ -165,15 +165,15 @@ fn paragraphs(text: &str) -> Vec<String> {
 #[test]
 fn code_and_prose_are_distinguished() {
     let text = "# The site's `key`\n\nRun `a\nb`.\n\n```sh\n`odd\n```\n\n| `c` | d |\n# The site's key\n";
-    let page = Page { path: "x.md".to_owned(), text: text.to_owned(), included: Vec::new() };
-    assert_eq!(inline_code(&page), ["key", "a b", "c"]);
-    assert_eq!(fenced(text, "sh"), ["`odd"]);
+    let page = DocumentPage { path: "x.md".to_owned(), text: text.to_owned(), included: Vec::new() };
+    assert_eq!(extract_inline_code(&page), ["key", "a b", "c"]);
+    assert_eq!(extract_fenced(text, "sh"), ["`odd"]);
     assert_eq!(page.anchors(), ["the-sites-key", "the-sites-key-1"]);
-    assert!(!without_code(text).contains("odd"));
+    assert!(!remove_code(text).contains("odd"));
 }
 
 #[test]
 fn targets_are_resolved_from_their_document() {
-    assert_eq!(resolve("docs/src/how-to/tune.md", "../reference/a.md"), "docs/src/reference/a.md");
-    assert_eq!(resolve("README.md", "docs/src/a.md"), "docs/src/a.md");
+    assert_eq!(resolve_target("docs/src/how-to/tune.md", "../reference/a.md"), "docs/src/reference/a.md");
+    assert_eq!(resolve_target("README.md", "docs/src/a.md"), "docs/src/a.md");
 }

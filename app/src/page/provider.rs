@@ -101,6 +101,9 @@ fn meaning(word: &str) -> Option<(Code, &'static str)> {
             Code::Unauthenticated,
             "Your session ended or changed before the provider answered. Sign in, then link the identity again.",
         ),
+        "limited" => {
+            (Code::RateLimited, "Too many sign-ins from your network were refused. Wait 15 minutes, then begin again.")
+        }
         _ => return None,
     })
 }
@@ -129,6 +132,7 @@ mod tests {
             "account",
             "taken",
             "signed-out",
+            "limited",
         ] {
             let page = render(&format!("/sign-in?provider={word}"), false, "").await.body;
             let (_, said) = meaning(word).expect("a word of the server's");

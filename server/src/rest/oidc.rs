@@ -186,6 +186,7 @@ async fn finish(
             leave(ctx, &[cookie::set_half(ctx, &half)], &undertone_app::path::second_factor(&begun.to))
         }
         Ok(Err(refusal)) => back(ctx, refusal.word()),
+        Err(error) if error.code() == Code::RateLimited => back(ctx, "limited"),
         Err(error) => Rejection::from(error).into_response(),
     }
 }

@@ -144,9 +144,13 @@ pub async fn unlink(ctx: &Ctx, actor: &Actor, id: IdentityId) -> Result<(), Erro
             let row = identity::Entity::find_by_id(id.0).one(tx).await?;
             let row = row.filter(|row| row.member_id == actor.id().0).ok_or_else(|| Error::not_found("identity"))?;
             identity::Entity::delete_by_id(row.id).exec(tx).await?;
-            audit_log::record(ctx, tx, act(actor.into(), What::IdentityUnlinked, actor.id())).await
+            audit_log::record(ctx, tx, act(actor.into(), What::IdentityUnlinked, actor.id())).await?;
+            let change = CredentialChange::ProviderUnlinked { issuer: &row.issuer };
+            credential::announce(ctx, tx, actor.id(), change).await
         })
-        .await
+        .await?;
+    ctx.wake().ring();
+    Ok(())
 }
 
 /// Links an identity to the account of the caller, who has signed in by other means.
@@ -161,7 +165,8 @@ pub async fn link(ctx: &Ctx, actor: &Actor, who: &Identity) -> Result<Result<(),
     {
         return Ok(Err(refusal));
     }
-    ctx.db
+    let linked = ctx
+        .db
         .write("link identity", async |tx| {
             if let Some(known) = find_identity(tx, who).await? {
                 let is_own = known.member_id == actor.id().0;
@@ -182,7 +187,9 @@ pub async fn link(ctx: &Ctx, actor: &Actor, who: &Identity) -> Result<Result<(),
             credential::announce(ctx, tx, actor.id(), CredentialChange::ProviderLinked { issuer: &who.issuer }).await?;
             Ok(Ok(()))
         })
-        .await
+        .await?;
+    ctx.wake().ring();
+    Ok(linked)
 }
 
 /// Notes a refused identity: in the program's log with its reason, in the audit log as failures of strangers are noted.

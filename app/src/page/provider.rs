@@ -101,6 +101,10 @@ fn meaning(word: &str) -> Option<(Code, &'static str)> {
             Code::Unauthenticated,
             "Your session ended or changed before the provider answered. Sign in, then link the identity again.",
         ),
+        "stale" => (
+            Code::ProofStale,
+            "A linked identity opens your account, so confirm your identity first. Then link it again under Settings, API keys.",
+        ),
         "limited" => {
             (Code::RateLimited, "Too many sign-ins from your network were refused. Wait 15 minutes, then begin again.")
         }
@@ -132,6 +136,7 @@ mod tests {
             "account",
             "taken",
             "signed-out",
+            "stale",
             "limited",
         ] {
             let page = render(&format!("/sign-in?provider={word}"), false, "").await.body;

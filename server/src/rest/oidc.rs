@@ -6,7 +6,8 @@
 //!
 //! `/oidc/start?link=true` links the identity to the account of the member who is signed in. The member must be signed in by
 //! the same session when the provider sends the browser back. Another site cannot begin this: the start is refused unless
-//! the browser says that the request comes from this site (`Sec-Fetch-Site`) or is typed by the user.
+//! the browser says that the request comes from this site (`Sec-Fetch-Site`) or is typed by the user. A member whose proof of
+//! identity is stale is led back to the page of identities, which says how to prove it.
 
 use axum::Router;
 use axum::extract::State;
@@ -38,6 +39,8 @@ const CALLBACK: &str = "/oidc/callback";
 const OWN_CALLBACK: &str = "/oidc/callback/{provider}";
 /// How long the provider may take to recognize somebody.
 const PATIENCE: Duration = Duration::minutes(10);
+/// The word for a link that asks for a fresh proof of identity.
+const STALE: &str = "stale";
 /// Longest address that is gone on to, in bytes.
 const LONGEST: usize = 1000;
 
@@ -99,6 +102,15 @@ async fn start(
         (true, Some(session)) if is_own_request(&headers) => Some(session),
         (true, _) => return back(&ctx, "signed-out"),
     };
+    // The linked identity will open the account, so the member proves who they are before the provider is asked.
+    if linking.is_some()
+        && let Some(Err(error)) = actor.as_ref().map(oidc::check_may_link)
+    {
+        return match error.code() {
+            Code::ProofStale => leave(&ctx, &[], &format!("{}?provider={STALE}", undertone_app::path::KEYS)),
+            _ => Rejection::from(error).into_response(),
+        };
+    }
     let (address, attempt) = match provider.begin(&ctx).await {
         Ok(begun) => begun,
         Err(error) => return back(&ctx, word(&error)),
@@ -171,12 +183,14 @@ async fn finish(
         Err(error) => return back(ctx, word(&error)),
     };
     if let Some(session) = begun.linking {
+        let explained = |word: &str| leave(ctx, &[], &format!("{}?provider={word}", begun.to));
         let Some(actor) = actor.filter(|actor| actor.session() == Some(session)) else {
             return back(ctx, "signed-out");
         };
         return match oidc::link(ctx, &actor, &identity).await {
             Ok(Ok(())) => leave(ctx, &[], &begun.to),
-            Ok(Err(refusal)) => leave(ctx, &[], &format!("{}?provider={}", begun.to, refusal.word())),
+            Ok(Err(refusal)) => explained(refusal.word()),
+            Err(error) if error.code() == Code::ProofStale => explained(STALE),
             Err(error) => Rejection::from(error).into_response(),
         };
     }

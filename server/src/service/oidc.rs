@@ -136,9 +136,10 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<LinkedIdentity>, Error
 /// Takes one of the caller's identities away: it signs nobody in any more.
 ///
 /// # Errors
-/// `forbidden` for a caller who uses a key; 404 for an identity that is not theirs.
+/// `forbidden` for a caller who uses a key; `proof_stale`; 404 for an identity that is not theirs.
 pub async fn unlink(ctx: &Ctx, actor: &Actor, id: IdentityId) -> Result<(), Error> {
     policy::check(actor, Operation::ManageIdentities, Place::Server)?;
+    policy::check_fresh(actor)?;
     ctx.db
         .write("unlink identity", async |tx| {
             let row = identity::Entity::find_by_id(id.0).one(tx).await?;
@@ -153,12 +154,21 @@ pub async fn unlink(ctx: &Ctx, actor: &Actor, id: IdentityId) -> Result<(), Erro
     Ok(())
 }
 
+/// Checks that the caller may link an identity, before they are sent to the provider.
+///
+/// # Errors
+/// `forbidden` for a caller who uses an API key; `proof_stale`.
+pub fn check_may_link(actor: &Actor) -> Result<(), Error> {
+    policy::check(actor, Operation::ManageIdentities, Place::Server)?;
+    policy::check_fresh(actor)
+}
+
 /// Links an identity to the account of the caller, who has signed in by other means.
 ///
 /// # Errors
-/// `forbidden` for a caller who uses an API key.
+/// As [`check_may_link`].
 pub async fn link(ctx: &Ctx, actor: &Actor, who: &Identity) -> Result<Result<(), Refusal>, Error> {
-    policy::check(actor, Operation::ManageIdentities, Place::Server)?;
+    check_may_link(actor)?;
     // A linked identity needs no verified e-mail, unless the domains of e-mails are limited.
     if !domains(ctx, who).is_empty()
         && let Err(refusal) = believed_email(ctx, who)

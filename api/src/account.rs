@@ -178,6 +178,7 @@ pub struct ChangePassword {
     /// The password so far.
     pub old: String,
     /// The new one: 12 to 200 characters, not one that is guessed early.
+    #[cfg_attr(feature = "openapi", schema(min_length = 12, max_length = 200))]
     pub new: String,
     /// Whether the member's API keys go on. They are revoked unless this says otherwise.
     #[serde(default)]
@@ -224,5 +225,6 @@ pub struct ResetPreview {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewPassword {
     /// 12 to 200 characters, not one that is guessed early.
+    #[cfg_attr(feature = "openapi", schema(min_length = 12, max_length = 200))]
     pub password: String,
 }

@@ -72,8 +72,10 @@ impl KeyScope {
 #[serde(deny_unknown_fields)]
 pub struct NewApiKey {
     /// What it is for: 1 to 100 characters.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub name: String,
     /// What it reaches: at least one.
+    #[cfg_attr(feature = "openapi", schema(min_items = 1))]
     pub scopes: Vec<KeyScope>,
     /// For how many days it holds: 1 to 365.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 365))]

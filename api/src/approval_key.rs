@@ -19,6 +19,7 @@ pub const MOST_OWN_APPROVAL_KEYS: u64 = 20;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewApprovalKey {
     /// What its owner calls it: 1 to 100 characters.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub label: String,
     /// The public key.
     pub key: ApprovalKey,

@@ -34,6 +34,7 @@ pub struct Consortium {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewConsortium {
     /// Name: 1 to 100 characters.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub name: String,
     /// Description: up to 1,000 characters.
     #[serde(default)]
@@ -43,6 +44,7 @@ pub struct NewConsortium {
     pub organization: Option<OrganizationId>,
     /// The name of the founding organization, when it is to be made: 1 to 100 characters.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub organization_name: Option<String>,
 }
 
@@ -53,6 +55,7 @@ pub struct NewConsortium {
 pub struct EditConsortium {
     /// Name: 1 to 100 characters.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub name: Option<String>,
     /// Description: up to 1,000 characters.
     #[serde(default)]

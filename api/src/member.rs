@@ -73,13 +73,16 @@ pub struct Member {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewMember {
     /// Name: 1 to 100 characters.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub name: String,
     /// E-mail address.
     pub email: String,
     /// Password: 12 to 200 characters.
+    #[cfg_attr(feature = "openapi", schema(min_length = 12, max_length = 200))]
     pub password: String,
     /// The organization's name, when the link founds one: 1 to 100 characters.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub organization: Option<String>,
 }
 

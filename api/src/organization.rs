@@ -101,5 +101,6 @@ pub struct NewInvitation {
     #[serde(flatten)]
     pub purpose: Purpose,
     /// A note for whom it is: 1 to 100 characters.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub label: String,
 }

@@ -135,6 +135,7 @@ impl std::fmt::Debug for PasskeySignIn {
 #[serde(deny_unknown_fields)]
 pub struct NewPasskey {
     /// What its owner calls it: 1 to 100 characters.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub label: String,
     /// What the browser has made.
     pub registration: PasskeyRegistration,

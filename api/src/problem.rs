@@ -42,7 +42,7 @@ macro_rules! codes {
 codes! {
     /// Some fields of the input are wrong; `violations` names every one.
     ValidationFailed = "validation_failed", 422, 3, "Some of the input cannot be accepted";
-    /// The body is not what the operation reads (broken JSON, wrong content type).
+    /// The body is not what the operation reads (broken JSON, wrong content type, missing fields, which `violations` names).
     Malformed = "malformed", 400, 3, "The request could not be read";
     /// No credentials, or credentials that no longer hold.
     Unauthenticated = "unauthenticated", 401, 16, "Sign in to go on";
@@ -166,7 +166,12 @@ impl Problem {
 
     /// Makes a problem for rejected input, with every reason.
     pub fn validation(violations: Vec<Violation>) -> Self {
+        Self::with_violations(Code::ValidationFailed, violations)
+    }
+
+    /// Input that is refused with a code, with every reason.
+    pub fn with_violations(code: Code, violations: Vec<Violation>) -> Self {
         let detail = violations.iter().map(|v| format!("{}: {}", v.field, v.message)).collect::<Vec<_>>().join("; ");
-        Self { violations, ..Self::new(Code::ValidationFailed, detail) }
+        Self { violations, ..Self::new(code, detail) }
     }
 }

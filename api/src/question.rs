@@ -47,6 +47,7 @@ pub struct Questions {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Label {
     /// The label: 1 to 60 characters, unique, as it stands in the data.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 60))]
     pub name: String,
     /// The key that gives it: a lower-case letter or a digit, unique, none of [`OWN_KEYS`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,6 +55,7 @@ pub struct Label {
     pub key: Option<char>,
     /// When to give it: at most 200 characters.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 200))]
     pub hint: String,
 }
 

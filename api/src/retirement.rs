@@ -16,6 +16,7 @@ pub const LONGEST_REASON: usize = 500;
 #[serde(deny_unknown_fields)]
 pub struct StatedReason {
     /// 1 to 500 printable characters. The audit log and the announcement repeat it.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 500))]
     pub reason: String,
 }
 

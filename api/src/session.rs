@@ -22,7 +22,7 @@ impl std::fmt::Debug for SignIn {
     }
 }
 
-/// A pair of tokens. A refresh token works once; using an old one again ends the whole session.
+/// A pair of tokens. A refresh token works once, and again while its answer counts as lost; using an older one ends the whole session.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Tokens {

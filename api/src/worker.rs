@@ -131,5 +131,6 @@ pub struct EnrolmentToken {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewEnrolment {
     /// Name of the worker: 1 to 100 characters.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub name: String,
 }

@@ -45,6 +45,7 @@ mod schema;
 mod session;
 #[cfg(test)]
 mod tests;
+mod unread;
 mod wrap;
 
 use axum::Router;

@@ -52,19 +52,26 @@ pub struct Spec {
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
     /// The participants, 1 to 100; the first leads and must be public.
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 100))]
     pub participants: Vec<Party>,
     /// What may be answered: 2 to 200 labels.
+    #[cfg_attr(feature = "openapi", schema(max_items = 200))]
     pub labels: Vec<Label>,
     /// How to answer, for the annotators to read: at most 10,000 characters.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(max_length = 10000))]
     pub guidelines: String,
     /// The test sets: 1 to 20, public, labelled.
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 20))]
     pub tests: Vec<TestSet>,
     /// Labelled examples of the lead's training split with which the classifier begins: 1 to 1,000,000.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1_000_000))]
     pub golden: u32,
     /// Rounds of questions: 1 to 1,000.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000))]
     pub rounds: u32,
     /// Most questions of a round: 1 to 10,000.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 10000))]
     pub batch: u32,
     /// By what the questions of a round are chosen.
     #[serde(default)]
@@ -77,12 +84,14 @@ pub struct Spec {
     pub classifier: Classifier,
     /// People who answer each question: 1 to 20.
     #[serde(default = "one")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 20))]
     pub annotators: u32,
     /// How several answers become one label.
     #[serde(default)]
     pub aggregation: Aggregation,
     /// Seconds that a round of questions, and the pools, are waited for: 1 to 2,592,000 (30 days). All rounds together take a year
     /// at most.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 2_592_000))]
     pub deadline_seconds: u32,
     /// An experiment on the lead's public log, with annotators that are played, when it is wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -82,6 +82,7 @@ pub struct Party {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TestSet {
     /// Name in charts and tables: 1 to 40 characters, unique.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 40))]
     pub name: String,
     /// The dataset; its test split is used, or all of it when it has none.
     pub dataset: DatasetId,
@@ -92,10 +93,13 @@ pub struct TestSet {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WarmStart {
     /// Passes over the public data: 0 to 1,000.
+    #[cfg_attr(feature = "openapi", schema(maximum = 1000))]
     pub epochs: u32,
     /// Utterances in a batch: 1 to 1,024.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1024))]
     pub batch: u32,
     /// Learning rate: greater than 0, at most 1.
+    #[cfg_attr(feature = "openapi", schema(exclusive_minimum = 0, maximum = 1))]
     pub learning_rate: f64,
     /// Seed of initialization and order.
     pub seed: u64,
@@ -123,12 +127,15 @@ pub enum Weights {
 pub struct Audit {
     /// Canaries that are gradients, each in a direction of its own: 20 to 10,000, at most as many as the model has
     /// parameters. They hardly disturb the training.
+    #[cfg_attr(feature = "openapi", schema(minimum = 20, maximum = 10000))]
     pub canaries: u32,
     /// Guesses about them: an even number from 2 to the number of canaries. Half as many as canaries is a fair choice.
+    #[cfg_attr(feature = "openapi", schema(minimum = 2, maximum = 10000))]
     pub guesses: u32,
     /// Canaries that are made-up recordings (or speakers, where these are protected) with random labels, for attacks on the
     /// finished model: 0, or 20 to 2,000. Half of them train along, which costs some accuracy where data are few.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 2000))]
     pub recordings: u32,
 }
 
@@ -142,8 +149,10 @@ pub struct Spec {
     /// The model.
     pub model: Model,
     /// The participants; the first leads and must be public.
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 100))]
     pub participants: Vec<Party>,
     /// The test sets.
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 20))]
     pub tests: Vec<TestSet>,
     /// The warm start: the `public` arm.
     pub warm_start: WarmStart,
@@ -164,9 +173,11 @@ pub struct Spec {
     pub weights: Weights,
     /// Releases reserved beyond the rounds, for rounds that must be paid again after a crash: 0 to 1,000.
     #[serde(default = "default_spare")]
+    #[cfg_attr(feature = "openapi", schema(maximum = 1000))]
     pub spare_releases: u32,
     /// A checkpoint every so many rounds: 1 to 10,000.
     #[serde(default = "default_checkpoint")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 10000))]
     pub checkpoint_every: u32,
 }
 

@@ -17,7 +17,7 @@ pub const LONGEST_SPEC: usize = 256 * 1024;
 pub struct NewDraft {
     /// Title: at most 100 characters; may be empty.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(example = "Elderly speakers, second try"))]
+    #[cfg_attr(feature = "openapi", schema(max_length = 100, example = "Elderly speakers, second try"))]
     pub title: String,
     /// The job's kind; see the specs of jobs.
     #[cfg_attr(feature = "openapi", schema(example = "dp_sgd"))]

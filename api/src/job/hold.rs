@@ -11,7 +11,10 @@ use crate::problem::Violation;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Pause {
     /// Why, for the others to read: 1 to 500 characters.
-    #[cfg_attr(feature = "openapi", schema(example = "the clinic's network is under maintenance until Monday"))]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(min_length = 1, max_length = 500, example = "the clinic's network is under maintenance until Monday")
+    )]
     pub reason: String,
 }
 

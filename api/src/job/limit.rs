@@ -24,7 +24,7 @@ pub struct NewApprovalLimit {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<f64>, example = 2.0))]
     pub total_epsilon: Option<Epsilon>,
     /// The kinds of job that pass: at least one.
-    #[cfg_attr(feature = "openapi", schema(example = json!(["dp_sgd"])))]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, example = json!(["dp_sgd"])))]
     pub kinds: Vec<String>,
     /// Until when: within 365 days.
     #[serde(with = "time::serde::rfc3339")]

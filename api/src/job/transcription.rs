@@ -61,6 +61,7 @@ pub struct Spec {
     /// Whose recordings are transcribed, and what is promised of them.
     pub participant: Party,
     /// N: the recognizers that hear a part each, 1 to 16.
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 16))]
     pub providers: Vec<Provider>,
     /// m: how many of them may put their counts together without more being told than is promised; 1 to N.
     #[serde(default = "one")]

@@ -15,6 +15,7 @@ use crate::signed::{Consent, SignedApproval};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewJob {
     /// Title: 1 to 100 characters.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub title: String,
     /// What is to be done.
     #[serde(flatten)]
@@ -36,6 +37,7 @@ pub struct Approve {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Refuse {
     /// Why, for the proposer to read: 1 to 1,000 characters.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 1000))]
     pub reason: String,
 }
 

@@ -101,6 +101,13 @@ fn meaning(word: &str) -> Option<(Code, &'static str)> {
             Code::Unauthenticated,
             "Your session ended or changed before the provider answered. Sign in, then link the identity again.",
         ),
+        "stale" => (
+            Code::ProofStale,
+            "A linked identity opens your account, so confirm your identity first. Then link it again under Settings, API keys.",
+        ),
+        "limited" => {
+            (Code::RateLimited, "Too many sign-ins from your network were refused. Wait 15 minutes, then begin again.")
+        }
         _ => return None,
     })
 }
@@ -129,6 +136,8 @@ mod tests {
             "account",
             "taken",
             "signed-out",
+            "stale",
+            "limited",
         ] {
             let page = render(&format!("/sign-in?provider={word}"), false, "").await.body;
             let (_, said) = meaning(word).expect("a word of the server's");

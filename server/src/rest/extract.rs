@@ -12,10 +12,12 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use undertone_api::page::{Page, PageQuery};
-use undertone_api::problem::{Code, Violation};
+use undertone_api::problem::{Code, Problem, Violation};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::problem::Rejection;
+use super::unread::explain;
 use crate::auth::{Actor, Origin};
 use crate::connections::ConnectionHandle;
 use crate::ctx::Ctx;
@@ -119,11 +121,12 @@ pub(crate) fn client_address(is_behind_proxy: bool, headers: &HeaderMap, extensi
     proxied.or_else(peer).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
-/// A JSON body of a request or a response. Texts with U+0000 are refused.
+/// A JSON body of a request or a response. Texts with U+0000 are refused. The refusal of an unreadable body names every
+/// wrong field.
 #[derive(Debug, Clone)]
 pub struct Json<T>(pub T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+impl<S: Send + Sync, T: DeserializeOwned + ToSchema> FromRequest<S> for Json<T> {
     type Rejection = Rejection;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Rejection> {
@@ -131,8 +134,18 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
         let whole = Request::from_parts(parts.clone(), body);
         let body = Bytes::from_request(whole, state).await.map_err(|rejection| unread(rejection.into()))?;
         nul::refuse_in_json(&body)?;
-        let read = axum::Json::<T>::from_request(Request::from_parts(parts, Body::from(body)), state).await;
-        read.map(|axum::Json(value)| Self(value)).map_err(unread)
+        let request = Request::from_parts(parts, Body::from(body.clone()));
+        match axum::Json::<T>::from_request(request, state).await {
+            Ok(axum::Json(value)) => Ok(Self(value)),
+            Err(rejection @ JsonRejection::JsonDataError(_)) => {
+                let violations = explain::<T>(&body);
+                if violations.is_empty() {
+                    return Err(unread(rejection));
+                }
+                Err(Problem::with_violations(Code::Malformed, violations).into())
+            }
+            Err(rejection) => Err(unread(rejection)),
+        }
     }
 }
 
@@ -140,7 +153,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
 #[derive(Debug, Clone)]
 pub struct OptionalJson<T>(pub Option<T>);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for OptionalJson<T> {
+impl<S: Send + Sync, T: DeserializeOwned + ToSchema> FromRequest<S> for OptionalJson<T> {
     type Rejection = Rejection;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Rejection> {

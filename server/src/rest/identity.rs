@@ -23,7 +23,7 @@ pub(super) async fn list(
 
 /// Take one of one's identities away
 ///
-/// It signs nobody in any more. Where the provider has verified the account's e-mail, signing in there links it again.
+/// It signs nobody in any more, until the member links it again.
 #[utoipa::path(delete, path = "/me/identities/{id}", tag = "session", operation_id = "unlink_identity", params(("id" = IdentityId, Path, description = "The identity")),
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn unlink(

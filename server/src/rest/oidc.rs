@@ -6,9 +6,10 @@
 //! by the response. So only the browser that began it can finish it, once. After a failure, the browser returns to the
 //! sign-in page with a word.
 //!
-//! `/oidc/start?link=true` links the identity to the account of the signed-in member. The member must be signed in by
-//! the same session when the provider redirects the browser back. Another site cannot begin this: the start is refused
-//! unless the browser states that the request comes from this site (`Sec-Fetch-Site`) or was typed by the user.
+//! `/oidc/start?link=true` links the identity to the account of the member who is signed in. The member must be signed in by
+//! the same session when the provider sends the browser back. Another site cannot begin this: the start is refused unless
+//! the browser says that the request comes from this site (`Sec-Fetch-Site`) or is typed by the user. A member whose proof of
+//! identity is stale is led back to the page of identities, which says how to prove it.
 
 use axum::Router;
 use axum::extract::State;
@@ -40,6 +41,8 @@ const CALLBACK: &str = "/oidc/callback";
 const OWN_CALLBACK: &str = "/oidc/callback/{provider}";
 /// The time that a person has to sign in at the provider.
 const PATIENCE: Duration = Duration::minutes(10);
+/// The word for a link that asks for a fresh proof of identity.
+const STALE: &str = "stale";
 /// The longest address of the final redirect, bytes.
 const LONGEST: usize = 1000;
 
@@ -101,6 +104,15 @@ async fn start(
         (true, Some(session)) if is_own_request(&headers) => Some(session),
         (true, _) => return back(&ctx, "signed-out"),
     };
+    // The linked identity will open the account, so the member proves who they are before the provider is asked.
+    if linking.is_some()
+        && let Some(Err(error)) = actor.as_ref().map(oidc::check_may_link)
+    {
+        return match error.code() {
+            Code::ProofStale => leave(&ctx, &[], &format!("{}?provider={STALE}", undertone_app::path::KEYS)),
+            _ => Rejection::from(error).into_response(),
+        };
+    }
     let (address, attempt) = match provider.begin(&ctx).await {
         Ok(begun) => begun,
         Err(error) => return back(&ctx, word(&error)),
@@ -173,12 +185,14 @@ async fn finish(
         Err(error) => return back(ctx, word(&error)),
     };
     if let Some(session) = begun.linking {
+        let explained = |word: &str| leave(ctx, &[], &format!("{}?provider={word}", begun.to));
         let Some(actor) = actor.filter(|actor| actor.session() == Some(session)) else {
             return back(ctx, "signed-out");
         };
         return match oidc::link(ctx, &actor, &identity).await {
             Ok(Ok(())) => leave(ctx, &[], &begun.to),
-            Ok(Err(refusal)) => leave(ctx, &[], &format!("{}?provider={}", begun.to, refusal.word())),
+            Ok(Err(refusal)) => explained(refusal.word()),
+            Err(error) if error.code() == Code::ProofStale => explained(STALE),
             Err(error) => Rejection::from(error).into_response(),
         };
     }
@@ -188,6 +202,7 @@ async fn finish(
             leave(ctx, &[cookie::set_half(ctx, &half)], &undertone_app::path::second_factor(&begun.to))
         }
         Ok(Err(refusal)) => back(ctx, refusal.word()),
+        Err(error) if error.code() == Code::RateLimited => back(ctx, "limited"),
         Err(error) => Rejection::from(error).into_response(),
     }
 }

@@ -47,15 +47,17 @@ pub(super) async fn finish(
 
 /// Get the next pair of tokens
 ///
-/// A refresh token works once. Using an old one again ends the session.
+/// A refresh token works once. One whose answer was lost works again after 30 seconds, until something of that answer is used. Using
+/// an older one ends the session.
 #[utoipa::path(post, path = "/session/refresh", tag = "session", operation_id = "refresh_session", security(()), request_body = Refresh,
     responses((status = 200, body = Tokens), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn refresh(State(ctx): State<Ctx>, Json(refresh): Json<Refresh>) -> Result<Json<Tokens>, Rejection> {
     match session::refresh(&ctx, &refresh.refresh_token).await? {
         Renewed::Pair(_, tokens) => Ok(Json(tokens)),
-        Renewed::Late(_) => {
-            Err(Rejection::new(Code::Unauthenticated, "this token was used a moment ago: use those of that answer"))
-        }
+        Renewed::Late(_) => Err(Rejection::new(
+            Code::Unauthenticated,
+            "this token was used a moment ago: use those of that answer, or ask again in 30 seconds if it was lost",
+        )),
     }
 }
 

@@ -176,8 +176,7 @@ on_both! {
         app.clock.advance(Duration::minutes(16));
         let me = app.server.get("/api/v1/me").add_header(header::COOKIE, &jar).await;
         me.assert_status_ok();
-        let renewed: Vec<String> =
-            me.iter_headers_by_name(header::SET_COOKIE).map(|value| value.to_str().unwrap_or_default().to_owned()).collect();
+        let renewed = set_cookies(&me);
         // Access token, refresh token, and known device.
         assert_eq!(renewed.len(), 3);
         assert!(renewed.iter().all(|cookie| cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax")));
@@ -185,13 +184,48 @@ on_both! {
         let late = app.server.get("/api/v1/me").add_header(header::COOKIE, &jar).await;
         late.assert_status_ok();
         assert!(late.maybe_header(header::SET_COOKIE).is_none());
-        // Later, the old cookies indicate a theft.
+        // The answer with the new ones was lost: the old ones bring others.
         app.clock.advance(Duration::minutes(1));
-        let old = app.server.get("/api/v1/me").add_header(header::COOKIE, &jar).await;
-        problem(&old, Code::Unauthenticated);
-        let thief = super::jar(&renewed);
-        problem(&app.server.get("/api/v1/me").add_header(header::COOKIE, &thief).await, Code::Unauthenticated);
+        let again = app.server.get("/api/v1/me").add_header(header::COOKIE, &jar).await;
+        again.assert_status_ok();
+        let renewed = set_cookies(&again);
+        assert_eq!(renewed.len(), 3);
+        // Once those are used, the old ones are a thief's.
+        app.clock.advance(Duration::minutes(1));
+        let renewed = super::jar(&renewed);
+        app.server.get("/api/v1/me").add_header(header::COOKIE, &renewed).await.assert_status_ok();
+        let thief = app.server.get("/api/v1/me").add_header(header::COOKIE, &jar).await;
+        problem(&thief, Code::Unauthenticated);
+        problem(&app.server.get("/api/v1/me").add_header(header::COOKIE, &renewed).await, Code::Unauthenticated);
     }
+
+    async fn cookies_of_a_renewal_and_of_the_handler_are_merged_by_name(app: &TestApp) {
+        let tokens = app.operator().await.session.tokens;
+        let jar = super::jar(&crate::rest::cookie::set(&app.ctx, &tokens));
+        let post = async |path: &str, form: &[(&str, &str)]| {
+            let answer = app.server.post(path).add_header(header::COOKIE, &jar).form(&form).await;
+            let mut pairs: Vec<String> = set_cookies(&answer);
+            pairs.sort_unstable();
+            pairs.into_iter().filter_map(|cookie| cookie.split(';').next().map(str::to_owned)).collect::<Vec<_>>()
+        };
+        let names = |pairs: &[String]| -> Vec<String> {
+            pairs.iter().filter_map(|pair| pair.split('=').next().map(str::to_owned)).collect()
+        };
+        app.clock.advance(Duration::minutes(16));
+        let themed = post("/ui/theme", &[("theme", "dark")]).await;
+        let all = ["undertone-access", "undertone-device", "undertone-refresh", "undertone-theme"];
+        assert_eq!(names(&themed), all, "those of the handler and those of the renewal");
+        app.clock.advance(Duration::minutes(1));
+        let out = post("/ui/sign-out", &[]).await;
+        assert_eq!(names(&out), &all[..3], "each once");
+        assert!(out.contains(&"undertone-access=".to_owned()) && out.contains(&"undertone-refresh=".to_owned()), "{out:?}");
+    }
+}
+
+/// The values of the `Set-Cookie` headers of an answer.
+fn set_cookies(answer: &TestResponse) -> Vec<String> {
+    let values = answer.iter_headers_by_name(header::SET_COOKIE);
+    values.map(|value| value.to_str().unwrap_or_default().to_owned()).collect()
 }
 
 /// Returns the `Cookie` header that a browser derives from `Set-Cookie` headers.

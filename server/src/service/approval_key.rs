@@ -22,9 +22,11 @@ use crate::service::notification::credential::{self, CredentialChange};
 /// Lists a key of the caller.
 ///
 /// # Errors
-/// `forbidden` for a caller with an API key; `validation_failed` with every violation, also when there are 20 already.
+/// `forbidden` for a caller with an API key; `proof_stale`; `validation_failed` with every violation, also when there are
+/// 20 already.
 pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApprovalKey) -> Result<OwnApprovalKey, Error> {
     policy::check(actor, Operation::ManageApprovalKeys, Place::Server)?;
+    policy::check_fresh(actor)?;
     let violations = new.check();
     if !violations.is_empty() {
         return Err(Error::validation(violations));
@@ -76,9 +78,10 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<OwnApprovalKey>, Error
 /// Removes a key of the caller from the list. Sites that pin it accept it until their operators remove it.
 ///
 /// # Errors
-/// `forbidden` for a caller with an API key; 404 for a key of another member.
+/// `forbidden` for a caller with an API key; `proof_stale`; 404 for a key of another member.
 pub async fn remove(ctx: &Ctx, actor: &Actor, id: ApprovalKeyId) -> Result<(), Error> {
     policy::check(actor, Operation::ManageApprovalKeys, Place::Server)?;
+    policy::check_fresh(actor)?;
     ctx.db
         .write("remove approval key", async |tx| {
             let row = approval_key::Entity::find_by_id(id.0).one(tx).await?;

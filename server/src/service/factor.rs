@@ -126,9 +126,11 @@ pub async fn confirm(ctx: &Ctx, actor: &Actor, given: &FactorCode) -> Result<Rec
             row.into_active_model().reset_all().update(tx).await?;
             replace(ctx, tx, actor.id(), &codes).await?;
             attempt::forgive(tx, &door).await?;
-            audit_log::record(ctx, tx, act(actor, What::SecondFactorOn)).await
+            audit_log::record(ctx, tx, act(actor, What::SecondFactorOn)).await?;
+            credential::announce(ctx, tx, actor.id(), CredentialChange::SecondFactorOn).await
         })
         .await?;
+    ctx.wake().ring();
     tracing::info!(member.id = %actor.id(), "a second factor was switched on");
     Ok(RecoveryCodes { codes })
 }
@@ -142,9 +144,11 @@ pub async fn renew_codes(ctx: &Ctx, actor: &Actor, given: &FactorCode) -> Result
     let codes = fresh(ctx);
     proven(ctx, actor, &given.code, async |tx| {
         replace(ctx, tx, actor.id(), &codes).await?;
-        audit_log::record(ctx, tx, act(actor, What::RecoveryCodesMade)).await
+        audit_log::record(ctx, tx, act(actor, What::RecoveryCodesMade)).await?;
+        credential::announce(ctx, tx, actor.id(), CredentialChange::RecoveryCodesMade).await
     })
     .await?;
+    ctx.wake().ring();
     Ok(RecoveryCodes { codes })
 }
 

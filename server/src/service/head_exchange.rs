@@ -1,8 +1,9 @@
 //! The exchange of cosigned heads. Each site submits the newest head of the log that it has verified, signed with its
 //! key. It receives those of its peers with the proofs that they agree (see `undertone_api::log::peers`).
 //!
-//! Peers are the workers of all organizations that share a consortium with the caller's. The server cannot alter an
-//! observation, since it lacks the site's key.
+//! Peers are the workers of all organizations that share a consortium with the caller's. A retired worker, and an organization
+//! that is retired from a consortium, have no peers there and are nobody's. The server cannot alter an observation, since it lacks
+//! the site's key.
 
 #[cfg(test)]
 mod tests;
@@ -28,11 +29,11 @@ use crate::service::{log, restoration, site_key};
 /// Stores the caller's observation and returns those of its peers, the newest first.
 ///
 /// # Errors
-/// `bad_signature` when the observation is not signed by the worker's key, or its head not by this server's;
-/// `wrong_state` for a head of the log that was lost when this server was restored.
+/// 404 for a worker that is unknown or retired; `bad_signature` when the observation is not signed by the worker's key, or its head not
+/// by this server's; `wrong_state` for a head of the log that was lost when this server was restored.
 pub async fn exchange_heads(ctx: &Ctx, caller: WorkerId, signed: &Signed) -> Result<Vec<PeerHead>, Error> {
     let row = worker::Entity::find_by_id(caller.0).one(ctx.db.read()).await?;
-    let row = row.ok_or_else(|| Error::not_found("worker"))?;
+    let row = row.filter(|row| row.retired_at.is_none()).ok_or_else(|| Error::not_found("worker"))?;
     let key = public_key(&row.public_key).map_err(|error| Error::internal("reading a worker's key", error))?;
     let observation: HeadObservation = signed.open(&key).map_err(|error| refused(error.to_string()))?;
     if observation.worker != caller {
@@ -125,15 +126,17 @@ async fn peer_heads(ctx: &Ctx, caller: &worker::Model, own: &Head) -> Result<Vec
     Ok(found)
 }
 
-/// Returns the workers of all organizations that share a consortium with the caller's, with the names of their
-/// organizations.
+/// Returns the workers of all organizations that share a consortium with the caller's, with the names of their organizations. Those that
+/// are retired, themselves or their organization from the consortium, are left out.
 async fn peer_workers(ctx: &Ctx, caller: &worker::Model) -> Result<BTreeMap<Uuid, (worker::Model, String)>, Error> {
     let own = membership::Entity::find()
         .filter(membership::Column::OrganizationId.eq(caller.organization_id))
+        .filter(membership::Column::RetiredAt.is_null())
         .all(ctx.db.read())
         .await?;
     let shared = membership::Entity::find()
         .filter(membership::Column::ConsortiumId.is_in(own.iter().map(|row| row.consortium_id)))
+        .filter(membership::Column::RetiredAt.is_null())
         .all(ctx.db.read())
         .await?;
     let organizations: BTreeSet<Uuid> = shared.iter().map(|row| row.organization_id).collect();
@@ -145,6 +148,7 @@ async fn peer_workers(ctx: &Ctx, caller: &worker::Model) -> Result<BTreeMap<Uuid
     let workers = worker::Entity::find()
         .filter(worker::Column::OrganizationId.is_in(organizations))
         .filter(worker::Column::Id.ne(caller.id))
+        .filter(worker::Column::RetiredAt.is_null())
         .all(ctx.db.read())
         .await?;
     let named = workers.into_iter().map(|row| {

@@ -12,7 +12,8 @@
 mod tests;
 
 use sea_orm::{
-    ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _, QueryOrder as _,
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+    QueryOrder as _,
 };
 use serde_json::json;
 use undertone_api::id::{IdentityId, MemberId};
@@ -20,15 +21,16 @@ use undertone_api::member::check_name;
 use undertone_api::session::{LinkedIdentity, Session};
 
 use crate::auth::provider::{Identity, Provider};
-use crate::auth::{Actor, Operation, Origin, Place, policy};
+use crate::auth::{Actor, Door, Operation, Origin, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::fairness::{WorkOwner, recognize_caller};
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{identity, member};
 use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::session::Entered;
-use crate::service::{invitation, member as members, session};
+use crate::service::{attempt, invitation, member as members, session};
 
 /// The reason why an identity at the provider is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,35 +60,52 @@ impl Refusal {
     }
 }
 
-/// Signs in the member of a linked identity, or creates an account where an invitation or the settings allow it.
+/// A person for whom the provider vouches and who may come in.
+enum KnownPerson {
+    /// The member to whose account the identity is linked.
+    Member(Box<member::Model>),
+    /// A person without an account, whose e-mail address the provider has verified.
+    Newcomer {
+        /// The address.
+        email: String,
+    },
+}
+
+/// Signs in the member of a linked identity, or creates the account of an invited person. A refused identity is a stranger's, so it
+/// takes no transaction, and is counted and logged like a wrong password.
 ///
 /// # Errors
-/// When the database fails.
+/// `rate_limited` after too many refused ones from an address (see [`Door`]).
 pub async fn enter(
     ctx: &Ctx,
     from: Origin,
     who: &Identity,
     invitation: Option<&str>,
 ) -> Result<Result<Entered, Refusal>, Error> {
+    let doors = Door::of_address(from.address);
+    attempt::enter(ctx, &doors).await?;
+    match recognize(ctx, ctx.db.read(), who, invitation).await? {
+        Ok(KnownPerson::Member(row)) => recognize_caller(WorkOwner::Member(MemberId(row.id))),
+        Ok(KnownPerson::Newcomer { .. }) => {}
+        Err(refusal) => return Ok(Err(note_refusal(ctx, refusal))),
+    }
     let entered = ctx
         .db
         .write("sign in by a provider", async |tx| {
-            let member = match recognize(ctx, tx, who, invitation).await? {
-                Ok(member) => member,
-                Err(refusal) => {
-                    let detail = json!({ "by": "provider", "reason": refusal.word() });
-                    let act =
-                        Act { by: By::Nobody, what: What::SignInFailed, place: Place::Server, subject: None, detail };
-                    audit_log::record(ctx, tx, act).await?;
-                    return Ok(Err(refusal));
-                }
+            // Asked again: another request may have been first.
+            let row = match recognize(ctx, tx, who, invitation).await? {
+                Ok(KnownPerson::Member(row)) => *row,
+                Ok(KnownPerson::Newcomer { email }) => insert_member(ctx, tx, who, &email).await?,
+                Err(refusal) => return Ok(Err(refusal)),
             };
-            Ok(Ok((member.clone(), session::admit(ctx, tx, MemberId(member.id), &from).await?)))
+            attempt::forgive(tx, &doors).await?;
+            let admitted = session::admit(ctx, tx, MemberId(row.id), &from).await?;
+            Ok(Ok((row, admitted)))
         })
         .await?;
     let (row, admitted) = match entered {
         Ok(entered) => entered,
-        Err(refusal) => return Ok(Err(refusal)),
+        Err(refusal) => return Ok(Err(note_refusal(ctx, refusal))),
     };
     Ok(Ok(match admitted {
         Ok(tokens) => {
@@ -117,32 +136,47 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<LinkedIdentity>, Error
 /// Removes one of the caller's identities: it can no longer sign in.
 ///
 /// # Errors
-/// `forbidden` for a caller with a key; 404 for an identity of another member.
+/// `forbidden` for a caller with a key; `proof_stale`; 404 for an identity of another member.
 pub async fn unlink(ctx: &Ctx, actor: &Actor, id: IdentityId) -> Result<(), Error> {
     policy::check(actor, Operation::ManageIdentities, Place::Server)?;
+    policy::check_fresh(actor)?;
     ctx.db
         .write("unlink identity", async |tx| {
             let row = identity::Entity::find_by_id(id.0).one(tx).await?;
             let row = row.filter(|row| row.member_id == actor.id().0).ok_or_else(|| Error::not_found("identity"))?;
             identity::Entity::delete_by_id(row.id).exec(tx).await?;
-            audit_log::record(ctx, tx, act(actor.into(), What::IdentityUnlinked, actor.id())).await
+            audit_log::record(ctx, tx, act(actor.into(), What::IdentityUnlinked, actor.id())).await?;
+            let change = CredentialChange::ProviderUnlinked { issuer: &row.issuer };
+            credential::announce(ctx, tx, actor.id(), change).await
         })
-        .await
+        .await?;
+    ctx.wake().ring();
+    Ok(())
+}
+
+/// Checks that the caller may link an identity, before they are sent to the provider.
+///
+/// # Errors
+/// `forbidden` for a caller who uses an API key; `proof_stale`.
+pub fn check_may_link(actor: &Actor) -> Result<(), Error> {
+    policy::check(actor, Operation::ManageIdentities, Place::Server)?;
+    policy::check_fresh(actor)
 }
 
 /// Links an identity to the account of the caller, after a sign-in by other means.
 ///
 /// # Errors
-/// `forbidden` for a caller with an API key.
+/// As [`check_may_link`].
 pub async fn link(ctx: &Ctx, actor: &Actor, who: &Identity) -> Result<Result<(), Refusal>, Error> {
-    policy::check(actor, Operation::ManageIdentities, Place::Server)?;
+    check_may_link(actor)?;
     // A linked identity needs no verified e-mail, unless the domains of e-mails are limited.
     if !domains(ctx, who).is_empty()
         && let Err(refusal) = believed_email(ctx, who)
     {
         return Ok(Err(refusal));
     }
-    ctx.db
+    let linked = ctx
+        .db
         .write("link identity", async |tx| {
             if let Some(known) = find_identity(tx, who).await? {
                 let is_own = known.member_id == actor.id().0;
@@ -163,34 +197,49 @@ pub async fn link(ctx: &Ctx, actor: &Actor, who: &Identity) -> Result<Result<(),
             credential::announce(ctx, tx, actor.id(), CredentialChange::ProviderLinked { issuer: &who.issuer }).await?;
             Ok(Ok(()))
         })
-        .await
+        .await?;
+    ctx.wake().ring();
+    Ok(linked)
 }
 
-/// Returns the member of a linked identity; creates the account of a new one where that is allowed.
+/// Notes a refused identity: in the program's log with its reason, in the audit log as failures of strangers are noted.
+fn note_refusal(ctx: &Ctx, refusal: Refusal) -> Refusal {
+    tracing::info!(refusal = refusal.word(), "an identity at a provider was refused");
+    attempt::note_failure(ctx, None, What::SignInFailed);
+    refusal
+}
+
+/// Recognizes an identity: the member to whom it is linked, or a person who may create an account.
 async fn recognize(
     ctx: &Ctx,
-    tx: &Tx,
+    connection: &impl ConnectionTrait,
     who: &Identity,
     invitation: Option<&str>,
-) -> Result<Result<member::Model, Refusal>, Error> {
-    if let Some(known) = find_identity(tx, who).await? {
-        let row = member::Entity::find_by_id(known.member_id).one(tx).await?;
-        return row.map(Ok).ok_or_else(|| Error::internal("reading an identity", "its member is not there"));
+) -> Result<Result<KnownPerson, Refusal>, Error> {
+    if let Some(known) = find_identity(connection, who).await? {
+        let row = member::Entity::find_by_id(known.member_id).one(connection).await?;
+        let row = row.ok_or_else(|| Error::internal("reading an identity", "its member is not there"))?;
+        return Ok(Ok(KnownPerson::Member(Box::new(row))));
     }
     let email = match believed_email(ctx, who) {
         Ok(email) => email,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    if members::by_email(tx, email).await?.is_some() {
+    if members::by_email(connection, email).await?.is_some() {
         return Ok(Err(Refusal::Account));
     }
-    let invited = match invitation {
-        Some(secret) => invitation::open(ctx, tx, secret).await.is_ok(),
+    let is_invited = match invitation {
+        Some(secret) => invitation::open(ctx, connection, secret).await.is_ok(),
         None => false,
     };
-    if !invited && !provider(ctx, who).is_some_and(Provider::allows_signup) {
+    if !is_invited && !provider(ctx, who).is_some_and(Provider::allows_signup) {
         return Ok(Err(Refusal::Unknown));
     }
+    Ok(Ok(KnownPerson::Newcomer { email: email.to_owned() }))
+}
+
+/// Creates the account of a newcomer, with the identity linked.
+async fn insert_member(ctx: &Ctx, tx: &Tx, who: &Identity, email: &str) -> Result<member::Model, Error> {
     let row = member::Model {
         id: ctx.id::<MemberId>().0,
         name: name(who, email),
@@ -206,7 +255,7 @@ async fn recognize(
     let member = MemberId(row.id);
     insert_identity(ctx, tx, member, who).await?;
     audit_log::record(ctx, tx, act(By::Member(member), What::IdentityLinked, member)).await?;
-    Ok(Ok(row))
+    Ok(row)
 }
 
 /// Returns the provider of an identity.
@@ -231,11 +280,11 @@ fn believed_email<'a>(ctx: &Ctx, who: &'a Identity) -> Result<&'a str, Refusal> 
     }
 }
 
-async fn find_identity(tx: &Tx, who: &Identity) -> Result<Option<identity::Model>, Error> {
+async fn find_identity(connection: &impl ConnectionTrait, who: &Identity) -> Result<Option<identity::Model>, Error> {
     let found = identity::Entity::find()
         .filter(identity::Column::Issuer.eq(&who.issuer))
         .filter(identity::Column::Subject.eq(&who.subject));
-    Ok(found.one(tx).await?)
+    Ok(found.one(connection).await?)
 }
 
 async fn insert_identity(ctx: &Ctx, tx: &Tx, member: MemberId, who: &Identity) -> Result<(), Error> {

@@ -30,8 +30,8 @@ const OF_CONSORTIUM: [Role; 3] = [Role::ConsortiumAdmin, Role::Auditor, Role::An
 /// Replaces the roles of a member at an organization.
 ///
 /// # Errors
-/// 404 for a non-member, `validation_failed` for roles that an organization cannot give, `wrong_state` for the last
-/// admin.
+/// 404 when they are no member, `proof_stale`, `validation_failed` for roles that an organization does not give, `wrong_state` for the
+/// last admin.
 pub async fn assign(
     ctx: &Ctx,
     actor: &Actor,
@@ -40,6 +40,7 @@ pub async fn assign(
     roles: &Roles,
 ) -> Result<Member, Error> {
     policy::check(actor, Operation::AssignRole, Place::Organization(organization))?;
+    policy::check_fresh(actor)?;
     let wanted = checked(roles, &OF_ORGANIZATION, "an organization")?;
     change(ctx, actor, Scope::Organization(organization), member, &wanted).await
 }
@@ -47,7 +48,7 @@ pub async fn assign(
 /// Removes every role of a member at an organization. Their account, and their roles elsewhere, stay.
 ///
 /// # Errors
-/// 404 for a non-member, `wrong_state` for the last admin.
+/// 404 when they are no member, `proof_stale`, `wrong_state` for the last admin.
 pub async fn remove(ctx: &Ctx, actor: &Actor, organization: OrganizationId, member: MemberId) -> Result<(), Error> {
     policy::check(actor, Operation::RemoveMember, Place::Organization(organization))?;
     policy::check_fresh(actor)?;
@@ -103,8 +104,8 @@ pub async fn over(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<
 /// Gives a member of a consortium a role over it, by their e-mail address.
 ///
 /// # Errors
-/// 404 when no member of the consortium has the e-mail address, `wrong_state` for an address that is not confirmed,
-/// `validation_failed` for roles that a consortium cannot give.
+/// 404 when nobody in the consortium has the e-mail, `proof_stale`, `wrong_state` for an address that is not confirmed,
+/// `validation_failed` for roles that a consortium does not give.
 pub async fn add_over(
     ctx: &Ctx,
     actor: &Actor,
@@ -112,6 +113,7 @@ pub async fn add_over(
     new: &NewConsortiumMember,
 ) -> Result<Member, Error> {
     policy::check(actor, Operation::AssignConsortiumRole, Place::Consortium(consortium))?;
+    policy::check_fresh(actor)?;
     let roles = Roles { roles: new.roles.clone() };
     let mut wanted = checked(&roles, &OF_CONSORTIUM, "a consortium")?;
     let row = members::by_email(ctx.db.read(), &new.email).await?;
@@ -136,7 +138,7 @@ pub async fn add_over(
 /// Replaces the roles of a member over a consortium; an empty list removes all.
 ///
 /// # Errors
-/// 404 when they have no role in the consortium, `validation_failed` for roles that a consortium cannot give,
+/// 404 when they have no role in the consortium, `proof_stale`, `validation_failed` for roles that a consortium does not give,
 /// `wrong_state` for the last admin.
 pub async fn assign_over(
     ctx: &Ctx,
@@ -146,6 +148,7 @@ pub async fn assign_over(
     roles: &Roles,
 ) -> Result<Member, Error> {
     policy::check(actor, Operation::AssignConsortiumRole, Place::Consortium(consortium))?;
+    policy::check_fresh(actor)?;
     let wanted = if roles.roles.is_empty() { Vec::new() } else { checked(roles, &OF_CONSORTIUM, "a consortium")? };
     change(ctx, actor, Scope::Consortium(consortium), member, &wanted).await
 }

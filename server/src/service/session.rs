@@ -2,7 +2,9 @@
 //!
 //! A session has one valid refresh token. Its use makes the next one. The reuse of an old one means that it was copied,
 //! and ends the session for all holders. For half a minute, a request with the *just* replaced token that was already
-//! in flight is still answered, without new tokens ([`Renewed::Late`]).
+//! in flight is still answered, without new tokens ([`Renewed::Late`]). After that the answer with the new pair counts as
+//! lost while no token of the pair is used: the token before it gives another pair. A thief who uses that token is
+//! detected when the member uses theirs.
 //!
 //! A session ends `session_most_days` after its sign-in, however often it is renewed: a copied refresh token does not
 //! last.
@@ -15,7 +17,8 @@ mod proof;
 mod tests;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
+use sea_orm::sea_query::Expr;
+use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _};
 use serde_json::json;
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
@@ -98,6 +101,8 @@ enum TokenStanding {
     Current,
     /// It was replaced a moment ago.
     JustReplaced,
+    /// It was replaced, and nothing of the pair that it gave was used: the answer is taken for lost.
+    AnswerLost,
     /// It was valid once.
     Replaced,
     /// This server never issued it for this session.
@@ -107,7 +112,7 @@ enum TokenStanding {
 /// Uses a refresh token. A token that was never issued changes nothing and takes no transaction.
 ///
 /// # Errors
-/// `unauthenticated` when it is not valid. If it was valid once, the whole session ends.
+/// `unauthenticated` when it does not hold. When it once held, and the answer that replaced it was not lost, the whole session ends.
 pub async fn refresh(ctx: &Ctx, token: &str) -> Result<Renewed, Error> {
     let (id, secret) = token.split_once('.').ok_or_else(over)?;
     let id = SessionId(Uuid::parse_str(id).map_err(|_| over())?);
@@ -116,7 +121,7 @@ pub async fn refresh(ctx: &Ctx, token: &str) -> Result<Renewed, Error> {
     match standing_of(ctx, &row, secret) {
         TokenStanding::Foreign => return Err(over()),
         TokenStanding::JustReplaced => return Ok(Renewed::Late(id)),
-        TokenStanding::Current | TokenStanding::Replaced => {}
+        TokenStanding::Current | TokenStanding::AnswerLost | TokenStanding::Replaced => {}
     }
     // The token was issued to this member.
     recognize_caller(WorkOwner::Member(MemberId(row.member_id)));
@@ -129,7 +134,7 @@ pub async fn refresh(ctx: &Ctx, token: &str) -> Result<Renewed, Error> {
             let row = row.filter(|row| is_open(ctx, row)).ok_or_else(over)?;
             let now = ctx.now();
             match standing_of(ctx, &row, secret) {
-                TokenStanding::Current => {
+                TokenStanding::Current | TokenStanding::AnswerLost => {
                     let member = MemberId(row.member_id);
                     let row = session::Model {
                         previous: Some(fingerprint(secret)),
@@ -168,7 +173,9 @@ fn standing_of(ctx: &Ctx, row: &session::Model, secret: &str) -> TokenStanding {
         TokenStanding::Current
     } else if is_previous && ctx.now() - row.rotated_at < LATE {
         TokenStanding::JustReplaced
-    } else if is_previous || is_issued(ctx, SessionId(row.id), secret) {
+    } else if is_previous {
+        TokenStanding::AnswerLost
+    } else if is_issued(ctx, SessionId(row.id), secret) {
         TokenStanding::Replaced
     } else {
         TokenStanding::Foreign
@@ -255,7 +262,38 @@ pub(super) async fn proven_enough(ctx: &Ctx, member: MemberId) -> Result<(), Err
 pub async fn signed_in(ctx: &Ctx, access_token: &str) -> Result<Actor, Error> {
     let access = Access::open(access_token, &ctx.keys.token(), ctx.now())
         .map_err(|error| Error::problem(Code::Unauthenticated, error.to_string()))?;
-    actor_of(ctx, access.session).await
+    let row = open_session(ctx, access.session).await?;
+    if confirms_renewal(ctx, &row, &access) {
+        confirm_renewal(ctx, &row).await;
+    }
+    actor_in(ctx, &row).await
+}
+
+/// Returns whether an access token shows that the newest pair has reached its bearer, when that is not known yet. Within half a minute of
+/// a renewal, requests with the token before may still be under way, so nothing is concluded.
+fn confirms_renewal(ctx: &Ctx, row: &session::Model, access: &Access) -> bool {
+    let is_settled = ctx.now() - row.rotated_at >= LATE;
+    row.previous.is_some() && is_settled && access.expires_at >= access_end(ctx, row.rotated_at)
+}
+
+/// Forgets the refresh token before the current one: whoever uses it from now on has a copy. A failure is logged only, because a disk
+/// that is full is no reason to refuse a request that reads.
+async fn confirm_renewal(ctx: &Ctx, row: &session::Model) {
+    let confirmed = ctx
+        .db
+        .beside("confirm a renewal", async |tx| {
+            session::Entity::update_many()
+                .col_expr(session::Column::Previous, Expr::value(Option::<String>::None))
+                .filter(session::Column::Id.eq(row.id))
+                .filter(session::Column::Current.eq(&row.current))
+                .exec(tx)
+                .await?;
+            Ok(())
+        })
+        .await;
+    if let Err(error) = confirmed {
+        tracing::warn!(session.id = %row.id, error = &error as &dyn std::error::Error, "cannot confirm a session's renewal");
+    }
 }
 
 /// Returns the actor of a session.
@@ -263,10 +301,19 @@ pub async fn signed_in(ctx: &Ctx, access_token: &str) -> Result<Actor, Error> {
 /// # Errors
 /// `unauthenticated` when it is over.
 pub async fn actor_of(ctx: &Ctx, id: SessionId) -> Result<Actor, Error> {
-    let row = session::Entity::find_by_id(id.0).one(ctx.db.read()).await?.ok_or_else(over)?;
-    if row.ended_at.is_some() || row.expires_at <= ctx.now() {
-        return Err(over());
-    }
+    let row = open_session(ctx, id).await?;
+    actor_in(ctx, &row).await
+}
+
+/// Returns a session that is not over.
+async fn open_session(ctx: &Ctx, id: SessionId) -> Result<session::Model, Error> {
+    let row = session::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
+    row.filter(|row| is_open(ctx, row)).ok_or_else(over)
+}
+
+/// Returns the member whose session this is, with what the policy asks.
+async fn actor_in(ctx: &Ctx, row: &session::Model) -> Result<Actor, Error> {
+    let id = SessionId(row.id);
     let member = member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?;
     let member = member.filter(|member| member.retired_at.is_none()).ok_or_else(over)?;
     let member = members::with_grants(ctx.db.read(), member).await?;
@@ -279,14 +326,19 @@ pub async fn actor_of(ctx: &Ctx, id: SessionId) -> Result<Actor, Error> {
 
 fn tokens(ctx: &Ctx, member: MemberId, session: SessionId, secret: &str) -> Result<Tokens, Error> {
     let now = ctx.now();
-    let until = now + Duration::minutes(i64::from(ctx.config.access_minutes));
-    let expires_at = until.replace_nanosecond(0).unwrap_or(until);
+    let expires_at = access_end(ctx, now);
     let access = Access { member, session, expires_at };
     Ok(Tokens {
         access_token: access.sign(&ctx.keys.token(), now)?,
         access_expires_at: expires_at,
         refresh_token: format!("{session}.{secret}"),
     })
+}
+
+/// Returns the end of an access token that is given out at `now`, in whole seconds.
+fn access_end(ctx: &Ctx, now: OffsetDateTime) -> OffsetDateTime {
+    let until = now + Duration::minutes(i64::from(ctx.config.access_minutes));
+    until.replace_nanosecond(0).unwrap_or(until)
 }
 
 /// Returns the end of a session that is used now and began at `began`: after the permitted days without use, and at

@@ -70,20 +70,28 @@ pub struct Classifier {
     /// What reads a text.
     pub encoder: Encoder,
     /// Rows of the embedding table, to which pieces of the text are hashed: 256 to 1,048,576.
+    #[cfg_attr(feature = "openapi", schema(minimum = 256, maximum = 1_048_576))]
     pub buckets: u32,
     /// Width of the embedding: 1 to 1,024. With the buckets at most 67,108,864 numbers.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1024))]
     pub embedding: u32,
     /// Units of the hidden layer (of each gate, for the LSTM): 1 to 2,048.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 2048))]
     pub hidden: u32,
     /// Probability with which a number of the embedding or of the hidden layer is left out, in training and in each pass: 0 to 0.9.
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 0.9))]
     pub dropout: f64,
     /// T: predictions with other units left out, from which uncertainty is told: 1 to 1,000.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000))]
     pub passes: u32,
     /// Passes over the labelled examples in each training, which begins anew: 1 to 1,000.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000))]
     pub epochs: u32,
     /// Examples of a step: 1 to 4,096.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 4096))]
     pub batch: u32,
     /// Learning rate of Adam: above 0, at most 1.
+    #[cfg_attr(feature = "openapi", schema(exclusive_minimum = 0, maximum = 1))]
     pub learning_rate: f64,
 }
 

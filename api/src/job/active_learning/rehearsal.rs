@@ -8,13 +8,18 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Rehearsal {
     /// β: 1 to 10 rates, above 0 and below 1, ascending.
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 10))]
     pub rates: Vec<f64>,
     /// k: 1 to 10 thresholds, 1 to 100,000, ascending.
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 10))]
     pub thresholds: Vec<u32>,
     /// Questions that are asked in each trial, in rounds of the job's batch: 1 to 100,000.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 100_000))]
     pub questions: u32,
     /// Times that each is tried, with other chance: 1 to 20.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 20))]
     pub repeats: u32,
     /// Probability with which a played annotator gives the label of the log, else another at random: above 0, at most 1.
+    #[cfg_attr(feature = "openapi", schema(exclusive_minimum = 0, maximum = 1))]
     pub annotator_accuracy: f64,
 }

@@ -24,16 +24,19 @@ pub enum Cell {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdModel))]
 pub struct Model {
     /// Hidden units of each recurrent layer, and of each direction: 1 to 2,048.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 2048))]
     pub hidden: u32,
     /// Classes: at least as many as any dataset of the job has, up to 65,536. Left out of a proposal, it becomes the most that
     /// any of them has; the manifest always says it.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 65536))]
     pub classes: Option<u32>,
     /// The recurrent cell.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cell: Cell,
     /// Recurrent layers, one on the other: 1 to 4.
     #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 4))]
     pub layers: u32,
     /// Whether each layer also reads from the end to the beginning; the next layer sees both directions, 2 `hidden`.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -41,6 +44,7 @@ pub struct Model {
     /// A convolution before the first layer, over so many frames with the present one in the middle: an odd number from 3 to 31;
     /// `inputs` → `hidden` channels, with a bias, zeros beyond the ends of an utterance. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 3, maximum = 31))]
     pub context: Option<u32>,
     /// Layer norm before the output layer: each frame by its own mean and deviation, then a gain and a bias.
     #[serde(default, skip_serializing_if = "is_default")]

@@ -41,6 +41,7 @@ pub struct Noise {
     #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 1.0))]
     pub noise_multiplier: NoiseMultiplier,
     /// C: L2 norm that each unit's gradient is brought to at most; greater than 0, at most 1,000,000.
+    #[cfg_attr(feature = "openapi", schema(exclusive_minimum = 0, maximum = 1_000_000))]
     pub clip: f64,
     /// How it is brought there.
     #[serde(default, skip_serializing_if = "Clipping::is_flat")]

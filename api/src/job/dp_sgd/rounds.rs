@@ -18,6 +18,7 @@ pub enum Optimizer {
     /// Stochastic gradient descent with momentum.
     Sgd {
         /// Learning rate: greater than 0, at most 1,000.
+        #[cfg_attr(feature = "openapi", schema(exclusive_minimum = 0, maximum = 1000))]
         learning_rate: f64,
         /// Momentum: 0 to less than 1.
         momentum: f64,
@@ -25,12 +26,14 @@ pub enum Optimizer {
     /// Adam with β₁ = 0.9, β₂ = 0.999, ε = 1e-8.
     Adam {
         /// Learning rate: greater than 0, at most 1.
+        #[cfg_attr(feature = "openapi", schema(exclusive_minimum = 0, maximum = 1))]
         learning_rate: f64,
     },
     /// Adam whose second moment is freed of the noise's variance, which is known (Tang, Shpilevskiy and Lécuyer 2024,
     /// DP-AdamBC). For the private arm: without noise there is nothing to correct.
     DpAdam {
         /// Learning rate: greater than 0, at most 1.
+        #[cfg_attr(feature = "openapi", schema(exclusive_minimum = 0, maximum = 1))]
         learning_rate: f64,
     },
 }
@@ -157,15 +160,19 @@ impl Exchange {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Rounds {
     /// How many: 1 to 100,000.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 100_000))]
     pub rounds: u32,
     /// The step.
     #[serde(flatten)]
     pub optimizer: Optimizer,
     /// Measure on the test sets every so many rounds: 1 to 10,000 (always after the last).
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 10000))]
     pub evaluate_every: u32,
     /// Seconds a round waits for all: 1 to 86,400.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 86400))]
     pub deadline_seconds: u32,
     /// Fewest submissions with which it goes on after that: 1 to the number of contributors.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub quorum: u32,
     /// The learning rate over the rounds.
     #[serde(default, skip_serializing_if = "Schedule::is_constant")]
@@ -180,6 +187,7 @@ pub struct Rounds {
     pub train: Option<Parts>,
     /// Steps that each party takes between two averages: 1 to 10,000.
     #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 10000))]
     pub local_steps: u32,
     /// How vectors travel.
     #[serde(default, skip_serializing_if = "Exchange::is_plain")]

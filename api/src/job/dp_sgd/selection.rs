@@ -35,8 +35,10 @@ pub struct Selection {
     pub most_runs: NonZeroU16,
     /// Utterances of the lead's public training data by which runs are scored: 1 to 2,000. They are set aside by the warm start's
     /// seed, the lead trains on none of them, and every participant gets them.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 2000))]
     pub development: u32,
     /// What is tried: 2 to 64.
+    #[cfg_attr(feature = "openapi", schema(max_items = 64))]
     pub candidates: Vec<Candidate>,
 }
 
@@ -48,6 +50,7 @@ pub struct Candidate {
     pub learning_rate: f64,
     /// Clip, relative to the party's own: greater than 0, at most 1. The noise shrinks with it.
     #[serde(default = "whole")]
+    #[cfg_attr(feature = "openapi", schema(exclusive_minimum = 0, maximum = 1))]
     pub clip: f64,
 }
 

@@ -1,4 +1,5 @@
 mod asked;
+mod stale;
 
 use std::collections::BTreeSet;
 

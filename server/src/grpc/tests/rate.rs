@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code as GrpcCode, Status};
+use tonic::{Code as GrpcCode, Request, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 use undertone_api::problem::Code;
@@ -39,6 +39,63 @@ async fn renew(client: &mut Client, session: &str) -> Option<Status> {
 async fn knock(client: &mut Client, name: &str) -> Option<Status> {
     let answer = client.next_offer(with(name, v1::NextOfferRequest::default())).await;
     answer.err().filter(|status| status.code() == GrpcCode::ResourceExhausted)
+}
+
+/// Whether a write of a worker is turned away; it decides nothing.
+async fn decide(client: &mut Client, session: &str) -> Option<Status> {
+    let answer = client.decide(with(session, v1::DecideRequest::default())).await;
+    answer.err().filter(|status| status.code() == GrpcCode::ResourceExhausted)
+}
+
+/// Whether somebody is turned away who has not signed in, and for whom a proxy would name an address of their own.
+async fn knock_from(client: &mut Client, last: u8) -> Option<Status> {
+    let mut request = Request::new(v1::NextOfferRequest::default());
+    request.metadata_mut().insert("x-forwarded-for", format!("203.0.113.{last}").parse().unwrap());
+    let answer = client.next_offer(request).await;
+    answer.err().filter(|status| status.code() == GrpcCode::ResourceExhausted)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_of_an_organization_beyond_its_rate_are_refused() {
+    let rates = RateConfig { by_organization: HOLDS, ..RateConfig::default() };
+    let app = TestApp::sqlite_with(|config| config.rates = rates).await;
+    let world = World::new(&app.ctx, 2, 50.0).await;
+    let mut client = WorkerGatewayClient::new(connect(&app.ctx).await);
+    let first = sign_in(&mut client, &world.sites[0]).await.unwrap();
+    let second = sign_in(&mut client, &world.sites[1]).await.unwrap();
+    let (begun, mut answered) = (Instant::now(), 0);
+    let refused = loop {
+        if let Some(refused) = decide(&mut client, &first).await {
+            break refused;
+        }
+        answered += 1;
+    };
+    assert!((u64::from(HOLDS)..=u64::from(HOLDS) + 1 + begun.elapsed().as_secs()).contains(&answered), "{answered}");
+    let problem = problem_of(&refused);
+    assert!(problem.code == Code::RateLimited && problem.detail.contains("rates.by_organization"), "{problem:?}");
+    assert!(later(&refused).is_some_and(|wait| !wait.is_zero() && wait <= Duration::from_secs(1)), "{refused:?}");
+    assert!(decide(&mut client, &second).await.is_none(), "another organization has its own bucket");
+    assert!(renew(&mut client, &first).await.is_none(), "a sign of life is no write");
+    app.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn proxy_before_the_other_face_names_no_address_here() {
+    for is_behind_proxy in [false, true] {
+        let app = TestApp::sqlite_with(|config| {
+            config.rates = RateConfig { by_caller: HOLDS, by_address: HOLDS, ..RateConfig::default() };
+            config.grpc_behind_proxy = is_behind_proxy;
+            config.http_behind_proxy = !is_behind_proxy;
+        })
+        .await;
+        let mut client = WorkerGatewayClient::new(connect(&app.ctx).await);
+        let mut refused = 0;
+        for last in 0..=u8::MAX {
+            refused += u32::from(knock_from(&mut client, last).await.is_some());
+        }
+        assert_eq!(refused == 0, is_behind_proxy, "{refused} of 256 calls were turned away");
+        app.close().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -153,9 +153,12 @@ async fn identity_is_linked_by_the_session_that_began() {
     assert_eq!(location(&link(&app, &real, &session, "ada").await), "/settings/keys?provider=taken");
     // A response with a cookie of its own also carries the renewed session.
     app.clock.advance(time::Duration::minutes(16));
-    let late = app.server.get("/oidc/start?link=true").add_header(header::COOKIE, &session).await;
+    let late = app.server.get("/oidc/start").add_header(header::COOKIE, &session).await;
     let cookies = jar(&late);
     assert!(cookies.contains("undertone-provider=") && cookies.contains("undertone-access="), "{cookies}");
+    // The sign-in is no fresh proof of identity any more.
+    let stale = app.server.get("/oidc/start?link=true").add_header(header::COOKIE, &cookies).await;
+    assert_eq!(location(&stale), "/settings/keys?provider=stale");
     app.close().await;
 }
 

@@ -153,6 +153,44 @@ fn units_and_adjacencies_are_words_of_a_list_wherever_they_stand() {
     }
 }
 
+/// Returns the first range that a text states: "1 to 10,000".
+fn stated_range(text: &str) -> Option<(u64, u64)> {
+    let number = |word: &str| word.trim_end_matches([',', ';', '.', ':', ')']).replace(',', "").parse::<u64>().ok();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.windows(3).filter(|three| three[1] == "to").find_map(|three| Some((number(three[0])?, number(three[2])?)))
+}
+
+/// Compares the bounds of every field with the range that its description states; returns how many were compared.
+fn compare_bounds(at: &str, value: &Value) -> usize {
+    let mut compared = 0;
+    if let Some(range) = value["description"].as_str().and_then(stated_range) {
+        for (least, most) in [("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems")] {
+            if let Some(bound) = value[most].as_u64() {
+                assert_eq!(bound, range.1, "{most} of {at}");
+                // The type alone gives a number without a sign the minimum 0.
+                if let Some(bound) = value[least].as_u64().filter(|bound| *bound > 0) {
+                    assert_eq!(bound, range.0, "{least} of {at}");
+                }
+                compared += 1;
+            }
+        }
+    }
+    let children: Vec<(String, &Value)> = match value {
+        Value::Object(fields) => fields.iter().map(|(name, child)| (name.clone(), child)).collect(),
+        Value::Array(items) => items.iter().enumerate().map(|(index, child)| (index.to_string(), child)).collect(),
+        _ => Vec::new(),
+    };
+    compared + children.into_iter().map(|(name, child)| compare_bounds(&format!("{at}.{name}"), child)).sum::<usize>()
+}
+
+#[test]
+fn bounds_are_those_that_the_text_states() {
+    assert_eq!(stated_range("Seconds: 1 to 2,592,000 (30 days)."), Some((1, 2_592_000)));
+    assert_eq!(stated_range("Fewest submissions: 1 to the number of contributors."), None);
+    let compared = compare_bounds("schemas", &described()["components"]["schemas"]);
+    assert!(compared > 40, "only {compared} bounds were compared");
+}
+
 #[test]
 fn every_body_has_an_example_that_fits_its_schema() {
     let document = described();

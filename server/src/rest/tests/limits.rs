@@ -1,17 +1,43 @@
 //! Limits of request sizes, each at its value and one beyond.
 
 use axum::http::{StatusCode, header};
-use undertone_api::problem::Code;
+use undertone_api::problem::{Code, Problem};
 
 use super::problem;
 use crate::rest::{LARGEST_BODY, LARGEST_IMPORT};
-use crate::testing::on_both;
+use crate::testing::{TestApp, on_both};
 
 /// Pads a text to this number of bytes.
 fn filled(text: &str, with: char, size: usize) -> String {
     let body: String = text.chars().chain(std::iter::repeat(with)).take(size).collect();
     assert_eq!(body.len(), size);
     body
+}
+
+/// With which code the fifty-first wrong link is refused, when a proxy would name another address for each.
+async fn fifty_first_wrong_link(app: &TestApp) -> Code {
+    let open = async |last: u8| {
+        let preview = app.server.get("/api/v1/password-resets/wrong");
+        let refused = preview.add_header("x-forwarded-for", format!("192.0.2.9, 203.0.113.{last}")).await;
+        refused.json::<Problem>().code
+    };
+    for last in 0..50 {
+        assert_eq!(open(last).await, Code::LinkSpent);
+    }
+    open(50).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn proxy_before_the_other_face_names_no_address_here() {
+    for (is_behind_proxy, expected) in [(false, Code::RateLimited), (true, Code::LinkSpent)] {
+        let app = TestApp::sqlite_with(|config| {
+            config.http_behind_proxy = is_behind_proxy;
+            config.grpc_behind_proxy = !is_behind_proxy;
+        })
+        .await;
+        assert_eq!(fifty_first_wrong_link(&app).await, expected);
+        app.close().await;
+    }
 }
 
 on_both! {

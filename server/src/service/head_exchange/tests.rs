@@ -3,13 +3,15 @@
 use time::Duration;
 use undertone_api::id::WorkerId;
 use undertone_api::log::peers::PeerError;
+use undertone_api::member::{Grant, Role, Scope};
 use undertone_api::problem::Code;
+use undertone_api::retirement::StatedReason;
 use undertone_api::signed::{Head, HeadObservation, Signed};
 
 use super::exchange_heads;
 use crate::ctx::Ctx;
-use crate::service::log;
 use crate::service::world::World;
+use crate::service::{log, retirement};
 use crate::testing::{on_both, tamper};
 
 /// Observes the log's newest head as the site of `index` and returns its signed observation.
@@ -21,6 +23,10 @@ async fn observe(world: &World, index: usize) -> (Head, Signed) {
     let site = &world.sites[index];
     let observation = HeadObservation { worker: site.worker, head, observed_at: ctx.now() };
     (opened, Signed::new(&observation, &site.key).unwrap())
+}
+
+fn reason() -> StatedReason {
+    StatedReason { reason: "the machine was stolen".to_owned() }
 }
 
 async fn exchange(ctx: &Ctx, world: &World, index: usize, signed: &Signed) -> Vec<super::PeerHead> {
@@ -84,6 +90,38 @@ on_both! {
         exchange(&app.ctx, &other, 1, &theirs).await;
         let (_, ours) = observe(&world, 1).await;
         assert!(exchange(&app.ctx, &world, 1, &ours).await.is_empty());
+    }
+
+    async fn retired_worker_has_no_peers_and_is_nobodys(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 20.0).await;
+        let (_, first) = observe(&world, 1).await;
+        exchange(&app.ctx, &world, 1, &first).await;
+        let site = &world.sites[1];
+        let organization = site.steward.organizations()[0];
+        retirement::retire_worker(&app.ctx, &site.steward, organization, site.worker, &reason()).await.unwrap();
+        let (_, second) = observe(&world, 2).await;
+        assert!(exchange(&app.ctx, &world, 2, &second).await.is_empty(), "its head is not relayed");
+        let refused = exchange_heads(&app.ctx, site.worker, &first).await.unwrap_err();
+        assert_eq!(refused.code(), Code::NotFound, "it receives no head");
+    }
+
+    async fn retired_organization_neither_receives_heads_nor_is_relayed(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 20.0).await;
+        let signed = [observe(&world, 0).await.1, observe(&world, 1).await.1, observe(&world, 2).await.1];
+        for (index, own) in signed.iter().enumerate() {
+            exchange(&app.ctx, &world, index, own).await;
+        }
+        let mut admin = world.sites[0].steward.clone();
+        admin.member.grants = vec![Grant { scope: Scope::Consortium(world.consortium), role: Role::ConsortiumAdmin }];
+        let expelled = world.sites[1].steward.organizations()[0];
+        let retired = retirement::retire_organization(&app.ctx, &admin, world.consortium, expelled, &reason()).await;
+        retired.unwrap();
+        assert!(exchange(&app.ctx, &world, 1, &signed[1]).await.is_empty(), "it receives no head");
+        let peers = exchange(&app.ctx, &world, 2, &signed[2]).await;
+        let workers: Vec<_> = peers.iter().map(|peer| peer.worker).collect();
+        assert_eq!(workers, [world.sites[0].worker], "its head is not relayed");
+        retirement::restore_organization(&app.ctx, &admin, world.consortium, expelled, &reason()).await.unwrap();
+        assert_eq!(exchange(&app.ctx, &world, 1, &signed[1]).await.len(), 2, "it is a peer again");
     }
 
     async fn forked_history_is_detected_by_a_peer(app: &TestApp) {

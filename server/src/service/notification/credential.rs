@@ -57,10 +57,19 @@ pub(crate) enum CredentialChange<'a> {
     },
     /// The member signed in, or proved their identity, with a recovery code.
     RecoveryCodeUsed,
+    /// The member switched a second factor on, by an authenticator that shows codes.
+    SecondFactorOn,
     /// The member switched the second factor off.
     SecondFactorOff,
+    /// The member made new recovery codes.
+    RecoveryCodesMade,
     /// The member linked an identity at a provider.
     ProviderLinked {
+        /// The provider.
+        issuer: &'a str,
+    },
+    /// The member unlinked an identity at a provider.
+    ProviderUnlinked {
         /// The provider.
         issuer: &'a str,
     },
@@ -111,9 +120,18 @@ impl CredentialChange<'_> {
                 format!("{name} changed the password; API keys revoked: {keys_revoked}.")
             }
             Self::RecoveryCodeUsed => format!("A recovery code of {name} was used in place of the second factor."),
+            Self::SecondFactorOn => {
+                format!("The second factor of {name} was switched on, with an authenticator that shows codes.")
+            }
             Self::SecondFactorOff => format!("The second factor of {name} was switched off."),
+            Self::RecoveryCodesMade => format!(
+                "New recovery codes of {name} were made. Each takes the place of the second factor once; the codes before count no more."
+            ),
             Self::ProviderLinked { issuer } => {
                 format!("{name} linked an identity at {issuer}. It signs in to the account until {name} unlinks it.")
+            }
+            Self::ProviderUnlinked { issuer } => {
+                format!("{name} unlinked the identity at {issuer}. It signs in to the account no more.")
             }
             Self::PasskeyAdded { label } => {
                 format!("{name} registered the passkey “{label}”. It signs in to the account until {name} removes it.")

@@ -1,6 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
+use undertone_api::account::FactorCode;
 use undertone_api::approval_key::NewApprovalKey;
 use undertone_api::member::Role;
 use undertone_api::notification::{NotificationKind, NotificationQuery, NotificationSwitches};
@@ -10,10 +11,11 @@ use undertone_api::signed::ApprovalKey;
 use super::credential::{CredentialChange, announce, notices_after};
 use super::{list, look, read, read_all, set_switches, switches, unread};
 use crate::auth::Actor;
-use crate::service::approval_key;
+use crate::auth::provider::Identity;
 use crate::service::entity::{member, role, worker};
 use crate::service::world::World;
-use crate::testing::{TestApp, on_both};
+use crate::service::{approval_key, factor, oidc};
+use crate::testing::{TestApp, code, on_both};
 
 /// Stores the stewards of a world as members with their roles, as if they had accepted links.
 async fn people(app: &TestApp, world: &World) {
@@ -48,6 +50,20 @@ async fn people(app: &TestApp, world: &World) {
             .await
             .unwrap();
     }
+}
+
+/// Switches a second factor on, makes new recovery codes, links an identity and unlinks it.
+async fn change_credentials(app: &TestApp, steward: &Actor) {
+    let ctx = &app.ctx;
+    let offer = factor::offer(ctx, steward).await.unwrap();
+    factor::confirm(ctx, steward, &FactorCode { code: code(&offer.secret, app) }).await.unwrap();
+    app.clock.advance(time::Duration::minutes(1));
+    factor::renew_codes(ctx, steward, &FactorCode { code: code(&offer.secret, app) }).await.unwrap();
+    let identity =
+        Identity { issuer: "https://login.example".to_owned(), subject: "a".to_owned(), email: None, name: None };
+    oidc::link(ctx, steward, &identity).await.unwrap().unwrap();
+    let linked = oidc::list(ctx, steward).await.unwrap();
+    oidc::unlink(ctx, steward, linked[0].id).await.unwrap();
 }
 
 async fn told(app: &TestApp, actor: &Actor) -> Vec<(NotificationKind, String)> {
@@ -227,6 +243,19 @@ on_both! {
         assert_eq!(notices_after(&app.ctx, first.worker, &last).await.unwrap(), [], "once");
         assert_eq!(notices_after(&app.ctx, second.worker, "").await.unwrap(), [], "no other site is");
         assert_eq!(notices_after(&app.ctx, first.worker, "x").await.unwrap_err().code(), Code::ValidationFailed);
+        change_credentials(app, &first.steward).await;
+        let announced =
+            ["was switched on", "New recovery codes", "linked an identity at https", "unlinked the identity at https"];
+        for who in [&first.steward, &its_admin] {
+            let told = told(app, who).await;
+            for words in announced {
+                let is_there = |(kind, text): &(NotificationKind, String)| {
+                    *kind == NotificationKind::CredentialsChanged && text.contains(words)
+                };
+                assert_eq!(told.iter().filter(|one| is_there(one)).count(), 1, "{words}: {told:?}");
+            }
+        }
+        assert_eq!(notices_after(&app.ctx, first.worker, &last).await.unwrap().len(), announced.len());
     }
 
     async fn an_approval_key_is_listed_announced_and_removed(app: &TestApp) {

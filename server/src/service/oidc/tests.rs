@@ -1,3 +1,5 @@
+use std::net::IpAddr;
+
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use undertone_api::api_key::{KeyScope, NewApiKey};
 use undertone_api::id::IdentityId;
@@ -9,8 +11,8 @@ use uuid::Uuid;
 
 use super::{Refusal, enter, link, list, unlink};
 use crate::auth::provider::Identity;
-use crate::auth::{Actor, Origin};
-use crate::service::entity::audit_log;
+use crate::auth::{Actor, Door, Origin};
+use crate::service::entity::{attempt, audit_log};
 use crate::service::session::{self, Entered};
 use crate::service::{api_key, factor, notification};
 use crate::testing::{HERE, PASSWORD, TestApp, on_both};
@@ -142,6 +144,47 @@ on_both! {
         assert_eq!(unknown.code(), Code::NotFound);
         unlink(&app.ctx, &actor, linked[0].id).await.expect("theirs");
         assert_eq!(comes(app, &identity("a", None), None).await, Err(Refusal::Unverified));
+    }
+
+    async fn refused_identities_take_no_writer_and_few_entries(app: &TestApp) {
+        app.operator().await;
+        for number in 0..20 {
+            let from = Origin::from(IpAddr::from([192, 0, 2, number]));
+            let stranger = identity(&format!("stranger {number}"), Some("stranger@example.org"));
+            let refused = enter(&app.ctx, from, &stranger, None).await.expect("the database answers");
+            assert_eq!(refused.map(drop), Err(Refusal::Unknown));
+        }
+        assert_eq!(app.ctx.db.timings().statements("sign in by a provider"), 0);
+        let failures = Door::Failures(None).key();
+        let counted = async || {
+            let row = attempt::Entity::find_by_id(failures.clone()).one(app.ctx.db.read()).await.expect("read");
+            row.map_or(0, |row| row.count)
+        };
+        // Failures are counted beside the answers.
+        while counted().await < 20 {
+            tokio::task::yield_now().await;
+        }
+        let logged = async || {
+            let failed = audit_log::Entity::find().filter(audit_log::Column::What.eq("sign_in_failed"));
+            failed.all(app.ctx.db.read()).await.expect("read").len()
+        };
+        while logged().await < 2 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(logged().await, 2, "the first and the tenth");
+    }
+
+    async fn address_is_closed_after_fifty_refused_identities(app: &TestApp) {
+        let operator = app.operator().await;
+        links(app, &operator.actor(app).await, &identity("a", None)).await.expect("linked");
+        for _ in 0..60 {
+            comes(app, &identity("a", None), None).await.expect("a right one takes its attempt back");
+        }
+        for _ in 0..50 {
+            assert_eq!(comes(app, &identity("b", None), None).await, Err(Refusal::Unverified));
+        }
+        let closed = enter(&app.ctx, Origin::from(HERE), &identity("a", None), None).await;
+        assert_eq!(closed.expect_err("closed").code(), Code::RateLimited);
     }
 }
 

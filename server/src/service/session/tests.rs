@@ -79,9 +79,51 @@ on_both! {
         let first = app.operator().await.session.tokens;
         let Ok(Renewed::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
         app.clock.advance(Duration::minutes(1));
+        authenticate(&app.ctx, &next.access_token).await.expect("the new pair is used");
         assert_eq!(refresh(&app.ctx, &first.refresh_token).await.expect_err("old").code(), Code::Unauthenticated);
         assert_eq!(refresh(&app.ctx, &next.refresh_token).await.expect_err("ended").code(), Code::Unauthenticated);
         assert_eq!(authenticate(&app.ctx, &next.access_token).await.expect_err("ended").code(), Code::Unauthenticated);
+    }
+
+    async fn lost_answer_of_a_renewal_signs_nobody_out(app: &TestApp) {
+        let first = app.operator().await.session.tokens;
+        for _ in 0..3 {
+            let Ok(Renewed::Pair(..)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed again") };
+            app.clock.advance(Duration::minutes(1));
+        }
+        let Ok(Renewed::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
+        app.clock.advance(Duration::minutes(1));
+        let Ok(Renewed::Pair(_, last)) = refresh(&app.ctx, &next.refresh_token).await else { panic!("renewed") };
+        authenticate(&app.ctx, &last.access_token).await.expect("signed in");
+        assert_eq!(refresh(&app.ctx, &first.refresh_token).await.expect_err("old").code(), Code::Unauthenticated);
+        assert_eq!(authenticate(&app.ctx, &last.access_token).await.expect_err("ended").code(), Code::Unauthenticated);
+    }
+
+    async fn pair_whose_answer_counted_as_lost_ends_the_session(app: &TestApp) {
+        let first = app.operator().await.session.tokens;
+        let Ok(Renewed::Pair(_, lost)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
+        app.clock.advance(Duration::minutes(1));
+        let Ok(Renewed::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
+        authenticate(&app.ctx, &next.access_token).await.expect("signed in");
+        assert_eq!(refresh(&app.ctx, &lost.refresh_token).await.expect_err("a copy").code(), Code::Unauthenticated);
+        assert_eq!(authenticate(&app.ctx, &next.access_token).await.expect_err("ended").code(), Code::Unauthenticated);
+    }
+
+    async fn renewal_is_confirmed_by_its_own_pair_once(app: &TestApp) {
+        let first = app.operator().await.session.tokens;
+        let Ok(Renewed::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
+        let confirmed = || app.ctx.db.timings().statements("confirm a renewal");
+        authenticate(&app.ctx, &next.access_token).await.expect("signed in");
+        assert_eq!(confirmed(), 0, "requests with the old token may be under way");
+        app.clock.advance(Duration::minutes(1));
+        let Ok(Renewed::Pair(_, again)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
+        app.clock.advance(Duration::minutes(1));
+        authenticate(&app.ctx, &next.access_token).await.expect("it holds for its minutes");
+        assert_eq!(confirmed(), 0, "of the pair before");
+        for _ in 0..3 {
+            authenticate(&app.ctx, &again.access_token).await.expect("signed in");
+        }
+        assert_eq!(confirmed(), 1);
     }
 
     async fn token_of_any_age_ends_the_session(app: &TestApp) {

@@ -87,13 +87,14 @@ impl Synthesize {
         };
         let report = query_log::log(&config, &self.output, &Bar::default())?;
         let place = self.output.display();
+        // Without held-out rows there is no subset to name.
+        let subset = if self.test_share > 0.0 { "--subset-column split --test-subset test " } else { "" };
         writeln!(
             out,
             "Log              {place} (synthetic: nobody asked any of it)\n\
              Rows             {} in {} sessions, {} of them broken\n\
              Next             undertone-worker data prepare --queries {place} --user-column session --name <name>\n\
-             \u{20}                or, as public and labelled data: --label-column intent --subset-column split \
-             --test-subset test --visibility public",
+             \u{20}                or, as public and labelled data: --label-column intent {subset}--visibility public",
             config.rows, report.sessions, report.malformed,
         )
         .map_err(DataError::Print)

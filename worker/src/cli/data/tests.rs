@@ -117,6 +117,9 @@ fn from_nothing_to_datasets_of_queries() {
     )
     .unwrap();
     assert!(made.contains("synthetic: nobody asked any of it") && made.contains("2000 in "), "{made}");
+    assert!(made.contains("--subset-column split --test-subset test --visibility public"), "{made}");
+    let without = data(dir, "synthesize --queries --output {}/plain.csv --rows 100 --seed 6").unwrap();
+    assert!(without.contains("--label-column intent --visibility public"), "no row is held out: {without}");
     let private = data(dir, "prepare --queries {}/log.csv --user-column session --name ward").unwrap();
     assert!(private.contains("2000 found") && private.contains("NFC, lower case, single blanks"), "{private}");
     assert!(private.contains("site/data/ward") && private.contains("shown in report.json"), "{private}");

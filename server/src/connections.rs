@@ -5,7 +5,8 @@
 //! one connection, `stream` those of its socket, `answer` those of a single answer, `received` counts the bytes of request bodies.
 //!
 //! A connection is *recognized* once one of its requests proved a session or a key. Until then the caller is a stranger: when there is
-//! no room for another connection, strangers that wait for nothing from this server are closed first.
+//! no room for another connection, that of a stranger is closed: first those that wait for nothing from this server or leave its
+//! answers unread, then the oldest.
 //!
 //! To add a limit: a field of [`ConnectionLimits`], a label in `metrics::Limit`, a test here with a small number, a row in the table of
 //! `OPERATION.md`.

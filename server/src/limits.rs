@@ -116,13 +116,14 @@ fn rows() -> Vec<(&'static str, String)> {
             ),
         ),
         (
-            "export of a ledger: bytes; written at a time; held for clients that read, of one member; time to be read",
+            "export of a ledger: bytes; written at a time; held for clients that read, of one organization, of one member; time to be read",
             format!(
-                "{}; {}, {} for a turn; {}, {}; {} s",
+                "{}; {}, {} for a turn; {}, {}, {}; {} s",
                 gib(spool::LARGEST),
                 spool::MOST_WRITTEN,
                 seconds(spool::LONGEST_WAIT),
                 spool::MOST_HELD,
+                spool::MOST_OF_ORGANIZATION,
                 spool::MOST_OF_MEMBER,
                 grouped(spool::LONGEST_READ.as_secs())
             ),

@@ -156,7 +156,7 @@ pub async fn of_consortium(
         detail: json!({ "organizations": reach.organizations }),
     };
     // Whoever finds no place takes nothing away, and no entry says so.
-    let (writer, reader) = ctx.spools().begin(actor.id(), &ctx.config.data_dir).await?;
+    let (writer, reader) = ctx.spools().begin(actor.into(), &ctx.config.data_dir).await?;
     audit_log::note(ctx, act).await?;
     let ctx = ctx.clone();
     tokio::spawn(async move {

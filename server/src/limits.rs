@@ -15,6 +15,7 @@ use undertone_api::passkey::MOST_PASSKEYS;
 use undertone_api::retirement::LONGEST_REASON;
 use undertone_api::signed::{MOST_APPROVAL_BYTES, server_keys};
 use undertone_proto::CHUNK;
+use undertone_proto::question::MAX_SIZE;
 use uuid::Uuid;
 
 use crate::auth::Door;
@@ -167,7 +168,17 @@ fn rows() -> Vec<(&'static str, String)> {
                 seconds(upload::UNPACKING.patience)
             ),
         ),
-        ("pools of questions that are read", format!("{} in memory", mib(annotate::ROOM))),
+        (
+            "pools of questions that are read at a time; that wait; of one organization; how long",
+            format!(
+                "{}, of {} each; {}; {}; {}",
+                annotate::READ_AT_A_TIME,
+                mib(MAX_SIZE as usize),
+                annotate::READING_WAITS.0,
+                annotate::READING_WAITS.1,
+                seconds(annotate::READING.patience)
+            ),
+        ),
         ("unfinished upload", hours(upload::EXPIRY)),
         ("file of a job", format!("{}; {} files", gib(artifact::MAX_SIZE), grouped(artifact::MAX_FILES))),
         (

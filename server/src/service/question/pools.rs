@@ -176,7 +176,7 @@ async fn take(
     object: &Path,
 ) -> Result<(Accepted, Vec<Signed>), Error> {
     let pool = Stored { dataset: held.dataset, object: object.clone() };
-    let questions = annotate::count(&ctx.store, held.job, &pool).await.map_err(object_error)?;
+    let questions = annotate::count(&ctx.store, ctx.readings(), held.job, &pool).await.map_err(object_error)?;
     ctx.db
         .write("accept pool", async |tx| {
             // As with vectors: what was paid is counted even when the pool is not taken. From here on a refusal is a value.

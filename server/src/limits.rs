@@ -249,7 +249,7 @@ fn rows() -> Vec<(&'static str, String)> {
         (
             "writing transaction",
             format!(
-                "one at a time, on PostgreSQL {} beside it, {} for its turn, {} tries",
+                "one at a time, on PostgreSQL {} beside it, {} for its turn, there with that of other servers, {} tries",
                 db::BESIDE,
                 seconds(db::PATIENCE),
                 db::TRIES

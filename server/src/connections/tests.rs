@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::accept::{ConnectionSource, accept_until};
 use super::drive::Driver;
 use super::registry::ConnectionRegistry;
-use super::{ConnectionHandle, ConnectionLimits};
+use super::{ConnectionHandle, ConnectionLimits, LARGEST_BUFFER};
 use crate::metrics::{Limit, Metrics, Transactions};
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -148,6 +148,7 @@ async fn idle_connection_is_closed_in_time() {
     let mut stream = server.connect().await;
     assert!(ask(&mut stream, GET).await.contains("fast"));
     assert_eq!(receive(&mut stream).await, "");
+    server.reach(Limit::Idle).await;
     let mut stream = server.connect().await;
     assert!(ask_path(&mut stream, "/slow").await.contains("200 OK"), "a request under way is not idle");
 }
@@ -159,6 +160,7 @@ async fn stranger_is_closed_at_its_age_and_a_known_caller_is_not() {
     assert!(ask(&mut stranger, GET).await.contains("200 OK"));
     assert!(ask_path(&mut known, "/known").await.contains("200 OK"));
     assert_eq!(receive(&mut stranger).await, "");
+    server.reach(Limit::StrangerAge).await;
     tokio::time::sleep(SHORT).await;
     assert!(ask(&mut known, GET).await.contains("200 OK"));
 }
@@ -242,6 +244,17 @@ async fn answer_that_is_not_read_is_cut_off_over_http1() {
     let mut stream = server.connect().await;
     stream.write_all(b"GET /large HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
     server.reach(Limit::UnreadAnswer).await;
+}
+
+#[tokio::test]
+async fn head_over_its_size_is_refused_and_counted() {
+    let server = TestListener::new(small_limits()).await;
+    let mut stream = server.connect().await;
+    let head = format!("GET /fast HTTP/1.1\r\nhost: test\r\nx-large: {}\r\n\r\n", "x".repeat(LARGEST_BUFFER));
+    // The server may close before all is sent.
+    let _ = stream.write_all(head.as_bytes()).await;
+    server.reach(Limit::HeaderSize).await;
+    assert!(ask(&mut server.connect().await, GET).await.contains("200 OK"));
 }
 
 /// Begins a request over HTTP/2 whose client never opens its window.

@@ -24,6 +24,7 @@ use crate::ctx::{Ctx, UploadBytes};
 use crate::error::Error;
 use crate::exchange::artifact as files;
 use crate::exchange::object::{self, ObjectError};
+use crate::metrics::Limit;
 use crate::service::code::word;
 use crate::service::entity::{artifact, job, participant};
 use crate::service::job::state;
@@ -71,6 +72,7 @@ impl StorageHold {
             ),
         ] {
             if total > gib << 30 {
+                ctx.metrics.reach(Limit::StoredBytes);
                 return Err(Error::problem(
                     Code::TooLarge,
                     format!(

@@ -5,8 +5,9 @@
 //! evicts, `drive` enforces the times of one connection, `stream` those of its socket, `answer` those of a single
 //! response, `received` counts the bytes of request bodies.
 //!
-//! A connection is *recognized* once one of its requests has proved a session or a key. Until then the caller is a
-//! stranger. When the listener is full, connections of strangers without a pending response are closed first.
+//! A connection is *recognized* once one of its requests proved a session or a key. Until then the caller is a stranger: when there is
+//! no room for another connection, that of a stranger is closed: first those that wait for nothing from this server or leave its
+//! answers unread, then the oldest.
 //!
 //! To add a limit: a field of [`ConnectionLimits`], a label in `metrics::Limit`, a test here with a small number, a row
 //! in the table of `OPERATION.md`.

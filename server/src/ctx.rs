@@ -18,8 +18,10 @@ use crate::auth::{Passwords, Provider};
 use crate::compute::ComputePool;
 use crate::config::Config;
 use crate::db::Db;
+use crate::exchange::annotate::READING;
 use crate::exchange::object::Store;
 use crate::exchange::spool::{SpoolLimits, SpoolSlots};
+use crate::fairness::FairQueue;
 use crate::keys::{LiveKeys, ServerSigner};
 use crate::metrics::Metrics;
 use crate::tls::Shown;
@@ -38,7 +40,16 @@ pub use watchers::{
 
 /// The context of the service layer.
 #[derive(Clone)]
-pub struct Ctx(Arc<Parts>, Wake, Arc<Watchers>, Arc<Board>, Arc<SpoolSlots>, Arc<UploadBytes>, Arc<ComputePool>);
+pub struct Ctx(
+    Arc<Parts>,
+    Wake,
+    Arc<Watchers>,
+    Arc<Board>,
+    Arc<SpoolSlots>,
+    Arc<UploadBytes>,
+    Arc<ComputePool>,
+    FairQueue,
+);
 
 /// The parts of a [`Ctx`].
 pub struct Parts {
@@ -86,7 +97,8 @@ impl Ctx {
         let compute = Arc::new(ComputePool::new(parts.metrics.queues()));
         let uploads = Arc::new(UploadBytes::new(parts.metrics.queues()));
         let watchers = Arc::new(Watchers::new(parts.metrics.queues()));
-        Self(Arc::new(parts), Wake::new(), watchers, Arc::default(), spools, uploads, compute)
+        let readings = FairQueue::new(READING, parts.metrics.queues());
+        Self(Arc::new(parts), Wake::new(), watchers, Arc::default(), spools, uploads, compute, readings)
     }
 
     /// Returns the notifier of changes.
@@ -117,6 +129,11 @@ impl Ctx {
     /// Returns the pool for computations of privacy loss.
     pub(crate) const fn compute(&self) -> &Arc<ComputePool> {
         &self.6
+    }
+
+    /// Returns the turns at reading pools of questions.
+    pub(crate) const fn readings(&self) -> &FairQueue {
+        &self.7
     }
 
     /// Returns the current time, UTC, to the microsecond.

@@ -57,6 +57,8 @@ pub type Tx = DatabaseTransaction;
 pub(crate) const TRIES: u32 = 6;
 /// The longest time that a writer waits for its turn.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// A wait for a turn that takes nothing noticeable from [`PATIENCE`].
+const SOON: Duration = Duration::from_secs(1);
 /// The advisory lock of the single writer on PostgreSQL: "underton" in ASCII. Locks are per database, so two servers on
 /// two databases do not conflict.
 const WRITER_LOCK: i64 = 0x756E_6465_7274_6F6E;
@@ -285,15 +287,22 @@ impl Db {
     /// Begins a transaction concurrent with the writer; with one connection only, it takes the writer's turn.
     async fn begin_beside(&self, owner: WorkOwner) -> Result<(FairPermit, Tx), Error> {
         let Some(connection) = &self.beside else { return self.begin(owner.liveness()).await };
+        let asked = Instant::now();
         let turn = self.beside_turns.acquire(owner).await?;
-        Ok((turn, open(connection).await?))
+        let tx = open(connection).await?;
+        // The connection waits for a row's lock for all of `PATIENCE`, which is right where the turn came soon.
+        if asked.elapsed() >= SOON {
+            tx.execute_unprepared(&format!("SET LOCAL lock_timeout = {}", lock_timeout(asked.elapsed()))).await?;
+        }
+        Ok((turn, tx))
     }
 
     async fn begin(&self, owner: WorkOwner) -> Result<(FairPermit, Tx), Error> {
+        let asked = Instant::now();
         let turn = self.writer_turns.acquire(owner).await?;
         let tx = open(&self.writer).await?;
         if tx.get_database_backend() == DbBackend::Postgres {
-            let wait = PATIENCE.as_millis();
+            let wait = lock_timeout(asked.elapsed());
             // Both in one message. The following statements are separate, so they see all that was committed before
             // this turn.
             let advisory = format!("SET LOCAL lock_timeout = {wait}; SELECT pg_advisory_xact_lock({WRITER_LOCK})");
@@ -400,6 +409,12 @@ pub(crate) async fn lock_job_log(tx: &Tx, job: Uuid) -> Result<(), DbErr> {
         tx.execute_unprepared(&format!("SELECT pg_advisory_xact_lock({JOB_LOG_LOCK}, {low})")).await?;
     }
     Ok(())
+}
+
+/// Returns the milliseconds for which a transaction that waited for its turn waits for a lock of PostgreSQL: both waits together take
+/// [`PATIENCE`]. At least one, since zero means without end.
+fn lock_timeout(waited: Duration) -> u128 {
+    PATIENCE.saturating_sub(waited).as_millis().max(1)
 }
 
 /// Opens a transaction, on PostgreSQL without any lock.

@@ -15,6 +15,7 @@ use undertone_api::passkey::MOST_PASSKEYS;
 use undertone_api::retirement::LONGEST_REASON;
 use undertone_api::signed::{MOST_APPROVAL_BYTES, server_keys};
 use undertone_proto::CHUNK;
+use undertone_proto::question::MAX_SIZE;
 use uuid::Uuid;
 
 use crate::auth::Door;
@@ -116,13 +117,14 @@ fn rows() -> Vec<(&'static str, String)> {
             ),
         ),
         (
-            "export of a ledger: bytes; written at a time; held for clients that read, of one member; time to be read",
+            "export of a ledger: bytes; written at a time; held for clients that read, of one organization, of one member; time to be read",
             format!(
-                "{}; {}, {} for a turn; {}, {}; {} s",
+                "{}; {}, {} for a turn; {}, {}, {}; {} s",
                 gib(spool::LARGEST),
                 spool::MOST_WRITTEN,
                 seconds(spool::LONGEST_WAIT),
                 spool::MOST_HELD,
+                spool::MOST_OF_ORGANIZATION,
                 spool::MOST_OF_MEMBER,
                 grouped(spool::LONGEST_READ.as_secs())
             ),
@@ -166,7 +168,17 @@ fn rows() -> Vec<(&'static str, String)> {
                 seconds(upload::UNPACKING.patience)
             ),
         ),
-        ("pools of questions that are read", format!("{} in memory", mib(annotate::ROOM))),
+        (
+            "pools of questions that are read at a time; that wait; of one organization; how long",
+            format!(
+                "{}, of {} each; {}; {}; {}",
+                annotate::READ_AT_A_TIME,
+                mib(MAX_SIZE as usize),
+                annotate::READING_WAITS.0,
+                annotate::READING_WAITS.1,
+                seconds(annotate::READING.patience)
+            ),
+        ),
         ("unfinished upload", hours(upload::EXPIRY)),
         ("file of a job", format!("{}; {} files", gib(artifact::MAX_SIZE), grouped(artifact::MAX_FILES))),
         (
@@ -237,7 +249,7 @@ fn rows() -> Vec<(&'static str, String)> {
         (
             "writing transaction",
             format!(
-                "one at a time, on PostgreSQL {} beside it, {} for its turn, {} tries",
+                "one at a time, on PostgreSQL {} beside it, {} for its turn, there with that of other servers, {} tries",
                 db::BESIDE,
                 seconds(db::PATIENCE),
                 db::TRIES

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
+use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::Response;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -247,6 +248,9 @@ pub async fn count(State(ctx): State<Ctx>, request: Request, next: Next) -> Resp
     let response = next.run(request).await;
     let requested = Requested { method, route, status: response.status().as_u16() };
     ctx.metrics.0.requests.get_or_create(&requested).observe(began.elapsed().as_secs_f64());
+    if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        ctx.metrics.reach(Limit::RequestSize);
+    }
     response
 }
 

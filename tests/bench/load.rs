@@ -38,7 +38,7 @@ use serde_json::{Value, json};
 use support::balancer::Balancer;
 use support::client::Client;
 use support::port;
-use support::stage::{Database, PASSWORD, Replica, Stage, Staged};
+use support::stage::{Database, PASSWORD, Replica, ServerLaunch, Site, Stage, Staged};
 use tokio::task::JoinSet;
 use undertone_api::id::{JobId, OrganizationId};
 use undertone_api::member::{NewMember, Role};
@@ -140,11 +140,11 @@ struct Ground {
 }
 
 impl Ground {
-    async fn lay(database: Database, servers: usize, set: &[(&str, &str)]) -> Staged<Self> {
+    async fn lay(launch: ServerLaunch, database: Database, servers: usize, set: &[(&str, &str)]) -> Staged<Self> {
         let mut metrics = vec![port::free()?];
         let address = format!("127.0.0.1:{}", metrics[0]);
         let set: Vec<_> = set.iter().copied().chain([("UNDERTONE_METRICS", &*address)]).collect();
-        let stage = Stage::set_with(database, &ORGANIZATIONS, &set).await?;
+        let stage = Stage::set_by(launch, database, &ORGANIZATIONS, &set).await?;
         let replicas = (1..servers).map(|_| stage.replica()).collect::<Staged<Vec<_>>>()?;
         let mut http = vec![port_of(&stage.address())?];
         let mut grpc = vec![stage.gateway().port()];
@@ -188,7 +188,7 @@ async fn scene(
     sizes: Sizes,
 ) -> Staged<Summary> {
     let progress = Progress::of(database);
-    let ground = Ground::lay(under, servers, &SET).await?;
+    let ground = Ground::lay(ServerLaunch::default(), under, servers, &SET).await?;
     progress.say(format!("{servers} of the server's programs run"));
     let record = Record::default();
     // Dropping the set stops all its tasks.
@@ -326,23 +326,21 @@ async fn come(ground: &Ground, server: &Server, sizes: Sizes, number: usize) -> 
 /// Creates the browsers' accounts, each with its organization. They sign in once, in their own browsers.
 async fn accounts(ground: &Ground, count: usize) -> Staged<Vec<(String, OrganizationId)>> {
     let stranger = Client::new(ground.address());
-    stream::iter(0..count).map(|number| account(ground, &stranger, number)).buffered(AT_ONCE).try_collect().await
+    let roles = [Role::Researcher, Role::Auditor, Role::DataSteward];
+    let one = |number: usize| {
+        let site = &ground.stage.sites[number % ground.stage.sites.len()];
+        account(&stranger, site, format!("member-{number}"), &roles)
+    };
+    stream::iter(0..count).map(one).buffered(AT_ONCE).try_collect().await
 }
 
-/// Creates the account with this number; returns its e-mail address and its organization.
-async fn account(ground: &Ground, stranger: &Client, number: usize) -> Staged<(String, OrganizationId)> {
-    let site = &ground.stage.sites[number % ground.stage.sites.len()];
-    let roles = vec![Role::Researcher, Role::Auditor, Role::DataSteward];
-    let purpose = Purpose::Member { organization: site.organization, roles };
-    let invitation = NewInvitation { purpose, label: format!("member {number}") };
+/// Makes the account of a member of a site's organization: its e-mail and its organization.
+async fn account(stranger: &Client, site: &Site, name: String, roles: &[Role]) -> Staged<(String, OrganizationId)> {
+    let purpose = Purpose::Member { organization: site.organization, roles: roles.to_vec() };
+    let invitation = NewInvitation { purpose, label: name.clone() };
     let link = site.client.invite(&invitation).await?.link.ok_or("a new invitation shows its link")?;
-    let email = format!("member-{number}@example.org");
-    let member = NewMember {
-        name: format!("Member {number}"),
-        email: email.clone(),
-        password: PASSWORD.to_owned(),
-        organization: None,
-    };
+    let email = format!("{name}@example.org");
+    let member = NewMember { name, email: email.clone(), password: PASSWORD.to_owned(), organization: None };
     let secret = link.rsplit('/').next().unwrap_or_default();
     let _: Value = stranger.post(&format!("/invitations/{secret}/accept"), &member).await?;
     Ok((email, site.organization))

@@ -75,13 +75,21 @@ impl Process {
     /// # Errors
     /// If the program or the time ends before such a line.
     pub fn wait_for(&self, wanted: &str, within: Duration) -> Result<String, ProcessError> {
+        self.wait_for_any(&[wanted], within)
+    }
+
+    /// The first line, said already or within `within` from now, that contains one of `wanted`.
+    ///
+    /// # Errors
+    /// If the program ends, or the time, before such a line.
+    pub fn wait_for_any(&self, wanted: &[&str], within: Duration) -> Result<String, ProcessError> {
         let deadline = Instant::now() + within;
         let mut said = self.output.lock();
         loop {
-            if let Some(line) = said.lines.iter().find(|line| line.contains(wanted)) {
+            if let Some(line) = said.lines.iter().find(|line| wanted.iter().any(|wanted| line.contains(wanted))) {
                 return Ok(line.clone());
             }
-            let (name, wanted) = (self.name.clone(), wanted.to_owned());
+            let (name, wanted) = (self.name.clone(), wanted.join(" or "));
             if said.open == 0 {
                 return Err(ProcessError::Ended { name, wanted, said: said.lines.join("\n") });
             }

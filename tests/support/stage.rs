@@ -4,6 +4,7 @@
 mod cluster;
 mod corpus;
 mod database;
+mod launch;
 mod log;
 mod plan;
 mod replica;
@@ -29,6 +30,7 @@ use crate::{port, workspace};
 pub use cluster::Cluster;
 pub use corpus::Corpus;
 pub use database::Database;
+pub use launch::ServerLaunch;
 pub use log::{LABELS, QueryLog, truth};
 pub use plan::{Plan, Rounds};
 pub use replica::Replica;
@@ -52,6 +54,7 @@ pub struct Stage {
     /// Whether the server speaks TLS.
     secure: bool,
     environment: Vec<(String, String)>,
+    launch: ServerLaunch,
     /// Founder, operator and consortium admin; the first site belongs to their organization.
     pub operator: Client,
     /// The consortium.
@@ -77,6 +80,11 @@ impl Stage {
     /// # Errors
     /// When it does not start.
     pub fn vacant_with(database: Database, environment: &[(&str, &str)]) -> Staged<(Self, String)> {
+        Self::vacant_by(ServerLaunch::default(), database, environment)
+    }
+
+    /// As [`Self::vacant_with`], by a program or command of the caller's choice.
+    fn vacant_by(launch: ServerLaunch, database: Database, environment: &[(&str, &str)]) -> Staged<(Self, String)> {
         let folder = TempDir::with_prefix("undertone-stage-")?;
         let (http, grpc) = (port::free()?, port::free()?);
         let secure = environment.contains(&("UNDERTONE_TLS__MODE", "on"));
@@ -85,6 +93,7 @@ impl Stage {
             database,
             http,
             grpc,
+            launch,
             environment: environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
             server: None,
             secure,
@@ -93,10 +102,14 @@ impl Stage {
             sites: Vec::new(),
         };
         stage.start_server()?;
-        // The standard output is not a terminal: it names the file that contains the link.
-        let line = stage.server()?.wait_for("operator-link", PATIENCE)?;
+        // The standard output is no terminal: it names the file that holds the link. Older programs, which may be measured, print it.
+        let line = stage.server()?.wait_for_any(&["operator-link", "/accept/"], PATIENCE)?;
+        let printed = line.split_whitespace().find(|word| word.contains("/accept/"));
         let path = line.split_whitespace().find(|word| word.ends_with("operator-link")).unwrap_or_default();
-        let link = std::fs::read_to_string(path)?.trim().to_owned();
+        let link = match printed {
+            Some(link) => link.to_owned(),
+            None => std::fs::read_to_string(path)?.trim().to_owned(),
+        };
         Ok((stage, link))
     }
 
@@ -114,8 +127,21 @@ impl Stage {
     /// # Errors
     /// Any step that does not work as documented.
     pub async fn set_with(database: Database, organizations: &[&str], environment: &[(&str, &str)]) -> Staged<Self> {
+        Self::set_by(ServerLaunch::default(), database, organizations, environment).await
+    }
+
+    /// As [`Self::set_with`], by a program or command of the caller's choice.
+    ///
+    /// # Errors
+    /// Whatever does not work as documented.
+    pub async fn set_by(
+        launch: ServerLaunch,
+        database: Database,
+        organizations: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Staged<Self> {
         let [first, others @ ..] = organizations else { return Err("a consortium needs an organization".into()) };
-        let (mut stage, link) = Self::vacant_with(database, environment)?;
+        let (mut stage, link) = Self::vacant_by(launch, database, environment)?;
         let stranger = stage.operator.clone();
         stage.operator = stranger.accept(&link, &person("operator", None)).await?;
         let founded = NewConsortium {
@@ -199,7 +225,7 @@ impl Stage {
     /// # Errors
     /// When it was not built.
     pub fn server_command(&self) -> Staged<Command> {
-        let mut command = Command::new(workspace::program("undertone-server")?);
+        let mut command = self.launch.command()?;
         command
             .env("UNDERTONE_HTTP", format!("127.0.0.1:{}", self.http))
             .env("UNDERTONE_GRPC", format!("127.0.0.1:{}", self.grpc))

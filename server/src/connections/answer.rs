@@ -104,7 +104,7 @@ impl<F: Future<Output = ()>> Future for BoundedStream<F> {
 pub(super) struct AnswerBody {
     inner: Body,
     progress: Option<Arc<StreamProgress>>,
-    _guard: Arc<RequestGuard>,
+    guard: Arc<RequestGuard>,
 }
 
 impl AnswerBody {
@@ -112,10 +112,23 @@ impl AnswerBody {
     pub(super) fn new(inner: Body, guard: Arc<RequestGuard>) -> Self {
         // HTTP/1 has no task per stream: there the socket shows whether the client reads.
         let progress = PROGRESS.try_with(Arc::clone).ok();
-        if let Some(progress) = &progress {
+        let answer = Self { inner, progress, guard };
+        answer.hand_out();
+        answer
+    }
+
+    fn hand_out(&self) {
+        self.guard.hand_out();
+        if let Some(progress) = &self.progress {
             progress.hand_out();
         }
-        Self { inner, progress, _guard: guard }
+    }
+
+    fn take_back(&self) {
+        self.guard.take_back();
+        if let Some(progress) = &self.progress {
+            progress.take_back();
+        }
     }
 }
 
@@ -127,12 +140,10 @@ impl http_body::Body for AnswerBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        if let Some(progress) = &self.progress {
-            progress.take_back();
-        }
+        self.take_back();
         let frame = Pin::new(&mut self.inner).poll_frame(context);
-        if let (Poll::Ready(Some(_)), Some(progress)) = (&frame, &self.progress) {
-            progress.hand_out();
+        if let Poll::Ready(Some(_)) = &frame {
+            self.hand_out();
         }
         frame
     }

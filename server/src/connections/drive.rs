@@ -117,6 +117,7 @@ impl Driver {
             tokio::select! {
                 ended = connection.as_mut() => {
                     if let Err(error) = ended {
+                        self.count(&*error);
                         tracing::debug!(listener = self.name, error = &*error, "a connection ended");
                     }
                     return;
@@ -157,6 +158,15 @@ impl Driver {
         builder
     }
 
+    /// Counts the limit that the library kept by itself, where this is why a connection ended.
+    fn count(&self, error: &(dyn std::error::Error + 'static)) {
+        match error.downcast_ref::<hyper::Error>() {
+            Some(error) if error.is_parse_too_large() => self.metrics.reach(Limit::HeaderSize),
+            Some(error) if error.is_timeout() => self.metrics.reach(Limit::Idle),
+            _ => {}
+        }
+    }
+
     /// Decides whether a connection continues.
     fn judge(&self, state: &ConnectionState, is_closing: bool) -> Verdict {
         if is_closing {
@@ -175,6 +185,7 @@ impl Driver {
         if activity.open == 0 {
             let due = activity.idle_since + self.limits.idle;
             if now >= due {
+                self.metrics.reach(Limit::Idle);
                 return Verdict::CloseGently;
             }
             next = next.min(due);
@@ -182,6 +193,7 @@ impl Driver {
         if !state.is_recognized() {
             let due = state.opened + self.limits.stranger_age;
             if now >= due {
+                self.metrics.reach(Limit::StrangerAge);
                 return Verdict::CloseGently;
             }
             next = next.min(due);

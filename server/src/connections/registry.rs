@@ -1,5 +1,5 @@
-//! The open connections. Admits a connection while the listener is not full; otherwise it first closes one without a
-//! pending response: strangers first, then the longest inactive.
+//! Which connections are open. Admits another one while there is room, or makes room by closing one of a stranger: the longest quiet
+//! first, then the oldest. A newcomer is a stranger, so it never closes the connection of a recognized caller.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -44,12 +44,27 @@ impl OpenConnections {
         }
     }
 
-    /// Closes the connection that has been quiet longest among those for which `may_close` returns true, strangers
-    /// first. Returns whether there was one.
-    fn evict(&mut self, may_close: impl Fn(&ConnectionState) -> bool) -> bool {
-        let quiet = self.by_id.iter().filter(|(_, state)| state.activity().busy == 0 && may_close(state));
-        let first = quiet.min_by_key(|(_, state)| (state.is_recognized(), state.activity().quiet_since));
-        let Some((id, state)) = first.map(|(id, state)| (*id, Arc::clone(state))) else { return false };
+    /// Closes the connection of a stranger among those that `may_close` admits: the one that has been quiet longest, or the oldest
+    /// where none is quiet. Returns whether there was one.
+    fn evict_stranger(&mut self, may_close: impl Fn(&ConnectionState) -> bool) -> bool {
+        let strangers = self.by_id.iter().filter(|(_, state)| !state.is_recognized() && may_close(state));
+        let first = strangers.min_by_key(|(_, state)| {
+            let activity = state.activity();
+            if activity.is_quiet(false) { (false, activity.quiet_since) } else { (true, state.opened) }
+        });
+        let id = first.map(|(id, _)| *id);
+        self.evict(id)
+    }
+
+    /// Closes the connection of a recognized caller that has been quiet longest. Returns whether there was one.
+    fn evict_quiet(&mut self) -> bool {
+        let quiet = self.by_id.iter().filter(|(_, state)| state.is_recognized() && state.activity().is_quiet(true));
+        let id = quiet.min_by_key(|(_, state)| state.activity().quiet_since).map(|(id, _)| *id);
+        self.evict(id)
+    }
+
+    fn evict(&mut self, id: Option<u64>) -> bool {
+        let Some((id, state)) = id.and_then(|id| Some((id, self.by_id.get(&id)?))) else { return false };
         state.evicted.cancel();
         self.remove(id);
         true
@@ -68,14 +83,13 @@ impl ConnectionRegistry {
         let from_here = open.by_network.get(&network).copied().unwrap_or_default();
         if self.limits.by_address.is_some_and(|most| from_here >= most) {
             self.report(&mut open, Limit::ConnectionsOfAddress);
-            // Another user behind the same address may be recognized: a stranger never closes their connection.
-            if !open.evict(|state| state.network == network && !state.is_recognized()) {
+            if !open.evict_stranger(|state| state.network == network) {
                 return None;
             }
         }
         if open.by_id.len() >= self.limits.total {
             self.report(&mut open, Limit::Connections);
-            if !open.evict(|_| true) {
+            if !open.evict_stranger(|_| true) {
                 return None;
             }
         }
@@ -88,9 +102,11 @@ impl ConnectionRegistry {
         Some(Admission { registry: Arc::clone(self), id, state })
     }
 
-    /// Closes one quiet connection, because the process has no file descriptor left for another.
+    /// Closes a connection, because the process has no file left. Without files the server cannot serve recognized callers either,
+    /// so the longest quiet of them goes where there is no stranger.
     pub(super) fn make_room(&self) {
-        self.lock().evict(|_| true);
+        let mut open = self.lock();
+        let _ = open.evict_stranger(|_| true) || open.evict_quiet();
     }
 
     fn report(&self, open: &mut OpenConnections, limit: Limit) {
@@ -101,7 +117,7 @@ impl ConnectionRegistry {
                 listener = self.listener,
                 limit = limit.label(),
                 connections = open.by_id.len(),
-                "a limit of connections is reached; quiet connections of strangers are closed first"
+                "a limit of connections is reached; connections of strangers are closed, quiet ones first"
             );
         }
     }
@@ -150,18 +166,57 @@ mod tests {
         ConnectionHandle(Arc::clone(&admission.state)).recognize();
     }
 
-    #[tokio::test]
-    async fn busy_connections_are_not_evicted() {
-        let registry = registry(2, 2);
-        let first = registry.admit(address(1)).expect("room");
-        let second = registry.admit(address(2)).expect("room");
-        let requests = [first.state.begin_request(), second.state.begin_request()];
+    #[tokio::test(start_paused = true)]
+    async fn oldest_busy_stranger_is_evicted_where_none_is_quiet() {
+        let registry = registry(3, 3);
+        let mut admissions = Vec::new();
+        for last in 1..=3 {
+            admissions.push(registry.admit(address(last)).expect("room"));
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        let requests = [0, 1].map(|number| admissions[number].state.begin_request());
         for request in &requests {
             request.complete();
         }
-        assert!(registry.admit(address(3)).is_none());
-        drop(requests);
-        assert!(registry.admit(address(3)).is_some());
+        let quiet_goes = registry.admit(address(4)).expect("the quiet one goes");
+        let newest = quiet_goes.state.begin_request();
+        newest.complete();
+        let is_evicted = |admission: &Admission| admission.state.evicted.is_cancelled();
+        assert_eq!(admissions.iter().map(is_evicted).collect::<Vec<_>>(), [false, false, true]);
+        let _oldest_goes = registry.admit(address(5)).expect("the oldest goes");
+        assert_eq!(admissions.iter().map(is_evicted).collect::<Vec<_>>(), [true, false, true]);
+        assert!(!is_evicted(&quiet_goes));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stranger_with_unread_answers_is_evicted_as_a_quiet_one() {
+        let registry = registry(2, 2);
+        let waiting = registry.admit(address(1)).expect("room");
+        let request = waiting.state.begin_request();
+        request.complete();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let unread = registry.admit(address(2)).expect("room");
+        let answer = unread.state.begin_request();
+        answer.complete();
+        answer.hand_out();
+        let _newest = registry.admit(address(3)).expect("the one that does not read goes");
+        assert!(unread.state.evicted.is_cancelled() && !waiting.state.evicted.is_cancelled());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn recognized_connection_is_never_evicted_for_a_newcomer() {
+        let registry = registry(2, 2);
+        let mut members = Vec::new();
+        for last in 1..=2 {
+            let member = registry.admit(address(last)).expect("room");
+            recognize(&member);
+            members.push(member);
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        assert!(registry.admit(address(3)).is_none(), "both are quiet, and known");
+        assert!(members.iter().all(|member| !member.state.evicted.is_cancelled()));
+        registry.make_room();
+        assert!(members[0].state.evicted.is_cancelled(), "files are short for the members as well");
     }
 
     #[tokio::test(start_paused = true)]

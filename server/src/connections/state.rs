@@ -29,16 +29,52 @@ pub(super) struct Activity {
     pub(super) open: usize,
     /// Of these, requests that have arrived completely: the client waits for this server.
     pub(super) busy: usize,
-    /// The time since which no request is busy, so the server waits for the client.
+    /// Of these, requests of whose answer the client has not taken what it was handed: the server waits for the client again.
+    pub(super) unread: usize,
+    /// Since when the server waits for the client: no request is busy, or all answers are unread.
     pub(super) quiet_since: Instant,
     /// The time since which no request is open.
     pub(super) idle_since: Instant,
 }
 
+impl Activity {
+    /// Returns whether the server waits for the client. An unread answer keeps the connection of a recognized caller busy, and
+    /// that of a stranger not: a stranger decides for how long it leaves answers unread.
+    pub(super) const fn is_quiet(&self, is_recognized: bool) -> bool {
+        if is_recognized { self.busy == 0 } else { self.busy == self.unread }
+    }
+
+    /// Counts a request that was in one phase and is in another from now on.
+    fn replace(&mut self, before: RequestPhase, after: RequestPhase) {
+        self.busy = self.busy + usize::from(after.is_busy()) - usize::from(before.is_busy());
+        self.unread = self.unread + usize::from(after.is_unread()) - usize::from(before.is_unread());
+        if self.busy == self.unread {
+            self.quiet_since = Instant::now();
+        }
+    }
+}
+
+/// How far a request is.
+#[derive(Debug, Clone, Copy, Default)]
+struct RequestPhase {
+    is_whole: bool,
+    is_handed_out: bool,
+}
+
+impl RequestPhase {
+    const fn is_busy(self) -> bool {
+        self.is_whole
+    }
+
+    const fn is_unread(self) -> bool {
+        self.is_whole && self.is_handed_out
+    }
+}
+
 impl ConnectionState {
     pub(super) fn new(network: IpAddr) -> Self {
         let now = Instant::now();
-        let activity = Activity { begun: 0, open: 0, busy: 0, quiet_since: now, idle_since: now };
+        let activity = Activity { begun: 0, open: 0, busy: 0, unread: 0, quiet_since: now, idle_since: now };
         Self {
             network,
             opened: now,
@@ -64,11 +100,7 @@ impl ConnectionState {
         activity.begun += 1;
         activity.open += 1;
         drop(activity);
-        RequestGuard {
-            state: Arc::clone(self),
-            is_whole: AtomicBool::new(false),
-            is_over_budget: AtomicBool::new(false),
-        }
+        RequestGuard { state: Arc::clone(self), phase: Mutex::default(), is_over_budget: AtomicBool::new(false) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Activity> {
@@ -80,7 +112,7 @@ impl ConnectionState {
 #[derive(Debug)]
 pub(super) struct RequestGuard {
     state: Arc<ConnectionState>,
-    is_whole: AtomicBool,
+    phase: Mutex<RequestPhase>,
     is_over_budget: AtomicBool,
 }
 
@@ -92,9 +124,24 @@ impl RequestGuard {
 
     /// Records that the request has arrived completely: from now on the client waits.
     pub(super) fn complete(&self) {
-        if !self.is_whole.swap(true, Ordering::Relaxed) {
-            self.state.lock().busy += 1;
-        }
+        self.change(|phase| phase.is_whole = true);
+    }
+
+    /// Notes that the client was handed a part of the answer.
+    pub(super) fn hand_out(&self) {
+        self.change(|phase| phase.is_handed_out = true);
+    }
+
+    /// Notes that the client took what it was handed.
+    pub(super) fn take_back(&self) {
+        self.change(|phase| phase.is_handed_out = false);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut RequestPhase)) {
+        let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *phase;
+        change(&mut phase);
+        self.state.lock().replace(before, *phase);
     }
 
     /// Records that the body was aborted because too many bytes are in memory.
@@ -110,17 +157,12 @@ impl RequestGuard {
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        let now = Instant::now();
+        let phase = *self.phase.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut activity = self.state.lock();
         activity.open -= 1;
-        if *self.is_whole.get_mut() {
-            activity.busy -= 1;
-        }
-        if activity.busy == 0 {
-            activity.quiet_since = now;
-        }
+        activity.replace(phase, RequestPhase::default());
         if activity.open == 0 {
-            activity.idle_since = now;
+            activity.idle_since = Instant::now();
         }
     }
 }
@@ -161,6 +203,26 @@ mod tests {
         drop(request);
         let activity = state.activity();
         assert_eq!((activity.begun, activity.open, activity.busy), (1, 0, 0));
+    }
+
+    #[test]
+    fn unread_answer_is_quiet_for_a_stranger_and_busy_for_a_member() {
+        let state = Arc::new(ConnectionState::new(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        let (read, unread) = (state.begin_request(), state.begin_request());
+        unread.hand_out();
+        assert_eq!(state.activity().unread, 0, "an answer before the request is whole keeps nobody");
+        read.complete();
+        unread.complete();
+        assert!(!state.activity().is_quiet(false), "one of two waits for this server");
+        read.hand_out();
+        assert!(state.activity().is_quiet(false) && !state.activity().is_quiet(true));
+        read.take_back();
+        assert!(!state.activity().is_quiet(false), "its client reads");
+        drop(read);
+        drop(unread);
+        let activity = state.activity();
+        assert_eq!((activity.busy, activity.unread), (0, 0));
+        assert!(activity.is_quiet(false) && activity.is_quiet(true));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::accept::{ConnectionSource, accept_until};
 use super::drive::Driver;
 use super::registry::ConnectionRegistry;
-use super::{ConnectionHandle, ConnectionLimits};
+use super::{ConnectionHandle, ConnectionLimits, LARGEST_BUFFER};
 use crate::metrics::{Limit, Metrics, Transactions};
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -72,6 +72,15 @@ impl TestListener {
 
     async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// Waits until a limit was reached.
+    async fn reach(&self, limit: Limit) {
+        let began = Instant::now();
+        while self.metrics.reached(limit) == 0 {
+            assert!(began.elapsed() < LONG, "{limit:?} was not reached");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 }
 
@@ -139,6 +148,7 @@ async fn idle_connection_is_closed_in_time() {
     let mut stream = server.connect().await;
     assert!(ask(&mut stream, GET).await.contains("fast"));
     assert_eq!(receive(&mut stream).await, "");
+    server.reach(Limit::Idle).await;
     let mut stream = server.connect().await;
     assert!(ask_path(&mut stream, "/slow").await.contains("200 OK"), "a request under way is not idle");
 }
@@ -150,6 +160,7 @@ async fn stranger_is_closed_at_its_age_and_a_known_caller_is_not() {
     assert!(ask(&mut stranger, GET).await.contains("200 OK"));
     assert!(ask_path(&mut known, "/known").await.contains("200 OK"));
     assert_eq!(receive(&mut stranger).await, "");
+    server.reach(Limit::StrangerAge).await;
     tokio::time::sleep(SHORT).await;
     assert!(ask(&mut known, GET).await.contains("200 OK"));
 }
@@ -232,11 +243,18 @@ async fn answer_that_is_not_read_is_cut_off_over_http1() {
     let server = TestListener::new(ConnectionLimits { unread: SHORT, ..small_limits() }).await;
     let mut stream = server.connect().await;
     stream.write_all(b"GET /large HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
-    let began = Instant::now();
-    while server.metrics.reached(Limit::UnreadAnswer) == 0 {
-        assert!(began.elapsed() < LONG, "it was not cut off");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    server.reach(Limit::UnreadAnswer).await;
+}
+
+#[tokio::test]
+async fn head_over_its_size_is_refused_and_counted() {
+    let server = TestListener::new(small_limits()).await;
+    let mut stream = server.connect().await;
+    let head = format!("GET /fast HTTP/1.1\r\nhost: test\r\nx-large: {}\r\n\r\n", "x".repeat(LARGEST_BUFFER));
+    // The server may close before all is sent.
+    let _ = stream.write_all(head.as_bytes()).await;
+    server.reach(Limit::HeaderSize).await;
+    assert!(ask(&mut server.connect().await, GET).await.contains("200 OK"));
 }
 
 /// Begins a request over HTTP/2 whose client never opens its window.
@@ -267,6 +285,22 @@ async fn closed_window_resets_its_stream_and_no_other() {
     let request = http::Request::get("http://test/known").body(()).unwrap();
     let (response, _) = sender.send_request(request, true).unwrap();
     assert_eq!(timeout(LONG, response).await.expect("an answer").unwrap().status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn unread_answers_of_strangers_make_room_for_others() {
+    let server = TestListener::new(ConnectionLimits { total: 4, ..small_limits() }).await;
+    let mut known = server.connect().await;
+    assert!(ask_path(&mut known, "/known").await.contains("200 OK"));
+    let mut unread = Vec::new();
+    for _ in 0..8 {
+        let (sender, response) = closed_window(server.address, "/fast").await;
+        let head = timeout(LONG, response).await.expect("the head").unwrap();
+        unread.push((sender, head));
+        assert!(ask(&mut server.connect().await, GET).await.contains("200 OK"), "a newcomer is served");
+    }
+    assert!(ask(&mut known, GET).await.contains("200 OK"), "a quiet member outlives them");
+    assert_eq!(server.metrics.reached(Limit::UnreadAnswer), 0, "nobody waited for that");
 }
 
 #[tokio::test]

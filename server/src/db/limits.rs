@@ -9,7 +9,7 @@ use tokio::task::yield_now;
 use tokio::time::advance;
 use undertone_api::problem::Code;
 
-use super::{Db, PATIENCE, READERS, TRIES, Tx, open};
+use super::{Db, PATIENCE, READERS, TRIES, Tx, lock_timeout, open};
 use crate::error::Error;
 use crate::fairness::WorkOwner;
 use crate::testing::on_both;
@@ -88,16 +88,25 @@ on_both! {
         ninth.await.expect("no panic").expect("its turn came").rollback().await.expect("rolled back");
     }
 
-    async fn a_writer_on_postgresql_waits_as_long_for_another_server(app: &TestApp) {
+    async fn writer_on_postgresql_waits_for_another_server_what_is_left(app: &TestApp) {
         let backend = app.ctx.db.read().get_database_backend();
         if backend != DbBackend::Postgres {
             return;
         }
         let wait: String = app.ctx.db.write("ask", async |tx| {
-            let row = tx.query_one_raw(Statement::from_string(backend, "SHOW lock_timeout")).await?;
-            Ok(row.expect("one row").try_get("", "lock_timeout")?)
+            let ask = "SELECT setting AS wait FROM pg_settings WHERE name = 'lock_timeout'";
+            let row = tx.query_one_raw(Statement::from_string(backend, ask)).await?;
+            Ok(row.expect("one row").try_get("", "wait")?)
         }).await.expect("answered");
-        assert_eq!(wait, format!("{}s", PATIENCE.as_secs()));
+        let wait = Duration::from_millis(wait.parse().expect("milliseconds"));
+        assert!(wait <= PATIENCE && wait > PATIENCE / 2, "{wait:?} after a turn that came at once");
+    }
+}
+
+#[test]
+fn waits_for_the_turn_and_for_a_lock_are_twenty_seconds_together() {
+    for (waited, left) in [(0, 20_000), (500, 19_500), (19_999, 1), (20_000, 1), (60_000, 1)] {
+        assert_eq!(lock_timeout(Duration::from_millis(waited)), left, "after {waited} ms");
     }
 }
 

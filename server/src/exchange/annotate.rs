@@ -1,25 +1,34 @@
 //! Questions that sites release: the storage and the content of their pools. A pool is stored as its site sent it,
 //! until its job ends. Only the chosen texts of a pool are ever written elsewhere.
 //!
-//! Pools are loaded compressed, up to `ROOM` for all jobs together, and are read line by line.
+//! Pools are in memory packed, [`READ_AT_A_TIME`] of all jobs together, and are read line by line. Turns at reading go to the
+//! organization that had least of them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use object_store::ObjectStoreExt as _;
 use object_store::path::Path;
-use tokio::sync::Semaphore;
 use undertone_api::id::{DatasetId, JobId, QuestionId};
 use undertone_proto::question::{self, QuestionError};
 use uuid::Uuid;
 
 use super::object::{ObjectError, Store};
+use crate::fairness::{FairQueue, QueueLimits, WorkOwner};
 
-/// The highest number of bytes of pools in memory; a pool has at most 64 MiB, so one other job never delays a job.
-pub(crate) const ROOM: usize = 256 << 20;
-
-/// The unused part of [`ROOM`], KiB.
-static LEFT: Semaphore = Semaphore::const_new(ROOM >> 10);
+/// Pools that are read at a time; so many times [`question::MAX_SIZE`] bytes of them are in memory at most.
+pub(crate) const READ_AT_A_TIME: usize = 4;
+/// Reads of pools that wait; of one organization.
+pub(crate) const READING_WAITS: (usize, usize) = (512, 64);
+/// Turns at reading a pool. Whoever waits for several pools waits for each: no turn is longer than one pool takes.
+pub(crate) const READING: QueueLimits = QueueLimits {
+    name: "questions",
+    turns: "reads of pools of questions",
+    at_a_time: READ_AT_A_TIME,
+    waiting: READING_WAITS.0,
+    waiting_of_owner: READING_WAITS.1,
+    patience: std::time::Duration::from_secs(20),
+};
 
 /// A pool and its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,9 +61,9 @@ pub fn path(job: JobId, dataset: DatasetId, attempt: Uuid) -> Path {
 /// Returns the number of questions of a pool. It reads every line, so a counted pool is completely valid.
 ///
 /// # Errors
-/// [`ObjectError::Questions`] if it is not a pool, [`ObjectError::Store`].
-pub async fn count(store: &Store, job: JobId, pool: &Stored) -> Result<u64, ObjectError> {
-    read(store, job, pool, |questions| {
+/// [`ObjectError::Questions`] when it is no pool, [`ObjectError::Store`]; [`ObjectError::Turn`] when none of `turns` comes.
+pub(crate) async fn count(store: &Store, turns: &FairQueue, job: JobId, pool: &Stored) -> Result<u64, ObjectError> {
+    read(store, turns, job, pool, |questions| {
         let mut count = 0;
         for question in questions {
             question?;
@@ -68,9 +77,11 @@ pub async fn count(store: &Store, job: JobId, pool: &Stored) -> Result<u64, Obje
 /// Returns the questions with these ids in the pools of a job. An id without a result is in no pool.
 ///
 /// # Errors
-/// [`ObjectError::Store`]; [`ObjectError::Questions`] if a stored pool is damaged.
-pub async fn find(
+/// [`ObjectError::Store`]; [`ObjectError::Questions`] when what is stored is damaged; [`ObjectError::Turn`] when none of `turns`
+/// comes.
+pub(crate) async fn find(
     store: &Store,
+    turns: &FairQueue,
     job: JobId,
     pools: &[Stored],
     wanted: &[QuestionId],
@@ -82,7 +93,7 @@ pub async fn find(
             break;
         }
         let searched = wanted.clone();
-        let own = read(store, job, pool, move |questions| {
+        let own = read(store, turns, job, pool, move |questions| {
             questions
                 .filter(|question| question.as_ref().map_or(true, |question| searched.contains(&question.id)))
                 .collect::<Result<Vec<_>, _>>()
@@ -99,8 +110,9 @@ pub async fn find(
 ///
 /// # Errors
 /// As [`find`].
-pub async fn rest(
+pub(crate) async fn rest(
     store: &Store,
+    turns: &FairQueue,
     job: JobId,
     pools: &[Stored],
     chosen: &[QuestionId],
@@ -114,7 +126,7 @@ pub async fn rest(
         if left == 0 {
             break;
         }
-        let some = read(store, job, pool, move |questions| {
+        let some = read(store, turns, job, pool, move |questions| {
             let mut some = Vec::new();
             for question in questions {
                 let question = question?;
@@ -136,27 +148,16 @@ pub async fn rest(
     Ok(rest)
 }
 
-/// Reads a pool on a blocking thread.
+/// Reads a pool in the caller's turn, where it is allowed to take its time.
 async fn read<T: Send + 'static>(
     store: &Store,
+    turns: &FairQueue,
     job: JobId,
     pool: &Stored,
     read: impl FnOnce(&mut dyn Iterator<Item = Result<Found, QuestionError>>) -> Result<T, QuestionError> + Send + 'static,
 ) -> Result<T, ObjectError> {
-    read_in(&LEFT, store, job, pool, read).await
-}
-
-async fn read_in<T: Send + 'static>(
-    left: &'static Semaphore,
-    store: &Store,
-    job: JobId,
-    pool: &Stored,
-    read: impl FnOnce(&mut dyn Iterator<Item = Result<Found, QuestionError>>) -> Result<T, QuestionError> + Send + 'static,
-) -> Result<T, ObjectError> {
+    let turn = turns.acquire(WorkOwner::current()).await.map_err(|error| ObjectError::Turn(Box::new(error)))?;
     let object = store.get(&pool.object).await?;
-    let held = object.meta.size.div_ceil(1 << 10).min(ROOM as u64 >> 10) as u32;
-    // The semaphore is never closed.
-    let room = left.acquire_many(held).await.ok();
     let bytes = object.bytes().await?;
     let dataset = pool.dataset;
     let done = tokio::task::spawn_blocking(move || {
@@ -166,7 +167,7 @@ async fn read_in<T: Send + 'static>(
         });
         let done = read(&mut questions);
         // The bytes count until here, even after the caller was cancelled.
-        drop(room);
+        drop(turn);
         done
     });
     let done = done.await.map_err(|error| object_store::Error::JoinError { source: error })?;
@@ -181,13 +182,23 @@ mod tests {
 
     use object_store::ObjectStoreExt as _;
     use object_store::memory::InMemory;
-    use undertone_api::id::{DatasetId, JobId};
+    use undertone_api::id::{DatasetId, JobId, OrganizationId};
+    use undertone_api::problem::Code;
     use undertone_proto::question::{Posed, id, write};
     use uuid::Uuid;
 
-    use super::{ObjectError, Store, Stored, count, find, path, rest};
+    use super::{ObjectError, READING, Store, Stored, count, find, path, rest};
+    use crate::fairness::{FairQueue, QueueLimits, QueueTimings, WorkOwner};
 
     const JOB: JobId = JobId(Uuid::from_u128(1));
+
+    fn turns(limits: QueueLimits) -> FairQueue {
+        FairQueue::new(limits, QueueTimings::default())
+    }
+
+    const fn organization(number: u128) -> WorkOwner {
+        WorkOwner::Organization(OrganizationId(Uuid::from_u128(number)))
+    }
 
     async fn stored() -> (Store, Vec<Stored>) {
         let store: Store = Arc::new(InMemory::new());
@@ -206,10 +217,10 @@ mod tests {
     async fn a_question_is_found_in_its_own_pool_and_in_no_other() {
         let (store, pools) = stored().await;
         let (second, strange) = (id(JOB, pools[1].dataset, "b"), id(JOB, pools[0].dataset, "d"));
-        let found = find(&store, JOB, &pools, &[second, strange]).await.unwrap();
+        let found = find(&store, &turns(READING), JOB, &pools, &[second, strange]).await.unwrap();
         assert_eq!(found.len(), 1);
         assert_eq!((found[&second].dataset, &*found[&second].text), (pools[1].dataset, "b"));
-        assert_eq!(count(&store, JOB, &pools[0]).await.unwrap(), 3);
+        assert_eq!(count(&store, &turns(READING), JOB, &pools[0]).await.unwrap(), 3);
     }
 
     #[tokio::test]
@@ -218,7 +229,7 @@ mod tests {
         let chosen = [id(JOB, pools[0].dataset, "b")];
         let (mut texts, mut after) = (Vec::new(), None);
         loop {
-            let page = rest(&store, JOB, &pools, &chosen, after, 2).await.unwrap();
+            let page = rest(&store, &turns(READING), JOB, &pools, &chosen, after, 2).await.unwrap();
             let Some(last) = page.last() else { break };
             after = Some(last.id);
             texts.extend(page.into_iter().map(|question| question.text));
@@ -230,22 +241,39 @@ mod tests {
     async fn what_is_no_pool_is_not_counted() {
         let (store, pools) = stored().await;
         store.put(&pools[0].object, b"a log".to_vec().into()).await.unwrap();
-        assert!(matches!(count(&store, JOB, &pools[0]).await, Err(ObjectError::Questions(_))));
+        assert!(matches!(count(&store, &turns(READING), JOB, &pools[0]).await, Err(ObjectError::Questions(_))));
     }
 
     #[tokio::test]
-    async fn pools_are_read_beside_each_other_within_their_room() {
-        static SMALL: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(2);
+    async fn pool_is_read_in_the_turn_of_its_reader() {
+        let turns = turns(QueueLimits { at_a_time: 2, ..READING });
         let (store, pools) = stored().await;
-        let read = || super::read_in(&SMALL, &store, JOB, &pools[0], |questions| Ok(questions.count()));
-        let other = SMALL.acquire_many(1).await.unwrap();
-        assert_eq!(read().await.unwrap(), 3, "one KiB is left");
-        let rest = SMALL.acquire_many(1).await.unwrap();
+        let read = || count(&store, &turns, JOB, &pools[0]);
+        let other = turns.acquire(organization(1)).await.unwrap();
+        assert_eq!(read().await.unwrap(), 3, "a turn is left");
+        let last = turns.acquire(organization(1)).await.unwrap();
         let waiting = read();
         tokio::pin!(waiting);
         assert!(futures::poll!(&mut waiting).is_pending());
-        drop((other, rest));
+        drop((other, last));
         assert_eq!(waiting.await.unwrap(), 3);
-        assert_eq!(SMALL.available_permits(), 2);
+    }
+
+    #[tokio::test]
+    async fn organization_with_many_reads_is_refused_beyond_its_share() {
+        let turns = turns(QueueLimits { at_a_time: 1, waiting_of_owner: 2, ..READING });
+        let (store, pools) = stored().await;
+        let read = |owner: WorkOwner| Box::pin(owner.scope(count(&store, &turns, JOB, &pools[0])));
+        let turn = turns.acquire(organization(1)).await.unwrap();
+        let (mut first, mut second) = (read(organization(1)), read(organization(1)));
+        assert!(futures::poll!(&mut first).is_pending() && futures::poll!(&mut second).is_pending());
+        let ObjectError::Turn(refused) = read(organization(1)).await.unwrap_err() else { panic!("another error") };
+        let refused = refused.into_problem();
+        assert_eq!((refused.code, refused.retry_after), (Code::RateLimited, Some(1)));
+        let mut other = read(organization(2));
+        assert!(futures::poll!(&mut other).is_pending(), "another organization has its own share");
+        drop(turn);
+        let (first, second, other) = tokio::join!(first, second, other);
+        assert_eq!((first.unwrap(), second.unwrap(), other.unwrap()), (3, 3, 3));
     }
 }

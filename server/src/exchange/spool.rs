@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::hash::Hash;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -18,9 +19,10 @@ use futures::stream::{self, BoxStream, StreamExt as _};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout, timeout_at};
-use undertone_api::id::MemberId;
+use undertone_api::id::{MemberId, OrganizationId};
 use undertone_api::problem::{Code, Problem};
 
+use crate::auth::Actor;
 use crate::error::Error;
 use crate::metrics::{Limit, Metrics};
 
@@ -28,6 +30,8 @@ use crate::metrics::{Limit, Metrics};
 pub(crate) const MOST_WRITTEN: usize = 2;
 /// The highest number of exports with a file, including those that clients still read.
 pub(crate) const MOST_HELD: usize = 8;
+/// Of these, exports of the members of one organization: half, so that no organization holds all places.
+pub(crate) const MOST_OF_ORGANIZATION: usize = 4;
 /// Of these, the highest number of one member.
 pub(crate) const MOST_OF_MEMBER: usize = 2;
 /// The highest number of bytes of one export.
@@ -48,6 +52,8 @@ pub(crate) struct SpoolLimits {
     pub(crate) written: usize,
     /// See [`MOST_HELD`].
     pub(crate) held: usize,
+    /// See [`MOST_OF_ORGANIZATION`].
+    pub(crate) of_organization: usize,
     /// See [`MOST_OF_MEMBER`].
     pub(crate) of_member: usize,
     /// See [`LARGEST`].
@@ -63,6 +69,7 @@ impl Default for SpoolLimits {
         Self {
             written: MOST_WRITTEN,
             held: MOST_HELD,
+            of_organization: MOST_OF_ORGANIZATION,
             of_member: MOST_OF_MEMBER,
             bytes: LARGEST,
             wait: LONGEST_WAIT,
@@ -83,7 +90,24 @@ pub(crate) struct SpoolSlots {
 #[derive(Debug, Default)]
 struct HeldSpools {
     total: usize,
+    by_organization: HashMap<OrganizationId, usize>,
     by_member: HashMap<MemberId, usize>,
+}
+
+/// Who exports a ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SpoolCaller {
+    /// The member.
+    pub(crate) member: MemberId,
+    /// The member's organization, if there is one.
+    pub(crate) organization: Option<OrganizationId>,
+}
+
+impl From<&Actor> for SpoolCaller {
+    /// Returns the member with the organization that joined first, so that no request chooses.
+    fn from(actor: &Actor) -> Self {
+        Self { member: actor.id(), organization: actor.organizations().first().copied() }
+    }
 }
 
 impl SpoolSlots {
@@ -93,17 +117,16 @@ impl SpoolSlots {
         Arc::new(Self { limits, metrics, turns, held: Mutex::default() })
     }
 
-    /// Begins an export of `member`, in a file in `folder`. Waits for a turn.
+    /// Begins an export of `caller`, in a file in `folder`. Waits for a turn.
     ///
     /// # Errors
-    /// `rate_limited` if the member has too many, `unavailable` if there are too many in total or no turn comes in
-    /// time.
+    /// `rate_limited` where the member or the organization has too many, `unavailable` where there are too many in all or no turn comes in time.
     pub(crate) async fn begin(
         self: &Arc<Self>,
-        member: MemberId,
+        caller: SpoolCaller,
         folder: &Path,
     ) -> Result<(SpoolWriter, SpoolReader), Error> {
-        let slot = self.hold(member)?;
+        let slot = self.hold(caller)?;
         let turn = timeout(self.limits.wait, Arc::clone(&self.turns).acquire_owned()).await;
         let turn = turn.ok().and_then(Result::ok).ok_or_else(|| self.refuse(Code::Unavailable, "other exports run"))?;
         let folder = folder.to_owned();
@@ -126,19 +149,28 @@ impl SpoolSlots {
         Ok((writer, SpoolReader { file: Arc::new(copy), offset: 0, progress: seen, deadline, _slot: slot }))
     }
 
-    fn hold(self: &Arc<Self>, member: MemberId) -> Result<HeldSlot, Error> {
+    fn hold(self: &Arc<Self>, caller: SpoolCaller) -> Result<HeldSlot, Error> {
         let mut held = self.lock();
-        let of_member = held.by_member.get(&member).copied().unwrap_or_default();
+        let of_member = held.by_member.get(&caller.member).copied().unwrap_or_default();
         if of_member >= self.limits.of_member {
             return Err(self.refuse(Code::RateLimited, "you have as many exports under way as a member may"));
+        }
+        let of_organization = caller.organization.and_then(|id| held.by_organization.get(&id)).copied();
+        let of_organization = of_organization.unwrap_or_default();
+        if of_organization >= self.limits.of_organization {
+            let reason = "the members of your organization have as many exports under way as an organization may";
+            return Err(self.refuse(Code::RateLimited, reason));
         }
         if held.total >= self.limits.held {
             return Err(self.refuse(Code::Unavailable, "other exports are still read"));
         }
         held.total += 1;
-        held.by_member.insert(member, of_member + 1);
+        held.by_member.insert(caller.member, of_member + 1);
+        if let Some(id) = caller.organization {
+            held.by_organization.insert(id, of_organization + 1);
+        }
         drop(held);
-        Ok(HeldSlot { slots: Arc::clone(self), member })
+        Ok(HeldSlot { slots: Arc::clone(self), caller })
     }
 
     fn refuse(&self, code: Code, reason: &str) -> Error {
@@ -155,18 +187,26 @@ impl SpoolSlots {
 #[derive(Debug)]
 struct HeldSlot {
     slots: Arc<SpoolSlots>,
-    member: MemberId,
+    caller: SpoolCaller,
 }
 
 impl Drop for HeldSlot {
     fn drop(&mut self) {
         let mut held = self.slots.lock();
         held.total -= 1;
-        if let Some(of_member) = held.by_member.get_mut(&self.member) {
-            *of_member -= 1;
-            if *of_member == 0 {
-                held.by_member.remove(&self.member);
-            }
+        subtract_one(&mut held.by_member, &self.caller.member);
+        if let Some(id) = self.caller.organization {
+            subtract_one(&mut held.by_organization, &id);
+        }
+    }
+}
+
+/// Takes one away from the count of `key`, and forgets a count of nothing.
+fn subtract_one<K: Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
         }
     }
 }

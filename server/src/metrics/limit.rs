@@ -15,6 +15,14 @@ pub enum Limit {
     Handshake,
     /// Time from a connection to its first request.
     FirstRequest,
+    /// Time of a connection without a request, or without a sign of life.
+    Idle,
+    /// Time of a connection whose caller was never recognized.
+    StrangerAge,
+    /// Bytes of the head of a request over HTTP/1; over HTTP/2 the library answers and says nothing.
+    HeaderSize,
+    /// Size of a request of REST or the dashboard: of its body, or of what it asks for.
+    RequestSize,
     /// Time that a client leaves a response unread.
     UnreadAnswer,
     /// Bytes of request bodies in memory.
@@ -29,6 +37,8 @@ pub enum Limit {
     MessageTime,
     /// Event streams.
     EventStreams,
+    /// Wrong attempts to get in, after which a door is closed.
+    WrongAttempts,
     /// Passwords that wait to be hashed.
     PasswordQueue,
     /// Concurrent exports.
@@ -37,16 +47,24 @@ pub enum Limit {
     ExportBytes,
     /// Writes of an organization's workers.
     OrganizationWrites,
+    /// Bytes of the files of a job, or of the jobs that an organization leads.
+    StoredBytes,
+    /// Datasets of a worker.
+    Datasets,
 }
 
 impl Limit {
     /// Every limit.
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 23] = [
         Self::Connections,
         Self::ConnectionsOfAddress,
         Self::OpenFiles,
         Self::Handshake,
         Self::FirstRequest,
+        Self::Idle,
+        Self::StrangerAge,
+        Self::HeaderSize,
+        Self::RequestSize,
         Self::UnreadAnswer,
         Self::RequestBytes,
         Self::RequestTime,
@@ -54,10 +72,13 @@ impl Limit {
         Self::MessageBytes,
         Self::MessageTime,
         Self::EventStreams,
+        Self::WrongAttempts,
         Self::PasswordQueue,
         Self::Exports,
         Self::ExportBytes,
         Self::OrganizationWrites,
+        Self::StoredBytes,
+        Self::Datasets,
     ];
 
     /// Returns the label of the limit.
@@ -68,6 +89,10 @@ impl Limit {
             Self::OpenFiles => "open_files",
             Self::Handshake => "handshake",
             Self::FirstRequest => "first_request",
+            Self::Idle => "idle",
+            Self::StrangerAge => "stranger_age",
+            Self::HeaderSize => "header_size",
+            Self::RequestSize => "request_size",
             Self::UnreadAnswer => "unread_answer",
             Self::RequestBytes => "request_bytes",
             Self::RequestTime => "request_time",
@@ -75,10 +100,13 @@ impl Limit {
             Self::MessageBytes => "message_bytes",
             Self::MessageTime => "message_time",
             Self::EventStreams => "event_streams",
+            Self::WrongAttempts => "wrong_attempts",
             Self::PasswordQueue => "password_queue",
             Self::Exports => "exports",
             Self::ExportBytes => "export_bytes",
             Self::OrganizationWrites => "organization_writes",
+            Self::StoredBytes => "stored_bytes",
+            Self::Datasets => "datasets",
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::fairness::WorkOwner;
+use crate::metrics::Limit;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::attempt;
 
@@ -156,6 +157,7 @@ async fn count(ctx: &Ctx, tx: &Tx, door: &Door) -> Result<Option<i32>, Error> {
 }
 
 fn closed(ctx: &Ctx, ends_at: OffsetDateTime) -> Error {
+    ctx.metrics.reach(Limit::WrongAttempts);
     let left = (ends_at - ctx.now()).whole_seconds().clamp(1, DAY.whole_seconds()) as u32;
     let minutes = left.div_ceil(60);
     let detail = format!("too many wrong attempts; wait {minutes} minutes");

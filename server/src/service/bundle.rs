@@ -156,7 +156,7 @@ pub async fn of_consortium(
         detail: json!({ "organizations": reach.organizations }),
     };
     // A refused export sends no data, so it has no audit entry.
-    let (writer, reader) = ctx.spools().begin(actor.id(), &ctx.config.data_dir).await?;
+    let (writer, reader) = ctx.spools().begin(actor.into(), &ctx.config.data_dir).await?;
     audit_log::note(ctx, act).await?;
     let ctx = ctx.clone();
     tokio::spawn(async move {

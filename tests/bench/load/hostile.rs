@@ -1,45 +1,48 @@
-//! A server under attack. Honest browsers and workers use it as in the load measurement, while one attack after another
-//! runs against it from other addresses of this machine. One attack comes from the honest address as well. Everything
-//! is on loopback, has a fixed number of connections and a fixed time, and ends by itself.
+//! A server under attack: honest browsers and workers use it as in the load measurement, while one attack after another runs against it
+//! from other addresses of this machine, and one from the honest address as well. Everything is on loopback, has a fixed number of
+//! callers and a fixed time, and ends by itself. Attackers whose connection was closed come again until the attack ends.
 //!
-//! The report has a line for each attack: the 99th percentile of the honest requests, the number of failed ones, the
-//! server's peak memory, and the time after the attack until a new connection is answered within a second. The server
-//! has the packaged unit's limit of open files where the machine permits it; its other limits are the defaults.
+//! The first line tells what is measured: the program, the profile that it was built by, and the limits of the packaged unit, as far as
+//! this machine lets a process have them. Then a line an attack: the 99th percentile of the honest requests, how many of them failed, the
+//! highest memory of the server, and the time after the attack until a new connection is answered within a second. `missed` names the
+//! targets that were missed; one of them is enough for the measurement to fail.
 //!
-//! `UNDERTONE_HOSTILE_DIVISOR` (1) divides every number of callers, `UNDERTONE_HOSTILE_SECONDS` (15) is the time of an
+//! `UNDERTONE_HOSTILE_SERVER` names another program of the server, also an older one, for a comparison: it is set up by calls that all
+//! versions have. `UNDERTONE_HOSTILE_DIVISOR` (1) divides every number of callers, `UNDERTONE_HOSTILE_SECONDS` (15) is the time of an
 //! attack.
 
 mod attack;
+mod confinement;
+mod probe;
 
-use std::process::Command;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-use support::stage::{Database, PASSWORD, Staged};
+use serde_json::{Value, json};
+use support::client::Client;
+use support::stage::{Database, ServerLaunch, Staged};
 use tokio::task::JoinSet;
+use undertone_api::member::Role;
 
 use self::attack::{Attack, Target};
+use self::confinement::Confinement;
 use super::progress::Progress;
 use super::record::{Record, Summary};
-use super::{Ground, LONGEST_SET_UP, Sizes, one, set_up, tell, usage};
+use super::{Ground, LONGEST_SET_UP, Sizes, account, one, set_up, tell, usage};
 use crate::report::{Outcome, Report};
 
 /// The number of honest browsers, and of honest workers.
 const HONEST: usize = 50;
 /// The least number of honest callers: a job has four participants.
 const FEWEST: usize = 4;
-/// The packaged unit's limit of the server's open files.
-const FILES: u64 = 65_536;
 /// The limit of the honest requests' 99th percentile.
 const MOST_P99: Duration = Duration::from_secs(1);
 /// The limit of the server's memory, MiB.
 const MOST_MEMORY: u64 = 1024;
 /// The limit of the time until a new connection is answered again.
 const MOST_RECOVERY: Duration = Duration::from_secs(10);
-/// The interval between two samples of the server, and between two new honest connections.
+/// Time between two looks at the server.
 const EVERY: Duration = Duration::from_millis(250);
-/// The time limit of an answer on a new connection.
-const PROBE: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(report: &mut Report) -> Outcome {
     let runtime = tokio::runtime::Runtime::new()?;
@@ -52,33 +55,105 @@ async fn measure(report: &mut Report) -> Staged<()> {
     let time = Duration::from_secs(one("UNDERTONE_HOSTILE_SECONDS", 15)?);
     let honest = (HONEST / divisor).max(FEWEST);
     let attacks = Attack::ALL.len() as u32;
-    let seconds = attacks * (time + MOST_RECOVERY).as_secs() as u32;
+    // For so long the jobs have rounds.
+    let seconds = attacks * (time + 2 * MOST_RECOVERY).as_secs() as u32;
     let sizes = Sizes { workers: honest, browsers: honest, seconds };
     let progress = Progress::of("hostile");
+    // Dropped after the server, whose limits it holds.
+    let confinement = Confinement::new()?;
+    let program = std::env::var_os("UNDERTONE_HOSTILE_SERVER").map(Into::into);
+    let launch = ServerLaunch { program, wrapper: confinement.wrapper() };
+    let path = launch.path()?;
     // The server's own rates are in force: the attacks meet them too.
-    let ground = Ground::lay(Database::Sqlite, 1, &[]).await?;
+    let ground = Ground::lay(launch, Database::Sqlite, 1, &[]).await?;
     let process = ground.stage.server()?.id();
-    let files = allow_files(process);
+    tell(
+        report,
+        json!({
+            "what": "a server under attack", "server": path, "profile": profile_of(&path),
+            "limits": confinement.figures(process), "browsers": honest, "workers": honest,
+            "divisor": divisor, "seconds": time.as_secs(),
+        }),
+    )?;
     let record = Record::default();
     let mut everybody = JoinSet::new();
     let coming = set_up(&ground, sizes, &mut everybody, &record, progress);
     tokio::time::timeout(LONGEST_SET_UP, coming).await.map_err(|_| "the scene was not set up in time")??;
-    let target = Target::new(&ground.stage, &token(&ground).await?)?;
-    everybody.spawn(probe_again_and_again(target.health(), record.clone()));
-    tell(
-        report,
-        json!({ "what": "honest callers", "browsers": honest, "workers": honest, "files": files, "divisor": divisor }),
-    )?;
+    let mut target = Target::new(&ground, divisor).await?;
+    progress.say("the attackers have their accounts");
+    everybody.spawn(probe::connect_again_and_again(target.health(), record.clone()));
+    let stranger = Client::new(ground.address());
+    let (email, _) = account(&stranger, &ground.stage.sites[0], "honest".to_owned(), &[Role::Researcher]).await?;
+    everybody.spawn(probe::sign_in_again_and_again(target.sessions(), email, record.clone()));
+    let mut missed = Vec::new();
     for attack in Attack::ALL {
         progress.say(format!("{}: {} s", attack.name(), time.as_secs()));
-        let line = one_attack(attack, &target, divisor, time, process, &record).await?;
-        tell(report, line)?;
+        if attack.needs_sessions() {
+            target.sign_in().await?;
+        }
+        let figures = one_attack(attack, &target, divisor, time, process, &record).await?;
+        missed.extend(figures.missed().into_iter().map(|name| format!("{} ({name})", attack.name())));
+        tell(report, figures.line(attack, divisor))?;
     }
     everybody.shutdown().await;
-    Ok(())
+    drop(ground);
+    drop(confinement);
+    if missed.is_empty() { Ok(()) } else { Err(format!("targets were missed: {}", missed.join(", ")).into()) }
 }
 
-/// Runs one attack, and returns its line.
+/// Returns the profile by which a program was built: cargo names the folder by it.
+fn profile_of(program: &Path) -> String {
+    let folder = program.parent().and_then(Path::file_name).unwrap_or_default();
+    folder.to_string_lossy().into_owned()
+}
+
+/// What was measured during an attack.
+#[derive(Debug)]
+struct AttackFigures {
+    summary: Summary,
+    memory_mib: u64,
+    recovery: Option<Duration>,
+}
+
+impl AttackFigures {
+    /// Returns the 99th percentile of all honest requests, in seconds.
+    fn p99(&self) -> Option<f64> {
+        Some(self.summary.latencies()["all"]["p99"].as_f64()? / 1e3)
+    }
+
+    fn errors(&self) -> u64 {
+        self.summary.errors().as_object().map_or(0, |kinds| kinds.values().filter_map(Value::as_u64).sum())
+    }
+
+    /// Returns the names of the targets that were missed.
+    fn missed(&self) -> Vec<&'static str> {
+        let is_fast = self.p99().is_some_and(|p99| p99 <= MOST_P99.as_secs_f64());
+        let is_recovered = self.recovery.is_some_and(|recovery| recovery <= MOST_RECOVERY);
+        let targets = [
+            ("honest_p99_seconds", is_fast),
+            ("honest_errors", self.errors() == 0),
+            ("memory_mib", self.memory_mib <= MOST_MEMORY),
+            ("recovery_seconds", is_recovered),
+        ];
+        targets.into_iter().filter(|(_, is_met)| !is_met).map(|(name, _)| name).collect()
+    }
+
+    fn line(&self, attack: Attack, divisor: usize) -> Value {
+        let sign_ins = self.summary.latency(probe::SIGN_IN);
+        let missed = self.missed();
+        json!({
+            "attack": attack.name(), "callers": attack.callers(divisor),
+            "honest_requests": self.summary.requests(), "honest_p99_seconds": self.p99(), "honest_errors": self.errors(),
+            "first_errors": self.summary.first_errors(), "memory_mib": self.memory_mib,
+            "honest_sign_ins": sign_ins.map(|latency| latency.count),
+            "honest_sign_in_p99_seconds": sign_ins.map(|latency| latency.p99 / 1e3),
+            "recovery_seconds": self.recovery.map(|recovery| recovery.as_secs_f64()),
+            "missed": missed, "passed": missed.is_empty(),
+        })
+    }
+}
+
+/// Runs one attack, and returns its figures.
 async fn one_attack(
     attack: Attack,
     target: &Target,
@@ -86,78 +161,45 @@ async fn one_attack(
     time: Duration,
     process: u32,
     record: &Record,
-) -> Staged<serde_json::Value> {
+) -> Staged<AttackFigures> {
+    let gone = |_| format!("{}: the server's process has ended", attack.name());
     record.begin();
     let mut attackers = attack.begin(target, divisor);
-    let (ends, mut memory) = (Instant::now() + time, 0);
+    let (ends, mut memory_mib) = (Instant::now() + time, 0);
     while Instant::now() < ends {
-        memory = memory.max(usage::Memory::of(process)?.resident_mib());
+        memory_mib = memory_mib.max(usage::Memory::of(process).map_err(gone)?.resident_mib());
         tokio::time::sleep(EVERY).await;
     }
     let summary = record.end();
     attackers.shutdown().await;
-    let recovery = recovery(&target.health()).await;
-    memory = memory.max(usage::Memory::of(process)?.resident_mib());
-    let p99 = honest_p99(&summary);
-    let errors = honest_errors(&summary);
-    let is_fast = p99.is_some_and(|p99| p99 <= MOST_P99.as_secs_f64());
-    let is_recovered = recovery.is_some_and(|recovery| recovery <= MOST_RECOVERY);
-    Ok(json!({
-        "attack": attack.name(), "callers": attack.callers(divisor),
-        "honest_requests": summary.requests(), "honest_p99_seconds": p99, "honest_errors": errors,
-        "first_errors": summary.first_errors(), "memory_mib": memory,
-        "recovery_seconds": recovery.map(|recovery| recovery.as_secs_f64()),
-        "passed": is_fast && errors == 0 && memory <= MOST_MEMORY && is_recovered,
-    }))
+    let recovery = probe::recovery(&target.health(), 2 * MOST_RECOVERY).await;
+    memory_mib = memory_mib.max(usage::Memory::of(process).map_err(gone)?.resident_mib());
+    Ok(AttackFigures { summary, memory_mib, recovery })
 }
 
-/// Returns the 99th percentile of all honest requests, in seconds.
-fn honest_p99(summary: &Summary) -> Option<f64> {
-    Some(summary.latencies()["all"]["p99"].as_f64()? / 1e3)
-}
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
 
-fn honest_errors(summary: &Summary) -> u64 {
-    summary.errors().as_object().map_or(0, |kinds| kinds.values().filter_map(serde_json::Value::as_u64).sum())
-}
+    use super::super::record::Record;
+    use super::AttackFigures;
 
-/// Opens honest connections repeatedly: existing connections would not show that new ones are impossible.
-async fn probe_again_and_again(health: String, record: Record) {
-    loop {
-        let _ = record.request("new connection", probe(&health)).await;
-        tokio::time::sleep(EVERY).await;
+    fn figures(took: Duration, memory_mib: u64, recovery: Option<u64>) -> AttackFigures {
+        let record = Record::default();
+        record.begin();
+        record.took("page", took);
+        AttackFigures { summary: record.end(), memory_mib, recovery: recovery.map(Duration::from_secs) }
     }
-}
 
-async fn probe(health: &str) -> Result<(), reqwest::Error> {
-    let client = reqwest::Client::builder().pool_max_idle_per_host(0).timeout(PROBE).build()?;
-    client.get(health).send().await?.error_for_status().map(drop)
-}
-
-/// Returns the time until a new connection is answered; `None` when that exceeds twice the limit.
-async fn recovery(health: &str) -> Option<Duration> {
-    let began = Instant::now();
-    while began.elapsed() < 2 * MOST_RECOVERY {
-        let asked = began.elapsed();
-        if probe(health).await.is_ok() {
-            return Some(asked);
-        }
-        tokio::time::sleep(EVERY).await;
+    #[test]
+    fn missed_targets_are_named() {
+        assert!(figures(Duration::from_secs(1), 1024, Some(10)).missed().is_empty(), "each at its value");
+        let slow = figures(Duration::from_millis(1001), 1025, None);
+        assert_eq!(slow.missed(), ["honest_p99_seconds", "memory_mib", "recovery_seconds"]);
+        let record = Record::default();
+        record.begin();
+        record.failed("page", &"no answer");
+        let failed = AttackFigures { summary: record.end(), memory_mib: 0, recovery: Some(Duration::ZERO) };
+        assert_eq!(failed.missed(), ["honest_p99_seconds", "honest_errors"], "nothing was answered");
     }
-    None
-}
-
-/// Sets the server's limit of open files to that of the packaged unit; returns `None` where it is unchanged.
-fn allow_files(process: u32) -> Option<u64> {
-    let files = format!("--nofile={FILES}:{FILES}");
-    let status = Command::new("prlimit").args([&format!("--pid={process}"), &files]).status();
-    status.ok().filter(std::process::ExitStatus::success).map(|_| FILES)
-}
-
-/// Returns an access token of the consortium's founder.
-async fn token(ground: &Ground) -> Staged<String> {
-    let body = json!({ "email": "operator@example.org", "password": PASSWORD });
-    let answer = reqwest::Client::new().post(format!("{}/api/v1/session", ground.stage.address())).json(&body).send();
-    let session: serde_json::Value = answer.await?.error_for_status()?.json().await?;
-    let token = session["access_token"].as_str().ok_or("a session has an access token")?;
-    Ok(token.to_owned())
 }

@@ -5,15 +5,20 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use tempfile::TempDir;
-use undertone_api::id::MemberId;
+use undertone_api::id::{MemberId, OrganizationId};
 use undertone_api::problem::Code;
 use uuid::Uuid;
 
-use super::{PIECE, SpoolLimits, SpoolReader, SpoolSlots};
+use super::{MOST_OF_ORGANIZATION, PIECE, SpoolCaller, SpoolLimits, SpoolReader, SpoolSlots};
 use crate::metrics::{Limit, Metrics, Transactions};
 
-const ONE: MemberId = MemberId(Uuid::from_u128(1));
-const OTHER: MemberId = MemberId(Uuid::from_u128(2));
+const ONE: SpoolCaller = caller(1, 1);
+const OTHER: SpoolCaller = caller(2, 2);
+
+const fn caller(member: u128, organization: u128) -> SpoolCaller {
+    let organization = Some(OrganizationId(Uuid::from_u128(organization)));
+    SpoolCaller { member: MemberId(Uuid::from_u128(member)), organization }
+}
 
 /// Returns a folder, and slots with limits that a test changes.
 fn slots(change: impl FnOnce(&mut SpoolLimits)) -> (TempDir, Arc<SpoolSlots>, Metrics) {
@@ -87,6 +92,23 @@ async fn member_has_two_exports_and_no_more() {
     slots.begin(OTHER, dir.path()).await.expect("another member");
     held.pop();
     slots.begin(ONE, dir.path()).await.expect("room again");
+}
+
+#[tokio::test]
+async fn organization_has_half_of_the_exports_and_no_more() {
+    let (dir, slots, _) = slots(|limits| limits.written = 8);
+    let mut held = Vec::new();
+    for member in 1..=MOST_OF_ORGANIZATION as u128 {
+        held.push(slots.begin(caller(member, 1), dir.path()).await.expect("room"));
+    }
+    let refused = slots.begin(caller(9, 1), dir.path()).await.expect_err("a fifth").into_problem();
+    assert_eq!((refused.code, refused.retry_after), (Code::RateLimited, Some(60)));
+    let without = SpoolCaller { organization: None, ..caller(10, 1) };
+    for other in [caller(11, 2), without] {
+        held.push(slots.begin(other, dir.path()).await.expect("another organization has room"));
+    }
+    held.remove(0);
+    slots.begin(caller(9, 1), dir.path()).await.expect("room again");
 }
 
 #[tokio::test]

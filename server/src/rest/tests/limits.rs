@@ -4,6 +4,7 @@ use axum::http::{StatusCode, header};
 use undertone_api::problem::{Code, Problem};
 
 use super::problem;
+use crate::metrics::Limit;
 use crate::rest::{LARGEST_BODY, LARGEST_IMPORT};
 use crate::testing::{TestApp, on_both};
 
@@ -47,7 +48,9 @@ on_both! {
             app.server.post("/api/v1/session").text(body).content_type("application/json").await
         };
         problem(&post(LARGEST_BODY).await, Code::WrongCredentials);
+        assert_eq!(app.ctx.metrics.reached(Limit::RequestSize), 0);
         problem(&post(LARGEST_BODY + 1).await, Code::TooLarge);
+        assert_eq!(app.ctx.metrics.reached(Limit::RequestSize), 1);
     }
 
     async fn a_form_of_a_mebibyte_is_read_and_one_byte_more_is_not(app: &TestApp) {

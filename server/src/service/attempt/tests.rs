@@ -6,6 +6,7 @@ use undertone_api::problem::Code;
 
 use super::{enter, forget_old, forgive, is_power_of_ten, note};
 use crate::auth::{Door, WINDOW};
+use crate::metrics::Limit;
 use crate::service::audit_log::What;
 use crate::service::entity::{attempt, audit_log};
 use crate::testing::on_both;
@@ -26,6 +27,7 @@ on_both! {
         app.clock.advance(Duration::minutes(5));
         let closed = enter(&app.ctx, &[email("a"), address(200)]).await.expect_err("closed").into_problem();
         assert_eq!((closed.code, closed.retry_after), (Code::RateLimited, Some(600)));
+        assert_eq!(app.ctx.metrics.reached(Limit::WrongAttempts), 1);
         enter(&app.ctx, &[email("b"), address(200)]).await.expect("others are not touched");
         app.clock.advance(WINDOW - Duration::minutes(5));
         enter(&app.ctx, &[email("a"), address(201)]).await.expect("open again");

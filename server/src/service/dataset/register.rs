@@ -17,6 +17,7 @@ use super::shown;
 use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::metrics::Limit;
 use crate::service::approval;
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::code::{from_word, to_json, word};
@@ -52,6 +53,7 @@ pub async fn register(ctx: &Ctx, worker: WorkerId, told: &Registration) -> Resul
             let Some(known) = known else {
                 let held = dataset::Entity::find().filter(dataset::Column::WorkerId.eq(worker.id)).count(tx).await?;
                 if held >= MOST_DATASETS {
+                    ctx.metrics.reach(Limit::Datasets);
                     return Err(Error::problem(
                         Code::TooLarge,
                         format!(

@@ -6,6 +6,7 @@ use undertone_privacy::PrivacyUnit;
 use uuid::Uuid;
 
 use super::{MOST_DATASETS, get, list, register};
+use crate::metrics::Limit;
 use crate::service::worker;
 use crate::testing::{Person, TestApp, on_both};
 
@@ -74,6 +75,7 @@ on_both! {
         register(&app.ctx, site, &named("last")).await.expect("the thousandth");
         let refused = register(&app.ctx, site, &named("one more")).await.expect_err("one more than a thousand");
         assert_eq!(refused.code(), Code::TooLarge);
+        assert_eq!(app.ctx.metrics.reached(Limit::Datasets), 1);
         register(&app.ctx, site, &registration()).await.expect("a known name is told again");
     }
 

@@ -25,6 +25,7 @@ use crate::ctx::{Ctx, UploadBytes};
 use crate::error::Error;
 use crate::exchange::artifact as files;
 use crate::exchange::object::{self, ObjectError};
+use crate::metrics::Limit;
 use crate::service::code::word;
 use crate::service::entity::{artifact, job, participant};
 use crate::service::job::state;
@@ -72,6 +73,7 @@ impl StorageHold {
             ),
         ] {
             if total > gib << 30 {
+                ctx.metrics.reach(Limit::StoredBytes);
                 return Err(Error::problem(
                     Code::TooLarge,
                     format!(

@@ -7,6 +7,7 @@ use undertone_api::problem::Code;
 use uuid::Uuid;
 
 use super::{Header, MAX_FILES, begin, fetch};
+use crate::metrics::Limit;
 use crate::service::entity::artifact;
 use crate::service::job;
 use crate::service::model::storage;
@@ -156,6 +157,7 @@ on_both! {
         let second = begin(&app.ctx, lead.worker, lead.header("second", b"five!")).await.err().unwrap();
         assert_eq!(second.code(), Code::TooLarge);
         assert!(second.to_string().contains("store.job_gib"), "{second}");
+        assert_eq!(app.ctx.metrics.reached(Limit::StoredBytes), 1);
         drop(first);
         lead.put("second", b"ten bytes!").await.unwrap();
         assert_eq!(lead.put("third", b"1").await.unwrap_err().code(), Code::TooLarge);

@@ -52,7 +52,8 @@ pub async fn choose(ctx: &Ctx, worker: WorkerId, token: &str, round: u32, chosen
     ready(ctx.db.read(), &row, number).await?;
     let pools = pools(ctx.db.read(), held.job, &questions).await?;
     let ids: Vec<_> = chosen.iter().map(|choice| choice.question).collect();
-    let found = annotate::find(&ctx.store, held.job, &stored(&pools), &ids).await.map_err(object_error)?;
+    let found =
+        annotate::find(&ctx.store, ctx.readings(), held.job, &stored(&pools), &ids).await.map_err(object_error)?;
     let strange = strange(ctx.db.read(), chosen, &found).await?;
     if !strange.is_empty() {
         return Err(Error::validation(strange));

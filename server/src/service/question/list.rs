@@ -192,7 +192,8 @@ async fn waiting(
     let chosen = question::Entity::find().filter(question::Column::JobId.eq(row.id)).select_only();
     let chosen: Vec<Uuid> = chosen.column(question::Column::Id).into_tuple().all(ctx.db.read()).await?;
     let chosen: Vec<_> = chosen.into_iter().map(QuestionId).collect();
-    let rest = annotate::rest(&ctx.store, job, &here, &chosen, after, limit).await.map_err(object_error)?;
+    let rest =
+        annotate::rest(&ctx.store, ctx.readings(), job, &here, &chosen, after, limit).await.map_err(object_error)?;
     let show = |Found { id, dataset, text, count }| Question {
         id,
         job,

@@ -177,7 +177,7 @@ async fn take(
     object: &Path,
 ) -> Result<(Accepted, Vec<Signed>), Error> {
     let pool = Stored { dataset: held.dataset, object: object.clone() };
-    let questions = annotate::count(&ctx.store, held.job, &pool).await.map_err(object_error)?;
+    let questions = annotate::count(&ctx.store, ctx.readings(), held.job, &pool).await.map_err(object_error)?;
     ctx.db
         .write("accept pool", async |tx| {
             // As with vectors: charges are counted even when the pool is refused. From here on a refusal is a value.

@@ -1,52 +1,46 @@
-//! The attacks. Each has a number of callers, from several addresses of this machine, and ends when it is dropped.
+//! The attacks. Each has a number of callers, from several addresses of this machine. Who is disconnected comes again after a pause, so an
+//! attack lasts until it is dropped; the pauses bound how often anything is tried.
+
+mod target;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use http::{Method, Request};
+use hyper::body::Bytes;
 use reqwest::Client;
-use support::stage::{Stage, Staged};
+use support::stage::Staged;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
-use url::Url;
+use tokio::time::MissedTickBehavior;
+
+pub(super) use target::Target;
 
 /// The number of the attackers' addresses, from 127.0.0.2 on. Honest callers have 127.0.0.1.
 const ADDRESSES: usize = 9;
-/// The requests of an attacker over one HTTP/2 connection.
+/// Of these, addresses of strangers who leave answers unread.
+const UNREAD_ADDRESSES: usize = 8;
+/// Requests of an attacker over one HTTP/2 connection; of exports, which are few and come from several addresses all the same.
 const STREAMS: usize = 100;
+const EXPORTS: usize = 8;
+/// Pause of an attacker between the end of a connection and the next.
+const PAUSE: Duration = Duration::from_secs(2);
+/// Pause of an attacker between a refused request and the next over the same connection.
+const PAUSE_OF_REFUSED: Duration = Duration::from_secs(5);
 /// The pause between two bytes of a slow attacker.
 const DRIP: Duration = Duration::from_secs(1);
 /// The announced bytes of a half-sent message, and the bytes that are sent at once.
 const MESSAGE: usize = 15 << 20;
 const PIECE: usize = 64 << 10;
+/// Calls whose message is half sent: one that needs a proof, and one of a stranger.
+const HALF_SENT: [&str; 2] = ["Control/WhoAmI", "WorkerGateway/Enroll"];
 /// The sign-in attempts of one caller per second.
 const ATTEMPTS: usize = 10;
-
-/// The server under attack.
-#[derive(Debug, Clone)]
-pub(super) struct Target {
-    http: SocketAddr,
-    grpc: SocketAddr,
-    base: String,
-    consortium: String,
-    token: String,
-}
-
-impl Target {
-    pub(super) fn new(stage: &Stage, token: &str) -> Staged<Self> {
-        let base = stage.address();
-        let port = Url::parse(&base)?.port().ok_or("the server's address has a port")?;
-        let consortium = stage.consortium.to_string();
-        let http = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        Ok(Self { http, grpc: stage.gateway(), base, consortium, token: token.to_owned() })
-    }
-
-    /// Returns the address that shows whether the server answers.
-    pub(super) fn health(&self) -> String {
-        format!("{}/health/live", self.base)
-    }
-}
+/// How long one of them waits for its answer.
+const ATTEMPT_PATIENCE: Duration = Duration::from_secs(10);
+/// A page that anybody may read.
+const PUBLIC_PAGE: &str = "/sign-in";
 
 /// An attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,19 +51,21 @@ pub(super) enum Attack {
     SlowBodies,
     HalfMessages,
     SignIns,
+    UnreadAnswers,
     StalledExports,
     EventStreams,
 }
 
 impl Attack {
     /// Every attack, in the order in which they run.
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::IdleConnections,
         Self::IdleConnectionsOfHonestAddress,
         Self::SlowHeaders,
         Self::SlowBodies,
         Self::HalfMessages,
         Self::SignIns,
+        Self::UnreadAnswers,
         Self::StalledExports,
         Self::EventStreams,
     ];
@@ -83,6 +79,7 @@ impl Attack {
             Self::SlowBodies => "slow_bodies",
             Self::HalfMessages => "half_sent_messages",
             Self::SignIns => "sign_ins",
+            Self::UnreadAnswers => "unread_answers",
             Self::StalledExports => "stalled_exports",
             Self::EventStreams => "event_streams",
         }
@@ -92,6 +89,7 @@ impl Attack {
     pub(super) const fn callers(self, divisor: usize) -> usize {
         let whole = match self {
             Self::IdleConnections | Self::IdleConnectionsOfHonestAddress => 10_000,
+            Self::UnreadAnswers => 5_000,
             Self::SlowHeaders | Self::SlowBodies => 2_000,
             Self::HalfMessages => 1_000,
             Self::SignIns => 500,
@@ -101,28 +99,42 @@ impl Attack {
         whole / divisor
     }
 
+    /// Returns how many of its callers share a connection, or a client that guesses.
+    const fn of_each(self) -> usize {
+        match self {
+            Self::HalfMessages | Self::EventStreams => STREAMS,
+            Self::StalledExports => EXPORTS,
+            Self::SignIns => ATTEMPTS,
+            _ => 1,
+        }
+    }
+
+    /// Returns whether its callers have accounts.
+    pub(super) const fn needs_sessions(self) -> bool {
+        matches!(self, Self::StalledExports | Self::EventStreams)
+    }
+
     /// Begins the attack; it continues until the set is dropped.
     pub(super) fn begin(self, target: &Target, divisor: usize) -> JoinSet<()> {
         let mut attackers = JoinSet::new();
-        let callers = self.callers(divisor);
-        let tasks = match self {
-            Self::HalfMessages | Self::StalledExports | Self::EventStreams => callers.div_ceil(STREAMS),
-            Self::SignIns => callers.div_ceil(ATTEMPTS),
-            _ => callers,
-        };
-        for number in 0..tasks {
+        let (callers, of_each) = (self.callers(divisor), self.of_each());
+        for number in 0..callers.div_ceil(of_each) {
             let target = target.clone();
-            let streams = STREAMS.min(callers - (number * STREAMS).min(callers));
+            let streams = of_each.min(callers - number * of_each);
             attackers.spawn(async move {
-                // A rejected attacker fails, which is the desired outcome.
-                let _ = self.attack(&target, number, streams).await;
+                loop {
+                    // An attacker that is refused has failed, which is what is hoped for.
+                    let _ = self.attack(&target, number, streams).await;
+                    tokio::time::sleep(PAUSE).await;
+                }
             });
         }
         attackers
     }
 
+    /// Attacks over one connection, until it ends.
     async fn attack(self, target: &Target, number: usize, streams: usize) -> Staged<()> {
-        let from = attacker(number);
+        let from = attacker(number % ADDRESSES);
         match self {
             Self::IdleConnections => wait_for_end(connect(from, target.http).await?).await,
             Self::IdleConnectionsOfHonestAddress => {
@@ -135,23 +147,26 @@ impl Attack {
                 let head = b"POST /ui/sign-in HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-www-form-urlencoded\r\ncontent-length: 1000000\r\n\r\n";
                 drip(connect(from, target.http).await?, head).await
             }
-            Self::HalfMessages => half_messages(connect(from, target.grpc).await?, streams).await,
-            Self::SignIns => sign_in(target, from, number).await,
-            Self::StalledExports => {
-                let path = format!("/api/v1/consortia/{}/ledger/bundle", target.consortium);
-                stalled(target, from, &path, streams).await
+            Self::HalfMessages => send_halves(connect(from, target.grpc).await?, streams).await,
+            Self::SignIns => guess(target, from, number).await,
+            Self::UnreadAnswers => {
+                let from = attacker(number % UNREAD_ADDRESSES);
+                leave_unread(connect(from, target.http).await?, PUBLIC_PAGE, vec![None]).await
             }
-            Self::EventStreams => {
-                let path = format!("/api/v1/consortia/{}/events", target.consortium);
-                stalled(target, from, &path, streams).await
+            Self::StalledExports | Self::EventStreams => {
+                let what = if self == Self::StalledExports { "ledger/bundle" } else { "events" };
+                let path = format!("/api/v1/consortia/{}/{what}", target.consortium);
+                let first = number * self.of_each();
+                let tokens = (first..first + streams).map(|stream| target.token(stream)).collect();
+                leave_unread(connect(from, target.http).await?, &path, tokens).await
             }
         }
     }
 }
 
-/// Returns the address of an attacker.
+/// Returns an address of attackers.
 fn attacker(number: usize) -> Ipv4Addr {
-    Ipv4Addr::new(127, 0, 0, 2 + (number % ADDRESSES) as u8)
+    Ipv4Addr::new(127, 0, 0, 2 + number as u8)
 }
 
 async fn connect(from: Ipv4Addr, to: SocketAddr) -> Staged<TcpStream> {
@@ -175,72 +190,94 @@ async fn drip(mut stream: TcpStream, begin: &[u8]) -> Staged<()> {
     }
 }
 
-/// Sends most of the bytes of messages with the largest permitted size, without a key, and keeps them open.
-async fn half_messages(stream: TcpStream, streams: usize) -> Staged<()> {
+/// Sends most of messages that are as large as any may be, without a key, and holds them: half of them to a call that needs a proof,
+/// half to one of strangers.
+async fn send_halves(stream: TcpStream, streams: usize) -> Staged<()> {
     let (sender, connection) = h2::client::handshake(stream).await?;
     let mut connection = JoinSet::from_iter([connection]);
     let mut open = JoinSet::new();
-    for _ in 0..streams {
-        let mut sender = sender.clone().ready().await?;
-        let uri = "http://x/undertone.v1.Control/WhoAmI";
-        let request = Request::builder().method(Method::POST).uri(uri).header("content-type", "application/grpc");
-        let (answer, mut body) = sender.send_request(request.body(())?, false)?;
+    for number in 0..streams {
+        let (sender, call) = (sender.clone(), HALF_SENT[number % HALF_SENT.len()]);
         open.spawn(async move {
-            let mut head = vec![0_u8];
-            head.extend((MESSAGE as u32).to_be_bytes());
-            let mut left = MESSAGE - PIECE;
-            let mut sent = body.send_data(head.into(), false).is_ok();
-            while sent && left > 0 {
-                body.reserve_capacity(PIECE);
-                let room = std::future::poll_fn(|context| body.poll_capacity(context)).await;
-                let Some(Ok(room)) = room else { break };
-                let bytes = room.min(left);
-                left -= bytes;
-                sent = body.send_data(vec![0_u8; bytes].into(), false).is_ok();
+            // Until the connection ends.
+            while send_half(sender.clone(), call).await.is_ok() {
+                tokio::time::sleep(PAUSE_OF_REFUSED).await;
             }
-            let _ = answer.await;
-            std::future::pending::<()>().await;
         });
     }
     connection.join_next().await.ok_or("the connection is driven")???;
     Ok(())
 }
 
-/// Begins responses that are never read: the flow-control window of each is closed.
-async fn stalled(target: &Target, from: Ipv4Addr, path: &str, streams: usize) -> Staged<()> {
-    let stream = connect(from, target.http).await?;
+/// Sends most of a message, and waits until the server gives it up.
+async fn send_half(sender: h2::client::SendRequest<Bytes>, call: &str) -> Staged<()> {
+    let mut sender = sender.ready().await?;
+    let uri = format!("http://x/undertone.v1.{call}");
+    let request = Request::builder().method(Method::POST).uri(uri).header("content-type", "application/grpc");
+    let (answer, mut body) = sender.send_request(request.body(())?, false)?;
+    let mut head = vec![0_u8];
+    head.extend((MESSAGE as u32).to_be_bytes());
+    let mut left = MESSAGE - PIECE;
+    let mut is_taken = body.send_data(head.into(), false).is_ok();
+    while is_taken && left > 0 {
+        body.reserve_capacity(PIECE.min(left));
+        let room = std::future::poll_fn(|context| body.poll_capacity(context)).await;
+        let Some(Ok(room)) = room else { break };
+        let bytes = room.min(left);
+        left -= bytes;
+        is_taken = body.send_data(vec![0_u8; bytes].into(), false).is_ok();
+    }
+    // A stream that is reset is refused; the connection may go on.
+    let _ = answer.await;
+    Ok(())
+}
+
+/// Asks for a path once for each token, and never reads what is answered: the window of each answer is closed.
+async fn leave_unread(stream: TcpStream, path: &str, tokens: Vec<Option<String>>) -> Staged<()> {
     let mut builder = h2::client::Builder::new();
     builder.initial_window_size(0);
-    let (sender, connection) = builder.handshake::<_, hyper::body::Bytes>(stream).await?;
+    let (sender, connection) = builder.handshake::<_, Bytes>(stream).await?;
     let mut connection = JoinSet::from_iter([connection]);
-    let mut answers = Vec::new();
-    for _ in 0..streams {
-        let mut sender = sender.clone().ready().await?;
-        let request =
-            Request::get(format!("http://x{path}")).header("authorization", format!("Bearer {}", target.token));
-        let (answer, _) = sender.send_request(request.body(())?, true)?;
-        answers.push(answer);
-    }
-    // Response headers are read, bodies are not.
-    let mut bodies = Vec::new();
-    for answer in answers {
-        bodies.extend(answer.await.map(http::Response::into_body));
+    let mut open = JoinSet::new();
+    for token in tokens {
+        let (sender, uri) = (sender.clone(), format!("http://x{path}"));
+        open.spawn(async move {
+            // Until the connection ends.
+            while ask_and_leave(sender.clone(), &uri, token.as_deref()).await.is_ok() {
+                tokio::time::sleep(PAUSE_OF_REFUSED).await;
+            }
+        });
     }
     connection.join_next().await.ok_or("the connection is driven")???;
-    drop(bodies);
+    Ok(())
+}
+
+/// Asks, takes the head of the answer, and waits until the server gives its body up.
+async fn ask_and_leave(sender: h2::client::SendRequest<Bytes>, uri: &str, token: Option<&str>) -> Staged<()> {
+    let mut sender = sender.ready().await?;
+    let mut request = Request::get(uri);
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    let (answer, _) = sender.send_request(request.body(())?, true)?;
+    if let Ok(answer) = answer.await {
+        // Nothing comes through a closed window but the end.
+        let _ = answer.into_body().data().await;
+    }
     Ok(())
 }
 
 /// Tries passwords of accounts that do not exist.
-async fn sign_in(target: &Target, from: Ipv4Addr, number: usize) -> Staged<()> {
-    let client = Client::builder().local_address(Some(from.into())).build()?;
+async fn guess(target: &Target, from: Ipv4Addr, number: usize) -> Staged<()> {
+    let client = Client::builder().local_address(Some(from.into())).timeout(ATTEMPT_PATIENCE).build()?;
     let mut every = tokio::time::interval(Duration::from_secs(1) / ATTEMPTS as u32);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut attempts = JoinSet::new();
     for attempt in 0_u64.. {
         every.tick().await;
         let body =
             serde_json::json!({ "email": format!("{number}-{attempt}@example.org"), "password": "a wrong password" });
-        let request = client.post(format!("{}/api/v1/session", target.base)).json(&body);
+        let request = client.post(target.sessions()).json(&body);
         attempts.spawn(async move { drop(request.send().await) });
         while attempts.try_join_next().is_some() {}
     }

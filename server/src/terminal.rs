@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::ctx::{Addresses, Clock, Ctx, Random};
 use crate::error::Error;
 use crate::service::operator;
+use crate::service::setup::LINK_FILE;
 
 /// The commands.
 #[derive(Subcommand)]
@@ -74,9 +75,6 @@ pub async fn run(config: Config, command: &OperatorCommand) -> Result<String, Te
     let _ = ctx.db.clone().close().await;
     Ok(text?)
 }
-
-/// The file in the data folder that holds the first operator's link.
-const LINK_FILE: &str = "operator-link";
 
 /// Returns the text that leads to the first operator's link: the link itself at a terminal; elsewhere the path of a file that only
 /// the server's user can read, so that the link does not stand in a journal.
@@ -140,6 +138,27 @@ fn addresses(config: &Config) -> Addresses {
 #[cfg(test)]
 mod tests {
     use super::write_link;
+    use crate::service::setup::{self, LINK_FILE};
+    use crate::testing::{TestApp, newcomer};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn used_first_link_is_removed_from_its_file() {
+        let app = TestApp::sqlite().await;
+        let path = app.data_dir().join(LINK_FILE);
+        let link = setup::operator_link(&app.ctx).await.expect("asked").expect("nobody yet");
+        write_link(&path, "https://undertone.example.org/accept/another").expect("written");
+        app.accept(&link, newcomer("Operator", None)).await;
+        assert!(path.exists(), "it holds another link");
+        assert_eq!(setup::operator_link(&app.ctx).await.expect("asked"), None);
+        assert!(!path.exists(), "there is an operator");
+
+        let app = TestApp::sqlite().await;
+        let path = app.data_dir().join(LINK_FILE);
+        let link = setup::operator_link(&app.ctx).await.expect("asked").expect("nobody yet");
+        write_link(&path, &link).expect("written");
+        app.accept(&link, newcomer("Operator", None)).await;
+        assert!(!path.exists(), "the link was used");
+    }
 
     #[cfg(unix)]
     #[test]

@@ -15,7 +15,7 @@ use crate::connections::{ConnectionLimits, ServedListener, open_files};
 use crate::ctx::{Addresses, Clock, Ctx, Parts, Random};
 use crate::db::Db;
 use crate::exchange::object;
-use crate::keys::{LiveKeys, ServerSigner};
+use crate::keys::{ExternalSigner, LiveKeys, ServerSigner};
 use crate::metrics::Metrics;
 use crate::service::{audit_log, delivery, duty, log, round, site_key};
 use crate::tls::{Shown, TlsError};
@@ -123,7 +123,11 @@ pub async fn open(
 ) -> Result<Ctx, StartError> {
     data_folder(&config)?;
     let in_data = |source| StartError::File { path: config.data_dir.clone(), source };
-    let signer = ServerSigner::load(&config.data_dir, &random, clock.now()).map_err(in_data)?;
+    let external = ExternalSigner::open(&config.signer).map_err(in_data)?;
+    let signer = ServerSigner::load(&config.data_dir, external, &random, clock.now()).await.map_err(in_data)?;
+    if let Err(error) = signer.probe(clock.now()).await {
+        tracing::error!(%error, "the external signer does not sign: what needs a signature is answered with 503 until it does");
+    }
     let keys = LiveKeys::load(&config.data_dir, &random).map_err(in_data)?;
     let providers = Provider::all(&config)?;
     let db = Db::connect(&config.database()).await?;
@@ -173,7 +177,8 @@ pub(crate) async fn open_tables(
     addresses: Addresses,
 ) -> Result<Ctx, StartError> {
     let in_data = |source| StartError::File { path: config.data_dir.clone(), source };
-    let signer = ServerSigner::load_existing(&config.data_dir, clock.now()).map_err(in_data)?;
+    let external = ExternalSigner::open(&config.signer).map_err(in_data)?;
+    let signer = ServerSigner::load_existing(&config.data_dir, external, clock.now()).map_err(in_data)?;
     let has_tokens = keys::kept_token_keys(&config.data_dir).map_err(in_data)?.is_some();
     let has_factors = keys::kept_factor_keys(&config.data_dir).map_err(in_data)?.is_some();
     let signer = signer.filter(|_| has_tokens && has_factors).ok_or_else(|| {

@@ -11,6 +11,7 @@ mod ledger;
 mod listener;
 mod provider;
 mod report;
+mod signer;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -69,6 +70,7 @@ pub async fn examine(config: &Config, clock: &Clock) -> Examination {
     }
     certificate::check(config, clock.now(), &mut report);
     store::check(config, &mut report).await;
+    signer::check(config, clock.now(), &mut report).await;
     provider::check(config, &mut report).await;
     listener::check(config, &mut report).await;
     report

@@ -7,7 +7,7 @@ use time::macros::datetime;
 use time::{Duration as Span, OffsetDateTime};
 
 use super::report::{CheckState, Examination};
-use super::{certificate, database, examine, folder, ledger, run};
+use super::{certificate, database, examine, folder, ledger, run, signer};
 use crate::config::{Config, TlsMode};
 use crate::ctx::{Clock, Random};
 use crate::db::ServerFacts;
@@ -205,6 +205,18 @@ fn own_certificate_is_judged_by_its_dates() {
     std::fs::write(&key_path, other.serialize_pem()).expect("written");
     let found = judged(|report| certificate::check(&config, NOW + Span::days(1), report));
     assert_eq!(found, CheckState::Fail, "the key is another's");
+}
+
+#[test]
+fn certificates_of_signing_keys_are_judged_by_their_end() {
+    for (left, wanted) in [
+        (signer::NOTICE, CheckState::Ok),
+        (signer::NOTICE - Span::SECOND, CheckState::Warn),
+        (Span::SECOND, CheckState::Warn),
+        (Span::ZERO, CheckState::Fail),
+    ] {
+        assert_eq!(judged(|report| signer::judge_end(NOW + left, NOW, report)), wanted, "{left}");
+    }
 }
 
 #[test]

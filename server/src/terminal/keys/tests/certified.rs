@@ -14,6 +14,7 @@ use crate::App;
 use crate::ctx::Ctx;
 use crate::keys::ceremony::CeremonyError;
 use crate::keys::online::ONLINE_FILE;
+use crate::metrics;
 use crate::service::world::World;
 use crate::service::{bundle, pins};
 use crate::terminal::keys::{InstallOptions, KeysCommand, KeysError, RequestOptions, RootFile, SignOptions};
@@ -191,6 +192,25 @@ on_both! {
         machine.certify(app, false).await;
         app.clock.advance(Duration::hours(1));
         ask(&app.ctx).await;
+    }
+
+    async fn end_of_certificates_is_a_metric(app: &TestApp) {
+        let name = "\nundertone_signing_certificate_days ";
+        let days = async || {
+            let text = metrics::render(&app.ctx).await.expect("text");
+            text.split_once(name).and_then(|(_, rest)| rest.lines().next()).map(str::to_owned)
+        };
+        assert_eq!(days().await, None, "the first key signs");
+        let machine = OfflineMachine::new(app).await;
+        machine.certify(app, false).await;
+        app.clock.advance(Duration::hours(1));
+        assert_eq!(days().await.as_deref(), Some("90"));
+        app.clock.advance(Duration::days(80));
+        assert_eq!(days().await.as_deref(), Some("10"));
+        machine.certify(app, false).await;
+        assert_eq!(days().await.as_deref(), Some("90"), "the next ones are installed");
+        app.clock.advance(Duration::days(365));
+        assert_eq!(days().await.as_deref(), Some("0"));
     }
 
     async fn certificates_go_forward_under_one_root(app: &TestApp) {

@@ -9,6 +9,7 @@ mod database;
 mod folder;
 mod ledger;
 mod listener;
+mod notice;
 mod provider;
 mod report;
 mod signer;
@@ -72,6 +73,7 @@ pub async fn examine(config: &Config, clock: &Clock) -> Examination {
     store::check(config, &mut report).await;
     signer::check(config, clock.now(), &mut report).await;
     provider::check(config, &mut report).await;
+    notice::check(config, &mut report).await;
     listener::check(config, &mut report).await;
     report
 }

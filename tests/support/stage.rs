@@ -225,6 +225,11 @@ impl Stage {
         Ok(server.wait(within)?)
     }
 
+    /// Returns the server's database.
+    pub const fn database(&self) -> &Database {
+        &self.database
+    }
+
     /// Puts another database in the place of the server's, which must not run.
     pub fn replace_database(&mut self, database: Database) {
         self.database = database;

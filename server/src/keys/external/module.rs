@@ -115,13 +115,14 @@ fn serve(token: &ModuleToken, mut waiting: mpsc::Receiver<ModuleRequest>) {
             }
         }
     }
-    state.close();
 }
 
-/// The session, when it is open.
+/// The library, once it is loaded, and the session, when it is open.
 #[derive(Default)]
 struct ModuleState {
     open: Option<OpenToken>,
+    // Stays loaded: not every library survives being unloaded.
+    library: Option<Pkcs11>,
     is_pin_refused: bool,
 }
 
@@ -144,7 +145,8 @@ impl ModuleState {
             // Each try counts towards the number after which a token locks the PIN.
             return Err(HolderError::new("the hardware module refused the PIN: correct `signer.pin_file` and restart"));
         }
-        let outcome = OpenToken::open(token).and_then(|mut open| {
+        let opened = self.load(token).and_then(|library| OpenToken::open(library, token));
+        let outcome = opened.and_then(|mut open| {
             let outcome = operation(&mut open);
             self.open = Some(open);
             outcome
@@ -156,6 +158,15 @@ impl ModuleState {
             }
             HolderError::new(format!("the hardware module: {error}"))
         })
+    }
+
+    fn load(&mut self, token: &ModuleToken) -> Result<Pkcs11, OperationError> {
+        if let Some(library) = &self.library {
+            return Ok(library.clone());
+        }
+        let library = Pkcs11::new(&token.module)?;
+        self.library = Some(library.clone());
+        Ok(library)
     }
 
     /// Ends session and module, so that a module which lost its device begins anew.
@@ -191,8 +202,7 @@ struct OpenToken {
 }
 
 impl OpenToken {
-    fn open(token: &ModuleToken) -> Result<Self, OperationError> {
-        let module = Pkcs11::new(&token.module)?;
+    fn open(module: Pkcs11, token: &ModuleToken) -> Result<Self, OperationError> {
         match module.initialize(CInitializeArgs::new(CInitializeFlags::OS_LOCKING_OK)) {
             Ok(()) | Err(ModuleError::Pkcs11(RvError::CryptokiAlreadyInitialized, _)) => {}
             Err(error) => return Err(error.into()),

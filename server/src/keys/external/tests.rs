@@ -138,7 +138,8 @@ async fn token_signs_for_a_server() {
     let absent = open(&SignerConfig { key: Some("second".to_owned()), ..signer.clone() });
     absent.public_key().await.expect_err("no such key");
 
-    let key = open(&signer).public_key().await.expect("the token names it");
+    let first = open(&signer);
+    let key = first.public_key().await.expect("the token names it");
     let app = TestApp::sqlite_with(|config| config.signer = signer).await;
     check_signatures(&app, key).await;
     // As when the device was gone for a moment.

@@ -4,7 +4,7 @@ use time::{Duration, OffsetDateTime};
 
 use super::report::Examination;
 use crate::config::{Config, SignerKind};
-use crate::keys::{ExternalSigner, ServerSigner};
+use crate::keys::{ExternalSigner, ServerSigner, verifying_key};
 
 const CERTIFICATES: &str = "signing keys";
 const SIGNER: &str = "signer";
@@ -18,6 +18,10 @@ pub(super) async fn check(config: &Config, now: OffsetDateTime, report: &mut Exa
         Ok(external) => external,
         Err(error) => return report.fail(SIGNER, error.to_string(), remedy),
     };
+    if verifying_key(&config.data_dir).is_err() {
+        // A result of the check of the keys already.
+        return;
+    }
     let signer = match ServerSigner::load_existing(&config.data_dir, external.clone(), now) {
         Ok(Some(signer)) => signer,
         // A new folder, which the check of the keys points out.

@@ -45,6 +45,9 @@ command -v chromium >/dev/null || missing+=(chromium)
 command -v chromedriver >/dev/null || missing+=(chromium-driver)
 command -v flite >/dev/null || missing+=(flite)
 command -v espeak-ng >/dev/null || missing+=(espeak-ng)
+command -v openssl >/dev/null || missing+=(openssl)
+# A hardware module in software, for the tests of external signers.
+package_installed softhsm2 || missing+=(softhsm2)
 package_installed fonts-dejavu-core || missing+=(fonts-dejavu-core)
 apt_install "${missing[@]}"
 

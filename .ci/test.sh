@@ -35,6 +35,9 @@ fetch_axe() { UNDERTONE_AXE=$(.ci/axe.sh) && export UNDERTONE_AXE || say "no axe
 # Where it cannot be had, the tests that sign people in at a provider say so and pass.
 make_provider() { UNDERTONE_OIDC_PROVIDER=$(.ci/oidc.sh) && export UNDERTONE_OIDC_PROVIDER || say "no provider: signing in there is not tested"; }
 
+# .ci/setup.sh has installed it.
+find_softhsm() { UNDERTONE_SOFTHSM=$(ls /usr/lib/softhsm/libsofthsm2.so) && export UNDERTONE_SOFTHSM; }
+
 run_tests() { .ci/with-postgres.sh cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$tests_log"; }
 # The (absent) examples keep the features of the libraries the same as for clippy: see build_programs.
 check_docs() { RUSTDOCFLAGS='-D warnings' cargo doc --workspace --locked --no-deps --lib --bin undertone-bundle --bin bench --examples; }
@@ -47,6 +50,7 @@ if [ "$failures" = 0 ]; then
   step axe fetch_axe
   step client make_client
   step s3 make_s3
+  step softhsm find_softhsm
   step format cargo fmt --all --check
   step clippy cargo clippy --workspace --all-targets --locked -- -D warnings
   step docs check_docs

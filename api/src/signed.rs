@@ -94,10 +94,9 @@ impl Signed {
     /// # Errors
     /// [`SignedError::Payload`] if the document has no JSON form, [`SignedError::Unavailable`] if no key may sign it.
     pub fn new<D: Document>(document: &D, key: &dyn DocumentSigner) -> Result<Self, SignedError> {
-        let payload = serde_json::to_string(document).map_err(|error| SignedError::Payload(error.to_string()))?;
-        let scope = SignatureScope { purpose: D::PURPOSE, at: document.signed_at() };
-        let signature = key.sign_message(&message::<D>(&payload), scope)?;
-        Ok(Self { payload, signature })
+        let unsigned = UnsignedDocument::new(document)?;
+        let signature = key.sign_message(unsigned.message(), unsigned.scope())?;
+        Ok(unsigned.with_signature(signature))
     }
 
     /// Opens the document, if `key` or a key that it certifies signed it.
@@ -114,6 +113,41 @@ impl Signed {
     /// Returns the SHA-256 of the payload, hex, which identifies the document.
     pub fn digest(&self) -> String {
         hex::encode(Sha256::digest(self.payload.as_bytes()))
+    }
+}
+
+/// A document that waits for its signature, for holders of keys that take time to sign.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnsignedDocument {
+    payload: String,
+    message: Vec<u8>,
+    scope: SignatureScope,
+}
+
+impl UnsignedDocument {
+    /// Writes `document` as it will be signed.
+    ///
+    /// # Errors
+    /// [`SignedError::Payload`] when the document has no JSON form.
+    pub fn new<D: Document>(document: &D) -> Result<Self, SignedError> {
+        let payload = serde_json::to_string(document).map_err(|error| SignedError::Payload(error.to_string()))?;
+        let scope = SignatureScope { purpose: D::PURPOSE, at: document.signed_at() };
+        Ok(Self { message: message::<D>(&payload), payload, scope })
+    }
+
+    /// Returns the bytes that the signature covers.
+    pub fn message(&self) -> &[u8] {
+        &self.message
+    }
+
+    /// Returns the properties that decide which keys may sign it.
+    pub const fn scope(&self) -> SignatureScope {
+        self.scope
+    }
+
+    /// Returns the document with its signature, as it stands in [`Signed`].
+    pub fn with_signature(self, signature: String) -> Signed {
+        Signed { payload: self.payload, signature }
     }
 }
 

@@ -15,11 +15,11 @@ use crate::connections::{ConnectionLimits, ServedListener, open_files};
 use crate::ctx::{Addresses, Clock, Ctx, Parts, Random};
 use crate::db::Db;
 use crate::exchange::object;
-use crate::keys::{LiveKeys, ServerSigner};
+use crate::keys::{ExternalSigner, LiveKeys, ServerSigner};
 use crate::metrics::Metrics;
 use crate::service::{audit_log, delivery, duty, log, round, site_key};
 use crate::tls::{Shown, TlsError};
-use crate::{dashboard, grpc, metrics, rest, tls};
+use crate::{dashboard, grpc, keys, metrics, rest, tls};
 
 /// The time that open requests have to finish after shutdown begins.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
@@ -62,6 +62,9 @@ pub enum StartError {
     /// The database cannot be reached or brought up to date.
     #[error("the database cannot be used: {0}")]
     Database(#[from] sea_orm::DbErr),
+    /// A running server's data cannot be used by another program beside it.
+    #[error("{0}")]
+    Unusable(String),
     /// The ledger's log is not this server's, or cannot be written.
     #[error("the ledger's log cannot be kept: {0}")]
     Log(#[source] crate::error::Error),
@@ -120,7 +123,11 @@ pub async fn open(
 ) -> Result<Ctx, StartError> {
     data_folder(&config)?;
     let in_data = |source| StartError::File { path: config.data_dir.clone(), source };
-    let signer = ServerSigner::load(&config.data_dir, &random, clock.now()).map_err(in_data)?;
+    let external = ExternalSigner::open(&config.signer).map_err(in_data)?;
+    let signer = ServerSigner::load(&config.data_dir, external, &random, clock.now()).await.map_err(in_data)?;
+    if let Err(error) = signer.probe(clock.now()).await {
+        tracing::error!(%error, "the external signer does not sign: what needs a signature is answered with 503 until it does");
+    }
     let keys = LiveKeys::load(&config.data_dir, &random).map_err(in_data)?;
     let providers = Provider::all(&config)?;
     let db = Db::connect(&config.database()).await?;
@@ -156,6 +163,68 @@ pub async fn open(
         tracing::warn!(%error, "what jobs that are over left behind was not removed");
     }
     Ok(ctx)
+}
+
+/// Opens the database and the keys of a server that may be running, for the commands of its terminal. Nothing is made, no table is
+/// brought up to date, and the object store and the providers are left alone: what is stored meanwhile goes nowhere.
+///
+/// # Errors
+/// [`StartError`] when there is no such server, or its tables are of another program.
+pub(crate) async fn open_tables(
+    config: Config,
+    clock: Clock,
+    random: Random,
+    addresses: Addresses,
+) -> Result<Ctx, StartError> {
+    let in_data = |source| StartError::File { path: config.data_dir.clone(), source };
+    let external = ExternalSigner::open(&config.signer).map_err(in_data)?;
+    let signer = ServerSigner::load_existing(&config.data_dir, external, clock.now()).map_err(in_data)?;
+    let has_tokens = keys::kept_token_keys(&config.data_dir).map_err(in_data)?.is_some();
+    let has_factors = keys::kept_factor_keys(&config.data_dir).map_err(in_data)?.is_some();
+    let signer = signer.filter(|_| has_tokens && has_factors).ok_or_else(|| {
+        let folder = config.data_dir.display();
+        StartError::Unusable(format!(
+            "{folder} lacks signing.key, token.key or factor.key: name the server's data folder by `--config` or UNDERTONE_DATA_DIR"
+        ))
+    })?;
+    let keys = LiveKeys::load(&config.data_dir, &random).map_err(in_data)?;
+    // Looked at first: to connect for writing would make a missing SQLite file.
+    let tables = Db::inspect(&config.database()).await?;
+    let applied = tables.migrations().await;
+    tables.close().await?;
+    check_tables(&applied?)?;
+    let db = Db::connect(&config.database()).await?;
+    let metrics = Metrics::new(db.timings().clone());
+    Ok(Ctx::new(Parts {
+        config,
+        db,
+        clock,
+        random,
+        signer,
+        keys,
+        providers: Vec::new(),
+        store: object::nowhere(),
+        tls: None,
+        metrics,
+        addresses,
+        passwords: Passwords::default(),
+        shutdown: CancellationToken::new(),
+    }))
+}
+
+/// Refuses tables that are not those of this program.
+fn check_tables(applied: &[String]) -> Result<(), StartError> {
+    let known = Db::known_migrations();
+    let origin = if applied.iter().any(|one| !known.contains(one)) {
+        "a later"
+    } else if applied.len() < known.len() {
+        "an earlier"
+    } else {
+        return Ok(());
+    };
+    Err(StartError::Unusable(format!(
+        "the tables are of {origin} program than this one: run the command with the program that serves from them"
+    )))
 }
 
 /// Creates the data folder, and in it the folder of objects if they are stored locally. A new folder is accessible to

@@ -11,6 +11,7 @@ mod fuzz;
 pub mod keys;
 mod notice;
 mod oidc;
+mod signer;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use utoipa::ToSchema;
 pub use keys::{Setting, Source};
 pub use notice::{MailConfig, MailTls, WebhookConfig};
 pub use oidc::{OidcConfig, ProviderConfig};
+pub use signer::{SignerConfig, SignerKind};
 pub use store::StoreConfig;
 
 /// Everything that can be set.
@@ -85,6 +87,8 @@ pub struct Config {
     pub mail: MailConfig,
     /// A webhook for security notices.
     pub webhook: WebhookConfig,
+    /// The holder of the keys that sign documents.
+    pub signer: SignerConfig,
     /// Where vectors and files are kept.
     pub store: StoreConfig,
     /// How many requests are answered.
@@ -221,6 +225,7 @@ impl Default for Config {
             providers: Vec::new(),
             mail: MailConfig::default(),
             webhook: WebhookConfig::default(),
+            signer: SignerConfig::default(),
             store: StoreConfig::default(),
             rates: RateConfig::default(),
             connections: ConnectionConfig::default(),
@@ -385,6 +390,7 @@ impl Config {
         }
         self.mail.check()?;
         self.webhook.check()?;
+        self.signer.check()?;
         self.store.check()?;
         self.check_database()?;
         Ok(self)

@@ -9,8 +9,10 @@ mod database;
 mod folder;
 mod ledger;
 mod listener;
+mod notice;
 mod provider;
 mod report;
+mod signer;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -69,7 +71,9 @@ pub async fn examine(config: &Config, clock: &Clock) -> Examination {
     }
     certificate::check(config, clock.now(), &mut report);
     store::check(config, &mut report).await;
+    signer::check(config, clock.now(), &mut report).await;
     provider::check(config, &mut report).await;
+    notice::check(config, &mut report).await;
     listener::check(config, &mut report).await;
     report
 }

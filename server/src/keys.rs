@@ -1,10 +1,11 @@
 //! The server's own secrets, generated at first start and stored in the data folder, readable by its owner only.
 //!
-//! `token.key` and `factor.key` are rings: files of several keys, of which one is current ([`ring`]). [`live`] reads
-//! them again while the server runs. [`online`] contains the keys that sign documents, [`ceremony`] the steps by which
-//! a root certifies them.
+//! `token.key` and `factor.key` are rings: files of several keys, of which one is in force ([`ring`]). [`live`] reads them again while
+//! the server runs. [`online`] has the keys that sign documents, [`ceremony`] the steps by which a root certifies them, [`external`]
+//! the program or hardware module that signs with keys which are not here.
 
 pub mod ceremony;
+mod external;
 mod live;
 pub mod online;
 pub mod ring;
@@ -13,10 +14,12 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use ed25519_dalek::{SigningKey, VerifyingKey};
+use undertone_api::signed::public_key;
 
 use self::ring::KeyRing;
 use crate::ctx::Random;
 
+pub use external::ExternalSigner;
 pub use live::{FactorKeys, LiveKeys, TokenKeys};
 pub use online::ServerSigner;
 
@@ -25,30 +28,75 @@ pub const TOKEN_FILE: &str = "token.key";
 /// The file of the keys that encrypt second factors, in the data folder. Without it no code can be verified, so it
 /// belongs to every backup and every replica; removing it locks out all members with a second factor.
 pub const FACTOR_FILE: &str = "factor.key";
+/// The file of the server's first key, in the data folder: 64 hex digits, or `public` and the public half of a key that an external
+/// signer holds.
+const FIRST_FILE: &str = "signing.key";
+/// The word before the public half of a key that is not here.
+const PUBLIC_WORD: &str = "public ";
 
-/// Returns the server's first key: `signing.key` in the data folder. It signs until a root has certified others.
+/// A private key, or the public half of one that an external signer holds.
+#[derive(Clone)]
+pub(crate) enum PrivateKey {
+    /// Its bytes are here.
+    Held(SigningKey),
+    /// An external signer has it.
+    External(VerifyingKey),
+}
+
+impl PrivateKey {
+    /// Returns the public half.
+    pub(crate) fn verifying_key(&self) -> VerifyingKey {
+        match self {
+            Self::Held(key) => key.verifying_key(),
+            Self::External(key) => *key,
+        }
+    }
+}
+
+/// Makes the server's first key in the data folder, or reads it. It signs until a root has certified others.
 ///
 /// # Errors
 /// If the file cannot be read or created, or is not 32 bytes of hex.
 pub fn signing_key(data_dir: &Path, random: &Random) -> io::Result<SigningKey> {
-    Ok(SigningKey::from_bytes(&read_or_make(&data_dir.join("signing.key"), random)?))
+    match first_key(data_dir)? {
+        Some(PrivateKey::Held(key)) => Ok(key),
+        Some(PrivateKey::External(_)) => {
+            Err(io::Error::other(format!("{} is held by an external signer", data_dir.join(FIRST_FILE).display())))
+        }
+        None => Ok(SigningKey::from_bytes(&make(&data_dir.join(FIRST_FILE), random)?)),
+    }
+}
+
+/// Names a key of an external signer as the server's first one.
+///
+/// # Errors
+/// When the file cannot be written.
+fn place_external_key(data_dir: &Path, key: &VerifyingKey) -> io::Result<()> {
+    let line = [PUBLIC_WORD, &hex::encode(key.as_bytes())].concat();
+    write_secret(&data_dir.join(FIRST_FILE), line.as_bytes())
 }
 
 /// Returns the server's first key; `None` if the data folder has none. It creates no key.
 ///
 /// # Errors
 /// As [`verifying_key`].
-pub(crate) fn existing_signing_key(data_dir: &Path) -> io::Result<Option<SigningKey>> {
-    Ok(read(&data_dir.join("signing.key"))?.map(|key| SigningKey::from_bytes(&key)))
+pub(crate) fn first_key(data_dir: &Path) -> io::Result<Option<PrivateKey>> {
+    let path = data_dir.join(FIRST_FILE);
+    let Some(text) = read_text(&path)? else { return Ok(None) };
+    let key = match text.trim().strip_prefix(PUBLIC_WORD) {
+        Some(public) => public_key(public.trim()).ok().map(PrivateKey::External),
+        None => parse_secret(&text).map(|secret| PrivateKey::Held(SigningKey::from_bytes(&secret))),
+    };
+    key.map(Some).ok_or_else(|| not_a_key(&path))
 }
 
 /// Returns the public half of the server's first key, which verifies manifests, heads and countersignatures; `None` if
 /// the data folder has none. It creates no key.
 ///
 /// # Errors
-/// If the file cannot be read, or is not 32 bytes of hex.
+/// When the file cannot be read, or holds something else.
 pub fn verifying_key(data_dir: &Path) -> io::Result<Option<VerifyingKey>> {
-    Ok(existing_signing_key(data_dir)?.map(|key| key.verifying_key()))
+    Ok(first_key(data_dir)?.map(|key| key.verifying_key()))
 }
 
 /// Returns the token keys of a folder, if it has any. It creates no keys.
@@ -86,21 +134,18 @@ fn load_or_make_ring(path: &Path, random: &Random) -> io::Result<KeyRing> {
     Ok(KeyRing::from_secret(make(path, random)?))
 }
 
-fn read_or_make(path: &Path, random: &Random) -> io::Result<[u8; 32]> {
-    if let Some(key) = read(path)? { Ok(key) } else { make(path, random) }
-}
-
 fn make(path: &Path, random: &Random) -> io::Result<[u8; 32]> {
     let key = random.bytes();
     write_secret(path, hex::encode(key).as_bytes())?;
     Ok(key)
 }
 
-fn read(path: &Path) -> io::Result<Option<[u8; 32]>> {
-    let Some(text) = read_text(path)? else { return Ok(None) };
-    hex::decode(text.trim()).ok().and_then(|bytes| bytes.try_into().ok()).map(Some).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::InvalidData, format!("{} is not a key: 64 hex digits", path.display()))
-    })
+fn parse_secret(text: &str) -> Option<[u8; 32]> {
+    hex::decode(text.trim()).ok()?.try_into().ok()
+}
+
+fn not_a_key(path: &Path) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{} is not a key: 64 hex digits", path.display()))
 }
 
 fn read_text(path: &Path) -> io::Result<Option<String>> {

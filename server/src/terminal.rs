@@ -1,9 +1,8 @@
 //! The command line of operators: `undertone-server operator invite` and `undertone-server operator reset`. [`keys`]
 //! contains the commands that replace keys.
 //!
-//! Break glass: a person with access to the data folder restores an operator's access when no operator can sign in.
-//! Both commands work while the server runs. The audit log of the server records both as executed at the terminal, and
-//! all operators are notified.
+//! Break glass: a person with access to the data folder lets an operator in when no operator can sign in. Both commands work while
+//! the server runs, and need its database and keys alone. Both are written to the server's audit log as done at the terminal, and announced to all operators.
 
 pub mod keys;
 
@@ -12,11 +11,12 @@ use std::path::Path;
 
 use clap::{Args, Subcommand};
 
-use crate::app::{StartError, open};
+use crate::app::{StartError, open_tables};
 use crate::config::Config;
 use crate::ctx::{Addresses, Clock, Ctx, Random};
 use crate::error::Error;
 use crate::service::operator;
+use crate::service::setup::LINK_FILE;
 
 /// The commands.
 #[derive(Subcommand)]
@@ -63,21 +63,28 @@ impl From<Error> for TerminalError {
     }
 }
 
-/// Runs a command; returns its text for the terminal.
+/// Runs a command on the database and the keys of a server, which may run meanwhile; returns its text for the terminal. Neither the
+/// object store nor a provider of sign-ins is asked, and no table is changed beside the command's own rows.
 ///
 /// # Errors
 /// [`TerminalError`]; in that case nothing changes.
 pub async fn run(config: Config, command: &OperatorCommand) -> Result<String, TerminalError> {
+    run_with(config, Clock::system(), Random::system(), command).await
+}
+
+async fn run_with(
+    config: Config,
+    clock: Clock,
+    random: Random,
+    command: &OperatorCommand,
+) -> Result<String, TerminalError> {
     let addresses = addresses(&config);
-    let ctx = open(config, Clock::system(), Random::system(), None, addresses).await?;
+    let ctx = open_tables(config, clock, random, addresses).await?;
     let text = execute(&ctx, command).await;
     // The transaction is committed; a connection that does not close ends with the process.
     let _ = ctx.db.clone().close().await;
     Ok(text?)
 }
-
-/// The file of the first operator's link, in the data folder.
-const LINK_FILE: &str = "operator-link";
 
 /// Returns the text with the first operator's link: the link itself at a terminal; elsewhere the path of a file that
 /// only the server's user can read, so that journals do not contain the link.
@@ -140,7 +147,76 @@ fn addresses(config: &Config) -> Addresses {
 
 #[cfg(test)]
 mod tests {
-    use super::write_link;
+    use super::{InviteOptions, OperatorCommand, TerminalError, run, run_with, write_link};
+    use crate::Config;
+    use crate::ctx::Random;
+    use crate::service::setup::{self, LINK_FILE};
+    use crate::testing::{TestApp, newcomer, on_both, tamper};
+
+    fn invite() -> OperatorCommand {
+        OperatorCommand::Invite(InviteOptions { label: "break glass".to_owned() })
+    }
+
+    /// Invites an operator by the clock of the server's tests.
+    async fn invite_at(app: &TestApp, config: Config) -> Result<String, TerminalError> {
+        run_with(config, app.clock.clock(), Random::seeded(7), &invite()).await
+    }
+
+    on_both! {
+        async fn operator_command_needs_neither_store_nor_provider(app: &TestApp) {
+            app.operator().await;
+            let mut config = app.ctx.config.clone();
+            config.store.url = Some("s3://bucket/prefix".to_owned());
+            config.store.endpoint = Some("http://127.0.0.1:9".to_owned());
+            config.oidc.issuer = Some("http://127.0.0.1:9".to_owned());
+            config.oidc.client_id = "undertone".to_owned();
+            let text = invite_at(app, config).await.expect("made");
+            let link = text.lines().last().expect("a link").trim();
+            assert!(app.accept(link, newcomer("Deputy", None)).await.session.member.operator);
+        }
+
+        async fn operator_command_refuses_tables_of_another_program(app: &TestApp) {
+            let missing = "DELETE FROM seaql_migrations WHERE version = (SELECT MAX(version) FROM seaql_migrations)";
+            let later = "INSERT INTO seaql_migrations (version, applied_at) VALUES ('m99991231_000000_later', 1)";
+            for (change, told) in [(later, "later program"), (missing, "earlier program")] {
+                tamper(&app.ctx, "seaql_migrations", change).await;
+                let before = app.ctx.db.migrations().await.expect("read");
+                let refused = invite_at(app, app.ctx.config.clone()).await.expect_err("other tables").to_string();
+                assert!(refused.contains(told), "{refused}");
+                assert_eq!(app.ctx.db.migrations().await.expect("read"), before, "nothing was migrated");
+                let undo = "DELETE FROM seaql_migrations WHERE version = 'm99991231_000000_later'";
+                tamper(&app.ctx, "seaql_migrations", undo).await;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn operator_command_makes_no_server() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let config = Config { data_dir: dir.path().join("data"), ..Config::default() };
+        let refused = run(config, &invite()).await.expect_err("no server").to_string();
+        assert!(refused.contains("signing.key"), "{refused}");
+        assert!(!dir.path().join("data").exists(), "nothing is made");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn used_first_link_is_removed_from_its_file() {
+        let app = TestApp::sqlite().await;
+        let path = app.data_dir().join(LINK_FILE);
+        let link = setup::operator_link(&app.ctx).await.expect("asked").expect("nobody yet");
+        write_link(&path, "https://undertone.example.org/accept/another").expect("written");
+        app.accept(&link, newcomer("Operator", None)).await;
+        assert!(path.exists(), "it holds another link");
+        assert_eq!(setup::operator_link(&app.ctx).await.expect("asked"), None);
+        assert!(!path.exists(), "there is an operator");
+
+        let app = TestApp::sqlite().await;
+        let path = app.data_dir().join(LINK_FILE);
+        let link = setup::operator_link(&app.ctx).await.expect("asked").expect("nobody yet");
+        write_link(&path, &link).expect("written");
+        app.accept(&link, newcomer("Operator", None)).await;
+        assert!(!path.exists(), "the link was used");
+    }
 
     #[cfg(unix)]
     #[test]

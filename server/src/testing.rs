@@ -6,6 +6,7 @@
 mod authenticator;
 mod people;
 pub(crate) mod provider;
+pub(crate) mod signer;
 mod tamper;
 
 use axum_test::TestServer;

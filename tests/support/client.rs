@@ -333,11 +333,37 @@ impl Client {
         first
     }
 
+    /// POST that the server carries out once for each key, however often it is sent.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn post_once<T: DeserializeOwned>(&self, path: &str, key: &str, body: &impl Serialize) -> Called<T> {
+        let request = self.request(Method::POST, path).header("idempotency-key", key);
+        self.answer(path, request.json(body)).await
+    }
+
+    /// Opens a stream of events, after the event with the id `last`.
+    ///
+    /// # Errors
+    /// [`CallError::Transport`] also when the server refuses.
+    pub async fn events(&self, path: &str, last: Option<&str>) -> Called<reqwest::Response> {
+        let mut request = self.request(Method::GET, path).header("accept", "text/event-stream");
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
+        let answer = request.send().await.and_then(reqwest::Response::error_for_status);
+        answer.map_err(|source| self.transport(path, source))
+    }
+
     async fn once<T: DeserializeOwned>(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Called<T> {
         let mut request = self.request(method, path);
         if let Some(body) = body {
             request = request.json(body);
         }
+        self.answer(path, request).await
+    }
+
+    async fn answer<T: DeserializeOwned>(&self, path: &str, request: RequestBuilder) -> Called<T> {
         let answer = request.send().await.map_err(|source| self.transport(path, source))?;
         let good = answer.status().is_success();
         if !good {

@@ -251,6 +251,11 @@ impl Stage {
         Ok(server.wait(within)?)
     }
 
+    /// Returns the server's database.
+    pub const fn database(&self) -> &Database {
+        &self.database
+    }
+
     /// Replaces the database of the server, which must not run.
     pub fn replace_database(&mut self, database: Database) {
         self.database = database;

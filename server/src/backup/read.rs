@@ -20,7 +20,7 @@ use crate::config::Config;
 use crate::ctx::Clock;
 use crate::db::Db;
 use crate::exchange::object::{self, Store};
-use crate::keys::{self, ServerSigner};
+use crate::keys::{self, ExternalSigner, ServerSigner};
 use crate::service::restoration::state_restoration;
 use crate::service::{bundle, factor};
 use crate::verify::{Pins, Report, command};
@@ -96,7 +96,7 @@ async fn restored(
         }
     }
     if report.holds() {
-        let signer = own_signer(&staged.join("keys"), from, now)?;
+        let signer = own_signer(config, &staged.join("keys"), from, now)?;
         state_restoration(&db, &signer, now, stated.reason).await.map_err(BackupError::Read)?;
     }
     db.close().await?;
@@ -227,8 +227,9 @@ fn own_key(folder: &Path, from: &Path) -> Result<VerifyingKey, BackupError> {
 }
 
 /// Returns the key that signs the statement of the restoration: the backup's own.
-fn own_signer(folder: &Path, from: &Path, now: OffsetDateTime) -> Result<ServerSigner, BackupError> {
-    let key = ServerSigner::load_existing(folder, now).map_err(at(folder))?;
+fn own_signer(config: &Config, folder: &Path, from: &Path, now: OffsetDateTime) -> Result<ServerSigner, BackupError> {
+    let external = ExternalSigner::open(&config.signer).map_err(at(folder))?;
+    let key = ServerSigner::load_existing(folder, external, now).map_err(at(folder))?;
     key.ok_or_else(|| BackupError::Contents { path: from.to_owned(), why: "it has no signing.key".to_owned() })
 }
 

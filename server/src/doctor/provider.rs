@@ -1,4 +1,4 @@
-//! The identity provider, if one is configured.
+//! The providers of sign-ins, when some are configured.
 
 use tokio::time::timeout;
 
@@ -9,19 +9,23 @@ use crate::config::Config;
 
 const CHECK: &str = "provider";
 
-/// Checks that the provider's metadata name the configured issuer.
+/// Checks that each provider describes itself under its configured issuer.
 pub(super) async fn check(config: &Config, report: &mut Examination) {
-    let Some(issuer) = &config.oidc.issuer else { return };
     let remedy =
-        "look at `oidc.issuer` (exactly as the provider calls itself) and at the way there; passwords go on working";
-    let provider = match Provider::of(&config.oidc) {
-        Ok(Some(provider)) => provider,
-        Ok(None) => return,
+        "look at the issuer (exactly as the provider calls itself) and at the way there; passwords go on working";
+    let providers = match Provider::all(config) {
+        Ok(providers) => providers,
         Err(error) => return report.fail(CHECK, error.to_string(), remedy),
     };
-    match timeout(PATIENCE * 2, provider.discover()).await {
-        Ok(Ok(())) => report.pass(CHECK, format!("{issuer} describes itself and its keys")),
-        Ok(Err(error)) => report.fail(CHECK, error.to_string(), remedy),
-        Err(_) => report.fail(CHECK, format!("{issuer} does not answer in time"), remedy),
+    // At the same time: each may take long to give no answer.
+    let answers =
+        futures::future::join_all(providers.iter().map(|provider| timeout(PATIENCE * 2, provider.discover())));
+    for (provider, answer) in providers.iter().zip(answers.await) {
+        let issuer = provider.issuer();
+        match answer {
+            Ok(Ok(())) => report.pass(CHECK, format!("{issuer} describes itself and its keys")),
+            Ok(Err(error)) => report.fail(CHECK, error.to_string(), remedy),
+            Err(_) => report.fail(CHECK, format!("{issuer} does not answer in time"), remedy),
+        }
     }
 }

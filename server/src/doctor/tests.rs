@@ -7,8 +7,8 @@ use time::macros::datetime;
 use time::{Duration as Span, OffsetDateTime};
 
 use super::report::{CheckState, Examination};
-use super::{certificate, database, examine, folder, ledger, run};
-use crate::config::{Config, TlsMode};
+use super::{certificate, database, examine, folder, ledger, notice, provider, run, signer};
+use crate::config::{Config, MailConfig, MailTls, ProviderConfig, TlsMode, WebhookConfig};
 use crate::ctx::{Clock, Random};
 use crate::db::ServerFacts;
 use crate::service::alarm::AlarmCounts;
@@ -205,6 +205,58 @@ fn own_certificate_is_judged_by_its_dates() {
     std::fs::write(&key_path, other.serialize_pem()).expect("written");
     let found = judged(|report| certificate::check(&config, NOW + Span::days(1), report));
     assert_eq!(found, CheckState::Fail, "the key is another's");
+}
+
+#[tokio::test]
+async fn further_providers_and_the_ways_of_notices_are_examined() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let open = listener.local_addr().expect("bound");
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).expect("a port");
+    let further = ProviderConfig {
+        id: "clinic".to_owned(),
+        issuer: format!("http://{closed}"),
+        client_id: "undertone".to_owned(),
+        client_secret_file: None,
+        name: "the clinic".to_owned(),
+        scopes: "openid".to_owned(),
+        allow_signup: false,
+        domains: String::new(),
+    };
+    let mail = MailConfig {
+        server: Some(closed.to_string()),
+        tls: MailTls::None,
+        from: "Undertone <undertone@example.org>".to_owned(),
+        ..MailConfig::default()
+    };
+    let webhook = WebhookConfig {
+        url: Some(format!("http://{open}/")),
+        secret: Some("0123456789abcdef0123456789abcdef".to_owned()),
+        private_network: true,
+    };
+    let mut config = Config { providers: vec![further], mail, webhook, ..Config::default() };
+    let mut report = Examination::default();
+    provider::check(&config, &mut report).await;
+    notice::check(&config, &mut report).await;
+    assert_eq!(state(&report, "provider"), Some(CheckState::Fail), "{report}");
+    assert_eq!(state(&report, "mail"), Some(CheckState::Fail), "{report}");
+    assert_eq!(state(&report, "webhook"), Some(CheckState::Ok), "{report}");
+    config.webhook.private_network = false;
+    let mut report = Examination::default();
+    notice::check(&config, &mut report).await;
+    assert_eq!(state(&report, "webhook"), Some(CheckState::Fail), "a private address: {report}");
+}
+
+#[test]
+fn certificates_of_signing_keys_are_judged_by_their_end() {
+    for (left, wanted) in [
+        (signer::NOTICE, CheckState::Ok),
+        (signer::NOTICE - Span::SECOND, CheckState::Warn),
+        (Span::SECOND, CheckState::Warn),
+        (Span::ZERO, CheckState::Fail),
+    ] {
+        assert_eq!(judged(|report| signer::judge_end(NOW + left, NOW, report)), wanted, "{left}");
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Failures of the systems below the server: the disk, the database, the object store. They end without a change of the
-//! request, so callers retry (`unavailable`); a worker pauses its job until then.
+//! Failures of the systems below the server: the disk, the database, the object store, the holder of its signing keys. They end without a change of the request,
+//! so callers try again (`unavailable`); a worker pauses its job until then.
 //!
 //! To add a code: a row in [`SQLITE`] or [`POSTGRES`]. A failure that is in neither table is a defect (`internal`).
 
@@ -10,6 +10,7 @@ use sea_orm::sqlx::error::DatabaseError;
 use sea_orm::sqlx::postgres::PgDatabaseError;
 use sea_orm::sqlx::sqlite::SqliteError;
 use sea_orm::{DbErr, RuntimeErr, sqlx};
+use undertone_api::signed::SignedError;
 
 /// A system below the server that currently does not work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub(crate) enum Outage {
     Disk,
     /// The object store does not answer, or refuses the server's keys.
     Store,
+    /// No key may sign, or its holder does not answer.
+    Signer,
 }
 
 /// SQLite's primary result codes that are outages (<https://www.sqlite.org/rescode.html>).
@@ -112,7 +115,7 @@ impl Outage {
         POSTGRES.iter().find(|(prefix, _)| code.starts_with(prefix)).map(|(_, outage)| *outage)
     }
 
-    /// Returns the outage behind an error of the object store or of a file, if the chain of causes contains one.
+    /// Returns the outage behind a failure of the object store, of a file or of a signature, if one stands in the chain of causes.
     pub(super) fn from_chain(error: &(dyn StdError + 'static)) -> Option<Self> {
         let mut cause = Some(error);
         let mut outage = None;
@@ -122,6 +125,9 @@ impl Outage {
             }
             if let Some(store) = error.downcast_ref::<object_store::Error>() {
                 outage = Self::from_store(store);
+            }
+            if let Some(SignedError::Unavailable(_)) = error.downcast_ref() {
+                return Some(Self::Signer);
             }
             cause = error.source();
         }
@@ -160,6 +166,7 @@ impl Outage {
             Self::Full => "the server's disk is full; try again when its operator has made room",
             Self::Disk => "the server's disk does not work just now; try again in a moment",
             Self::Store => "the server cannot reach its object store just now; try again in a moment",
+            Self::Signer => "the server cannot sign just now; try again in a moment",
         }
     }
 }
@@ -171,6 +178,7 @@ mod tests {
 
     use sea_orm::{ConnAcquireErr, DbErr, RuntimeErr, sqlx};
     use undertone_api::problem::Code;
+    use undertone_api::signed::SignedError;
 
     use super::Outage;
     use crate::error::Error;
@@ -245,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn store_failures_are_outages_and_missing_objects_are_not() {
+    fn failures_of_store_and_signer_are_outages() {
         let stored = |error: object_store::Error| Error::internal("keeping an object", ObjectError::Store(error));
         let failed =
             |source: io::Error| object_store::Error::Generic { store: "LocalFileSystem", source: Box::new(source) };
@@ -257,6 +265,10 @@ mod tests {
             let problem = stored(error).into_problem();
             assert_eq!((problem.code, problem.detail.as_str()), (Code::Unavailable, detail));
         }
+        let unsigned = SignedError::Unavailable("the signing program does not answer".to_owned());
+        let problem = Error::internal("signing a head", unsigned).into_problem();
+        assert_eq!((problem.code, problem.detail.as_str()), (Code::Unavailable, Outage::Signer.detail()));
+        assert_eq!(Error::internal("signing a head", SignedError::Malformed).code(), Code::Internal);
         let missing = object_store::Error::NotFound { path: "averages/1".to_owned(), source: "none".into() };
         assert_eq!(stored(missing).code(), Code::Internal);
     }

@@ -28,6 +28,11 @@ const REGION: &str = "us-east-1";
 const TRIES: usize = 5;
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Returns a store that forgets its objects with the process, for commands that store nothing.
+pub(crate) fn nowhere() -> Store {
+    Arc::new(object_store::memory::InMemory::new())
+}
+
 /// Opens the store of the configuration: a folder, whose files are durable as soon as they are visible, or a bucket of
 /// an S3-compatible store, whose objects are durable. Credentials that the configuration lacks are searched where AWS's
 /// own programs search (`AWS_*`, the machine's role).

@@ -45,10 +45,10 @@ pub(super) struct Token {
 }
 
 /// Makes a session for a worker that has proved the key `public` (hex).
-pub(super) fn session(ctx: &Ctx, worker: WorkerId, public: &str) -> Result<Token, Error> {
+pub(super) async fn session(ctx: &Ctx, worker: WorkerId, public: &str) -> Result<Token, Error> {
     let expires_at = ctx.now() + SESSION;
     let document = Session { worker, key: fingerprint(public), expires_at_unix: expires_at.unix_timestamp() };
-    let signed = Signed::new(&document, &ctx.signer).map_err(|error| Error::internal("signing a session", error))?;
+    let signed = ctx.signer.sign(&document).await.map_err(|error| Error::internal("signing a session", error))?;
     let json = serde_json::to_vec(&signed).map_err(|error| Error::internal("writing a session", error))?;
     Ok(Token { text: URL_SAFE_NO_PAD.encode(json), expires_at })
 }

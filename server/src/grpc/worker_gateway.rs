@@ -106,7 +106,7 @@ impl WorkerGateway for Gateway {
 
     async fn challenge(&self, request: Request<v1::ChallengeRequest>) -> Result<Response<v1::ChallengeReply>, Status> {
         let worker = request.into_inner().worker_id.parse().map_err(|_| malformed("worker_id is not an id"))?;
-        let challenge = challenge::ask(&self.ctx, worker).map_err(fail)?;
+        let challenge = challenge::ask(&self.ctx, worker).await.map_err(fail)?;
         Ok(Response::new(v1::ChallengeReply { challenge }))
     }
 
@@ -118,7 +118,7 @@ impl WorkerGateway for Gateway {
         let claimed: undertone_api::signed::Presence = json(&presence.payload, "presence")?;
         let signing = presence::sign_in(&self.ctx, claimed.worker, &presence, &version, &kinds);
         let key = signing.await.map_err(fail)?;
-        let session = auth::session(&self.ctx, claimed.worker, &key).map_err(fail)?;
+        let session = auth::session(&self.ctx, claimed.worker, &key).await.map_err(fail)?;
         Ok(Response::new(v1::SignInReply {
             session: session.text,
             expires_at_unix: session.expires_at.unix_timestamp(),
@@ -127,7 +127,7 @@ impl WorkerGateway for Gateway {
     }
 
     async fn pins(&self, request: Request<v1::PinsRequest>) -> Result<Response<v1::PinsReply>, Status> {
-        let pins = pins::pins(&self.ctx, &request.into_inner().challenge).map_err(fail)?;
+        let pins = pins::pins(&self.ctx, &request.into_inner().challenge).await.map_err(fail)?;
         Ok(Response::new(v1::PinsReply { pins: Some(pins.into()) }))
     }
 

@@ -1,13 +1,13 @@
 //! The certification of online keys: the server requests, the root's holder signs on another machine, the server
 //! installs.
 //!
-//! Request and grant contain no secrets. The private keys stay in the server's data folder; the root's private key
-//! stays with its holder, in a file encrypted with a passphrase (age, scrypt).
+//! The request and the answer hold no secret. The private keys stay in the server's data folder or with its external signer, that of the root in a file which
+//! stays with its holder, sealed with a passphrase (age, scrypt).
 
 use std::io::{self, Read as _, Write as _};
 
 use age::secrecy::SecretString;
-use ed25519_dalek::SigningKey;
+use ed25519_dalek::{SigningKey, VerifyingKey};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use time::{Duration, OffsetDateTime};
@@ -15,6 +15,7 @@ use undertone_api::signed::{
     KeyCertificate, KeyPurpose, RootIntroduction, Signed, SignedError, SignedIntroduction, public_key,
 };
 
+use super::PrivateKey;
 use super::online::{MOST_ONLINE_KEYS, OnlineFile, OnlineKey};
 use crate::ctx::Random;
 
@@ -141,34 +142,49 @@ pub fn open_root(file: &[u8], passphrase: SecretString) -> Result<SigningKey, Ce
     bytes.map(|bytes| SigningKey::from_bytes(&bytes)).ok_or_else(|| sealed(&"it holds no key"))
 }
 
-/// Generates a key for each purpose in the server's file, and the request for their certificates. Keys without a
-/// certificate are replaced.
+/// Puts a key for each purpose into the server's file, and makes the request for their certificates. `external` is the key of the
+/// external signer, if there is one; otherwise new keys are made. Keys that wait for a certificate are replaced.
 ///
 /// # Errors
 /// [`CeremonyError`] if the server already has another root, or the file is full.
-pub fn request(
+pub(crate) fn request(
     file: &mut OnlineFile,
-    first: &SigningKey,
+    introduction: Signed,
     root: &str,
+    external: Option<VerifyingKey>,
     random: &Random,
 ) -> Result<KeyRequest, CeremonyError> {
-    let root = hex::encode(public_key(root)?.to_bytes());
-    if let Some(known) = file.root()?.filter(|known| *known != root) {
-        return Err(CeremonyError::OtherRoot(known));
-    }
+    check_root(file, root)?;
     file.keys.retain(|key| key.certificate.is_some());
     if file.keys.len() + KeyPurpose::ALL.len() > MOST_ONLINE_KEYS {
         return Err(CeremonyError::Full(file.keys.len()));
     }
     let mut keys = Vec::new();
     for purpose in KeyPurpose::ALL {
-        let key = SigningKey::from_bytes(&random.bytes());
+        let make = || PrivateKey::Held(SigningKey::from_bytes(&random.bytes()));
+        let key = external.map_or_else(make, PrivateKey::External);
         keys.push(RequestedKey { key: hex::encode(key.verifying_key().to_bytes()), purpose });
-        file.keys.push(OnlineKey { secret: hex::encode(key.to_bytes()), purpose, certificate: None });
+        file.keys.push(OnlineKey::new(&key, purpose));
     }
-    let introduction = RootIntroduction { first: hex::encode(first.verifying_key().to_bytes()), root };
     let greatest_serial = file.greatest_serial()?;
-    Ok(KeyRequest { introduction: Signed::new(&introduction, first)?, keys, greatest_serial })
+    Ok(KeyRequest { introduction, keys, greatest_serial })
+}
+
+/// Returns the document by which the first key introduced the root, once it has. So the private half of the first key is needed once.
+pub(crate) fn known_introduction(file: &OnlineFile) -> Option<Signed> {
+    file.introduction.as_ref().map(|introduction| introduction.by_first.clone())
+}
+
+/// Returns the root, hex, unless sites follow another one.
+///
+/// # Errors
+/// [`CeremonyError::OtherRoot`].
+pub(crate) fn check_root(file: &OnlineFile, root: &str) -> Result<String, CeremonyError> {
+    let root = hex::encode(public_key(root)?.to_bytes());
+    match file.root()?.filter(|known| *known != root) {
+        Some(known) => Err(CeremonyError::OtherRoot(known)),
+        None => Ok(root),
+    }
 }
 
 /// Returns the digest by which the operators of the two machines compare a request.
@@ -216,11 +232,11 @@ pub fn grant(request: &KeyRequest, root: &SigningKey, terms: KeyTerms) -> Result
 pub fn install(
     file: &mut OnlineFile,
     grant: &KeyGrant,
-    first: &SigningKey,
+    first: &VerifyingKey,
     now: OffsetDateTime,
 ) -> Result<Vec<KeyCertificate>, CeremonyError> {
     let RootIntroduction { first: introducing, root } = grant.introduction.open()?;
-    if public_key(&introducing)? != first.verifying_key() {
+    if public_key(&introducing)? != *first {
         return Err(CeremonyError::OtherServer(introducing));
     }
     if let Some(known) = file.root()?.filter(|known| *known != root) {
@@ -236,7 +252,7 @@ pub fn install(
             return Err(CeremonyError::Serial { serial: certificate.serial, greatest });
         }
         let is_its = |key: &&mut OnlineKey| {
-            let public = key.signing_key().map(|key| hex::encode(key.verifying_key().to_bytes()));
+            let public = key.key().map(|key| hex::encode(key.verifying_key().to_bytes()));
             key.certificate.is_none() && key.purpose == certificate.purpose && public.as_ref() == Ok(&certificate.key)
         };
         let key = next.keys.iter_mut().find(is_its).ok_or_else(|| CeremonyError::Foreign(certificate.key.clone()))?;

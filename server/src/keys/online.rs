@@ -9,20 +9,22 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use ed25519_dalek::{Signer as _, SigningKey, VerifyingKey};
+use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use undertone_api::signed::server_keys::certified_signature;
 use undertone_api::signed::{
-    DocumentSigner, KeyCertificate, KeyPurpose, SignatureChain, SignatureScope, Signed, SignedError,
-    SignedIntroduction, SigningAuthority, TrustedServer, key_id, public_key,
+    Document, KeyCertificate, KeyPurpose, SignatureChain, SignatureScope, Signed, SignedError, SignedIntroduction,
+    SigningAuthority, TrustedServer, UnsignedDocument, key_id, public_key,
 };
 
-use super::{existing_signing_key, read_text, signing_key, write_secret};
+use super::{ExternalSigner, PrivateKey, first_key, place_external_key, read_text, signing_key, write_secret};
 use crate::ctx::Random;
 
 /// The file of the keys that a root certifies, in the data folder.
 pub const ONLINE_FILE: &str = "online.key";
+/// Stands before the text that an external signer signs for an examination, so that it is no document.
+const PROBE_DOMAIN: &[u8] = b"undertone/probe/1\0";
 /// The highest number of keys in that file.
 pub const MOST_ONLINE_KEYS: usize = 64;
 
@@ -30,8 +32,12 @@ pub const MOST_ONLINE_KEYS: usize = 64;
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnlineKey {
-    /// The private key, hex.
-    pub(super) secret: String,
+    /// The private key, hex; absent where an external signer holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) secret: Option<String>,
+    /// The public half of a key that an external signer holds, hex.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) public: Option<String>,
     /// The purpose of the key.
     pub(super) purpose: KeyPurpose,
     /// A [`KeyCertificate`]; `None` until it is installed.
@@ -49,13 +55,28 @@ pub struct OnlineFile {
 }
 
 impl OnlineKey {
-    /// Returns the private key.
+    /// Wraps a key that waits for its certificate.
+    pub(super) fn new(key: &PrivateKey, purpose: KeyPurpose) -> Self {
+        let (secret, public) = match key {
+            PrivateKey::Held(key) => (Some(hex::encode(key.to_bytes())), None),
+            PrivateKey::External(key) => (None, Some(hex::encode(key.as_bytes()))),
+        };
+        Self { secret, public, purpose, certificate: None }
+    }
+
+    /// Returns the key.
     ///
     /// # Errors
     /// [`SignedError::Malformed`] if the text is not a key.
-    pub(super) fn signing_key(&self) -> Result<SigningKey, SignedError> {
-        let bytes = hex::decode(&self.secret).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-        bytes.map(|bytes| SigningKey::from_bytes(&bytes)).ok_or(SignedError::Malformed)
+    pub(super) fn key(&self) -> Result<PrivateKey, SignedError> {
+        match (&self.secret, &self.public) {
+            (Some(secret), None) => {
+                let bytes = super::parse_secret(secret).ok_or(SignedError::Malformed)?;
+                Ok(PrivateKey::Held(SigningKey::from_bytes(&bytes)))
+            }
+            (None, Some(public)) => Ok(PrivateKey::External(public_key(public)?)),
+            _ => Err(SignedError::Malformed),
+        }
     }
 }
 
@@ -111,7 +132,7 @@ impl OnlineFile {
 /// A certified key, ready to sign.
 struct CertifiedKey {
     certificate: KeyCertificate,
-    key: SigningKey,
+    key: PrivateKey,
     chain: SignatureChain,
 }
 
@@ -129,7 +150,8 @@ pub struct ServerSigner(Arc<SignerParts>);
 
 struct SignerParts {
     data_dir: PathBuf,
-    first: SigningKey,
+    first: PrivateKey,
+    external: Option<ExternalSigner>,
     online: RwLock<Arc<OnlineState>>,
 }
 
@@ -145,7 +167,7 @@ impl OnlineState {
         let mut keys = Vec::new();
         for (index, certificate) in file.certificates().map_err(wrong)? {
             let Some(signed) = file.keys[index].certificate.clone() else { continue };
-            let key = file.keys[index].signing_key().map_err(wrong)?;
+            let key = file.keys[index].key().map_err(wrong)?;
             if hex::encode(key.verifying_key().to_bytes()) != certificate.key {
                 return Err(invalid(format!("{ONLINE_FILE}: a certificate is of another key")));
             }
@@ -164,30 +186,145 @@ impl OnlineState {
 
     /// Returns the newest key for a purpose at a time.
     fn find(&self, purpose: KeyPurpose, at: OffsetDateTime) -> Option<&CertifiedKey> {
-        let of_purpose = self.keys.iter().filter(|key| key.certificate.purpose == purpose);
-        of_purpose.filter(|key| key.certificate.from <= at).max_by_key(|key| key.certificate.serial)
+        self.find_index(purpose, at).map(|index| &self.keys[index])
+    }
+
+    fn find_index(&self, purpose: KeyPurpose, at: OffsetDateTime) -> Option<usize> {
+        let of_purpose = self.keys.iter().enumerate().filter(|(_, key)| key.certificate.purpose == purpose);
+        let begun = of_purpose.filter(|(_, key)| key.certificate.from <= at);
+        begun.max_by_key(|(_, key)| key.certificate.serial).map(|(index, _)| index)
+    }
+}
+
+/// The key that signs a document.
+enum ChosenKey {
+    /// The first.
+    First,
+    /// The certified one at this place.
+    Certified(Arc<OnlineState>, usize),
+}
+
+impl ChosenKey {
+    fn key<'a>(&'a self, first: &'a PrivateKey) -> &'a PrivateKey {
+        match self {
+            Self::First => first,
+            Self::Certified(online, index) => &online.keys[*index].key,
+        }
+    }
+
+    /// Returns a signature as it stands in [`Signed`].
+    fn with_chain(&self, signature: &Signature) -> Result<String, SignedError> {
+        match self {
+            Self::First => Ok(hex::encode(signature.to_bytes())),
+            Self::Certified(online, index) => certified_signature(signature, &online.keys[*index].chain),
+        }
     }
 }
 
 impl ServerSigner {
-    /// Reads the keys of a data folder; creates the first one if there is none.
+    /// Reads the keys of a data folder. Where there is no first key, one is made, or the key of the external signer becomes it.
     ///
     /// # Errors
-    /// If a file cannot be read or created, or contains no keys.
-    pub fn load(data_dir: &Path, random: &Random, now: OffsetDateTime) -> io::Result<Self> {
-        let first = signing_key(data_dir, random)?;
-        let online = OnlineState::read(data_dir, &first.verifying_key(), now)?;
-        Ok(Self(Arc::new(SignerParts { data_dir: data_dir.to_owned(), first, online: RwLock::new(Arc::new(online)) })))
+    /// When a file cannot be read or made, or holds no keys, or an external signer does not name its key.
+    pub async fn load(
+        data_dir: &Path,
+        external: Option<ExternalSigner>,
+        random: &Random,
+        now: OffsetDateTime,
+    ) -> io::Result<Self> {
+        if first_key(data_dir)?.is_none() {
+            match &external {
+                Some(external) => {
+                    place_external_key(data_dir, &external.public_key().await.map_err(io::Error::other)?)?;
+                }
+                None => signing_key(data_dir, random).map(drop)?,
+            }
+        }
+        let signer = Self::load_existing(data_dir, external, now)?;
+        signer.ok_or_else(|| io::Error::other("signing.key was removed while it was read"))
     }
 
     /// Reads the keys of a data folder; `None` if it has none. It creates no key.
     ///
     /// # Errors
     /// As [`ServerSigner::load`].
-    pub(crate) fn load_existing(data_dir: &Path, now: OffsetDateTime) -> io::Result<Option<Self>> {
-        let Some(first) = existing_signing_key(data_dir)? else { return Ok(None) };
+    pub(crate) fn load_existing(
+        data_dir: &Path,
+        external: Option<ExternalSigner>,
+        now: OffsetDateTime,
+    ) -> io::Result<Option<Self>> {
+        let Some(first) = first_key(data_dir)? else { return Ok(None) };
         let online = RwLock::new(Arc::new(OnlineState::read(data_dir, &first.verifying_key(), now)?));
-        Ok(Some(Self(Arc::new(SignerParts { data_dir: data_dir.to_owned(), first, online }))))
+        Ok(Some(Self(Arc::new(SignerParts { data_dir: data_dir.to_owned(), first, external, online }))))
+    }
+
+    /// Signs a document with the key for its purpose and time. Waits for an external signer where that has the key, for a bounded
+    /// time.
+    ///
+    /// # Errors
+    /// [`SignedError::Unavailable`] when no key may sign it, or its holder does not answer.
+    pub async fn sign<D: Document>(&self, document: &D) -> Result<Signed, SignedError> {
+        let unsigned = UnsignedDocument::new(document)?;
+        let chosen = self.choose(unsigned.scope())?;
+        let (message, purpose) = (unsigned.message(), unsigned.scope().purpose);
+        let signature = match chosen.key(&self.0.first) {
+            PrivateKey::Held(key) => key.sign(message),
+            PrivateKey::External(key) => self.external()?.sign(key, message, purpose).await?,
+        };
+        let signature = chosen.with_chain(&signature)?;
+        Ok(unsigned.with_signature(signature))
+    }
+
+    /// Has each external key that may sign now make a signature over a text without meaning. Returns the public halves, hex.
+    ///
+    /// # Errors
+    /// [`SignedError::Unavailable`] names the reason of the first failure.
+    pub(crate) async fn probe(&self, now: OffsetDateTime) -> Result<Vec<String>, SignedError> {
+        let mut keys = Vec::new();
+        for purpose in KeyPurpose::ALL {
+            let chosen = self.choose(SignatureScope { purpose: Some(purpose), at: Some(now) })?;
+            let PrivateKey::External(key) = chosen.key(&self.0.first) else { continue };
+            let name = hex::encode(key.as_bytes());
+            if !keys.contains(&name) {
+                let message = [PROBE_DOMAIN, now.to_string().as_bytes()].concat();
+                self.external()?.sign(key, &message, Some(purpose)).await?;
+                keys.push(name);
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Returns the end of the certificates under which the server signs, the earliest of all purposes; `None` while the first key
+    /// signs. A purpose whose next certificate is installed counts until the end of that.
+    pub fn certified_until(&self, now: OffsetDateTime) -> Option<OffsetDateTime> {
+        let online = self.online();
+        let last = |purpose| {
+            let of_purpose = online.keys.iter().filter(|key| key.certificate.purpose == purpose);
+            let newest = of_purpose.max_by_key(|key| key.certificate.serial)?;
+            online.find(purpose, now).map(|_| newest.certificate.until)
+        };
+        KeyPurpose::ALL.into_iter().filter_map(last).min()
+    }
+
+    fn external(&self) -> Result<&ExternalSigner, SignedError> {
+        let missing = || SignedError::Unavailable("an external signer has the key, and `signer` names none".to_owned());
+        self.0.external.as_ref().ok_or_else(missing)
+    }
+
+    /// Returns the key for a document: a certified one, or the first while there is none.
+    fn choose(&self, scope: SignatureScope) -> Result<ChosenKey, SignedError> {
+        let online = self.online();
+        let index = scope.purpose.zip(scope.at).and_then(|(purpose, at)| online.find_index(purpose, at));
+        let (Some(index), Some(at)) = (index, scope.at) else { return Ok(ChosenKey::First) };
+        let certificate = &online.keys[index].certificate;
+        if at >= certificate.until {
+            return Err(SignedError::Unavailable(format!(
+                "the certificate of the key for {} ended at {}: run `undertone-server keys request`",
+                certificate.purpose.name(),
+                certificate.until
+            )));
+        }
+        Ok(ChosenKey::Certified(online, index))
     }
 
     /// Reads the certified keys again, and applies the currently valid ones. An unusable file changes nothing and is
@@ -222,19 +359,15 @@ impl ServerSigner {
     }
 }
 
-impl DocumentSigner for ServerSigner {
+/// Signs with keys of the data folder, for tests that forge documents.
+#[cfg(test)]
+impl undertone_api::signed::DocumentSigner for ServerSigner {
     fn sign_message(&self, message: &[u8], scope: SignatureScope) -> Result<String, SignedError> {
-        let online = self.online();
-        let certified = scope.purpose.zip(scope.at).and_then(|(purpose, at)| online.find(purpose, at).zip(Some(at)));
-        let Some((key, at)) = certified else { return self.0.first.sign_message(message, scope) };
-        if at >= key.certificate.until {
-            return Err(SignedError::Unavailable(format!(
-                "the certificate of the key for {} ended at {}: run `undertone-server keys request`",
-                key.certificate.purpose.name(),
-                key.certificate.until
-            )));
+        let chosen = self.choose(scope)?;
+        match chosen.key(&self.0.first) {
+            PrivateKey::Held(key) => chosen.with_chain(&key.sign(message)),
+            PrivateKey::External(_) => Err(SignedError::Unavailable("an external signer has the key".to_owned())),
         }
-        certified_signature(&key.key.sign(message), &key.chain)
     }
 }
 

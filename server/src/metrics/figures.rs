@@ -33,6 +33,15 @@ struct State {
     state: String,
 }
 
+/// Days for which certificates hold; `None` where there is no such certificate.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct CertificateDays {
+    /// Until a generated certificate of the listeners is replaced.
+    pub(super) rotation: Option<i64>,
+    /// Until the first certificate of the signing keys ends.
+    pub(super) signing: Option<i64>,
+}
+
 /// Queries all figures, at most once every [`FRESH`].
 pub(super) async fn look(ctx: &Ctx) -> Result<Figures, Error> {
     let mut known = ctx.metrics.0.figures.lock().await;
@@ -54,7 +63,7 @@ pub(super) async fn look(ctx: &Ctx) -> Result<Figures, Error> {
 }
 
 /// Registers the figures by name; those of the tables and the store only if they are available.
-pub(super) fn register(all: &mut Registry, figures: Option<&Figures>, certificate_days: Option<i64>) {
+pub(super) fn register(all: &mut Registry, figures: Option<&Figures>, days: CertificateDays) {
     if let Some(Figures { census, objects, bytes }) = figures {
         states(all, "jobs", "Jobs by state", &census.jobs);
         states(all, "workers", "Workers, `seen` in the last two minutes or `silent`", &census.workers);
@@ -65,9 +74,13 @@ pub(super) fn register(all: &mut Registry, figures: Option<&Figures>, certificat
         number(all, "objects", "Objects in the store", *objects);
         measured(all, "object", "Bytes in the store", Unit::Bytes, *bytes as f64);
     }
-    if let Some(days) = certificate_days {
+    if let Some(days) = days.rotation {
         let what = "Days until the next generated certificate takes the place of the present one";
         number(all, "certificate_rotation_days", what, days.max(0) as u64);
+    }
+    if let Some(days) = days.signing {
+        let what = "Days until the server can sign no longer, because a certificate of its signing keys ends";
+        number(all, "signing_certificate_days", what, days.max(0) as u64);
     }
     let usage = Usage::now();
     measured(

@@ -11,6 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use prometheus_client::encoding::text::encode;
 
+use super::figures::CertificateDays;
 use super::{Figures, Metrics, figures};
 use crate::ctx::Ctx;
 use crate::tls::Shown;
@@ -50,7 +51,8 @@ pub async fn render(ctx: &Ctx) -> Result<String, std::fmt::Error> {
     };
     let mut all = ctx.metrics.registry();
     let days = ctx.tls.as_ref().and_then(Shown::rotates_at).map(|at| (at - ctx.now()).whole_days());
-    figures::register(&mut all, figures.as_ref(), days);
+    let signing = ctx.signer.certified_until(ctx.now()).map(|until| (until - ctx.now()).whole_days());
+    figures::register(&mut all, figures.as_ref(), CertificateDays { rotation: days, signing });
     let mut text = String::new();
     encode(&mut text, &all)?;
     Ok(text)
@@ -59,7 +61,8 @@ pub async fn render(ctx: &Ctx) -> Result<String, std::fmt::Error> {
 /// Returns every metric with its type and meaning, as a Markdown table.
 pub fn table() -> String {
     let mut all = Metrics::one_of_each().registry();
-    figures::register(&mut all, Some(&Figures::default()), Some(0));
+    let days = CertificateDays { rotation: Some(0), signing: Some(0) };
+    figures::register(&mut all, Some(&Figures::default()), days);
     let mut text = String::new();
     let mut table = "| metric | kind | meaning |\n|---|---|---|\n".to_owned();
     if encode(&mut text, &all).is_ok() {

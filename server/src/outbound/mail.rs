@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use lettre::message::{Mailbox, header::ContentType};
+use lettre::transport::smtp::Error as SmtpError;
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls, TlsParameters};
+use lettre::transport::smtp::response::Code;
 use lettre::{AsyncSmtpTransport, AsyncTransport as _, Message, Tokio1Executor};
 
 use super::{OutboundError, OutboundNotice};
@@ -43,6 +45,18 @@ impl Mailer {
         Ok(Some(Self { transport: builder.build(), from }))
     }
 
+    /// Connects, greets and signs in, and sends nothing.
+    ///
+    /// # Errors
+    /// [`OutboundError`] when the mail server does not answer, or refuses.
+    pub async fn examine(&self) -> Result<(), OutboundError> {
+        match tokio::time::timeout(LONGEST, self.transport.test_connection()).await {
+            Ok(Ok(true)) => Ok(()),
+            Ok(Err(error)) => Err(failure(&error)),
+            Ok(Ok(false)) | Err(_) => Err(OutboundError::Unreachable("mail server")),
+        }
+    }
+
     /// Sends a notice to an e-mail address. `server` is the server's public address.
     ///
     /// # Errors
@@ -61,12 +75,15 @@ impl Mailer {
             .map_err(|_| OutboundError::Unusable("the e-mail"))?;
         match tokio::time::timeout(LONGEST, self.transport.send(message)).await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(error.status().map_or(OutboundError::Unreachable("mail server"), |code| {
-                OutboundError::Refused { channel: "mail server", status: code.into() }
-            })),
+            Ok(Err(error)) => Err(failure(&error)),
             Err(_) => Err(OutboundError::Unreachable("mail server")),
         }
     }
+}
+
+fn failure(error: &SmtpError) -> OutboundError {
+    let refused = |code: Code| OutboundError::Refused { channel: "mail server", status: code.into() };
+    error.status().map_or(OutboundError::Unreachable("mail server"), refused)
 }
 
 fn body(server: &str, notice: &OutboundNotice) -> String {

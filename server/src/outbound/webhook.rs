@@ -16,6 +16,7 @@ use url::Url;
 
 use super::resolver::PublicResolver;
 use super::{OutboundError, OutboundNotice};
+use crate::address::is_public;
 use crate::config::WebhookConfig;
 
 /// The timeout of a response.
@@ -26,6 +27,7 @@ pub struct Webhook {
     client: reqwest::Client,
     url: Url,
     secret: String,
+    is_private: bool,
 }
 
 impl Webhook {
@@ -43,7 +45,30 @@ impl Webhook {
             client = client.dns_resolver(PublicResolver);
         }
         let client = client.build().map_err(|_| OutboundError::Unusable("webhook.url"))?;
-        Ok(Some(Self { client, url, secret: secret.clone() }))
+        Ok(Some(Self { client, url, secret: secret.clone(), is_private: config.private_network }))
+    }
+
+    /// Connects to the address that notices are posted to, and sends nothing.
+    ///
+    /// # Errors
+    /// [`OutboundError`] when the name has no usable address, or the address accepts no connection.
+    pub async fn examine(&self) -> Result<(), OutboundError> {
+        let unreachable = OutboundError::Unreachable("webhook");
+        let (Some(host), Some(port)) = (self.url.host_str(), self.url.port_or_known_default()) else {
+            return Err(OutboundError::Unusable("webhook.url"));
+        };
+        let connect = async {
+            // Of IPv6 without the brackets that an address has in a URL.
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            for address in tokio::net::lookup_host((host, port)).await.ok()? {
+                let is_allowed = self.is_private || is_public(address.ip());
+                if is_allowed && tokio::net::TcpStream::connect(address).await.is_ok() {
+                    return Some(());
+                }
+            }
+            None
+        };
+        tokio::time::timeout(PATIENCE, connect).await.ok().flatten().ok_or(unreachable)
     }
 
     /// Posts a notice.

@@ -16,7 +16,7 @@ use sea_orm::{ActiveModelTrait as _, ConnectionTrait, EntityTrait as _, IntoActi
 use undertone_api::id::JobId;
 use undertone_api::problem::Code;
 use undertone_api::signed::certificate::Party;
-use undertone_api::signed::{Certificate, CertificateFile, Manifest, Signed};
+use undertone_api::signed::{Certificate, CertificateFile, Manifest};
 
 use crate::auth::Actor;
 use crate::ctx::Ctx;
@@ -90,7 +90,7 @@ pub(crate) async fn issue(ctx: &Ctx, id: JobId) -> Result<Option<certificate::Mo
         .await?
         .map_err(|error| Error::internal("pricing a certificate", error))?;
     let signed =
-        Signed::new(&certificate, &ctx.signer).map_err(|error| Error::internal("signing a certificate", error))?;
+        ctx.signer.sign(&certificate).await.map_err(|error| Error::internal("signing a certificate", error))?;
     let row = certificate::Model {
         job_id: id.0,
         digest: signed.digest(),

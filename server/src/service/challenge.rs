@@ -45,10 +45,10 @@ impl Document for Challenge {
 ///
 /// # Errors
 /// When the challenge cannot be signed.
-pub fn ask(ctx: &Ctx, worker: WorkerId) -> Result<String, Error> {
+pub async fn ask(ctx: &Ctx, worker: WorkerId) -> Result<String, Error> {
     let nonce = hex::encode(ctx.random.bytes::<16>());
     let challenge = Challenge { worker, nonce, asked_at_unix: ctx.now().unix_timestamp() };
-    let signed = Signed::new(&challenge, &ctx.signer).map_err(|error| Error::internal("signing a challenge", error))?;
+    let signed = ctx.signer.sign(&challenge).await.map_err(|error| Error::internal("signing a challenge", error))?;
     let json = serde_json::to_vec(&signed).map_err(|error| Error::internal("writing a challenge", error))?;
     Ok(hex::encode(json))
 }
@@ -143,11 +143,11 @@ mod tests {
             let world = World::new(&app.ctx, 2, 8.0).await;
             let (worker, neighbour) = (world.sites[1].worker, world.sites[2].worker);
             let other = app.restarted().await.ctx;
-            let asked = ask(&app.ctx, worker).expect("asked");
+            let asked = ask(&app.ctx, worker).await.expect("asked");
             assert_eq!(spent(&app.ctx, neighbour, &asked).await, Some(Code::Unauthenticated), "another worker's");
             assert_eq!(spent(&other, worker, &asked).await, None, "known there too");
             assert_eq!(spent(&app.ctx, worker, &asked).await, Some(Code::Unauthenticated), "answered");
-            let late = ask(&other, worker).expect("asked");
+            let late = ask(&other, worker).await.expect("asked");
             app.clock.advance(PATIENCE - Duration::SECOND);
             look(&app.ctx, worker, &late).expect("there is a second left");
             app.clock.advance(Duration::SECOND);
@@ -159,11 +159,11 @@ mod tests {
 
         async fn whoever_does_not_have_the_key_takes_no_challenge_from_a_worker(app: &TestApp) {
             let mut world = World::new(&app.ctx, 1, 8.0).await;
-            let asked = ask(&app.ctx, world.sites[1].worker).expect("asked");
+            let asked = ask(&app.ctx, world.sites[1].worker).await.expect("asked");
             let stranger = ed25519_dalek::SigningKey::from_bytes(&[3; 32]);
             let key = std::mem::replace(&mut world.sites[1].key, stranger);
             for _ in 0..2 * MOST {
-                let theirs = ask(&app.ctx, world.sites[1].worker).expect("anybody may ask");
+                let theirs = ask(&app.ctx, world.sites[1].worker).await.expect("anybody may ask");
                 for text in [&theirs, &asked] {
                     assert_eq!(answered(&app.ctx, &world.sites[1], text).await, Some(Code::Unauthenticated));
                 }
@@ -178,14 +178,17 @@ mod tests {
         async fn sixteen_answers_are_taken_in_a_minute_and_no_more(app: &TestApp) {
             let world = World::new(&app.ctx, 1, 8.0).await;
             let worker = world.sites[1].worker;
-            let open: Vec<String> = (0..=MOST).map(|_| ask(&app.ctx, worker).expect("asked")).collect();
+            let mut open = Vec::new();
+            for _ in 0..=MOST {
+                open.push(ask(&app.ctx, worker).await.expect("asked"));
+            }
             for text in &open[..MOST] {
                 assert_eq!(spent(&app.ctx, worker, text).await, None);
             }
             assert_eq!(spent(&app.ctx, worker, &open[MOST]).await, Some(Code::RateLimited));
             assert_eq!(spent(&app.ctx, worker, &open[0]).await, Some(Code::Unauthenticated), "none is forgotten early");
             app.clock.advance(PATIENCE);
-            let next = ask(&app.ctx, worker).expect("asked");
+            let next = ask(&app.ctx, worker).await.expect("asked");
             assert_eq!(spent(&app.ctx, worker, &next).await, None, "a minute later there is room");
         }
     }

@@ -69,7 +69,7 @@ pub(crate) async fn append_signed(
     log_leaf::Entity::insert_many(rows).exec_without_returning(tx).await?;
     let head =
         Head { size: frontier.size(), root: hex::encode(frontier.root()), at, server: key_id(&signer.verifying_key()) };
-    let signed = Signed::new(&head, signer).map_err(|error| Error::internal("signing a head", error))?;
+    let signed = signer.sign(&head).await.map_err(|error| Error::internal("signing a head", error))?;
     let Head { root, server, .. } = head;
     let (Signed { payload, signature }, size_now) = (signed, frontier.size() as i64);
     let row = log_head::Model { size: size_now, root, server, payload, signature, at };

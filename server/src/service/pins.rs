@@ -16,12 +16,12 @@ const CHALLENGE: usize = 32;
 ///
 /// # Errors
 /// `validation_failed` when the challenge is not 32 bytes in hex.
-pub fn pins(ctx: &Ctx, challenge: &str) -> Result<Signed, Error> {
+pub async fn pins(ctx: &Ctx, challenge: &str) -> Result<Signed, Error> {
     if hex::decode(challenge).map_or(0, |bytes| bytes.len()) != CHALLENGE {
         return Err(Error::validation(vec![Violation::new("challenge", "ask with 32 random bytes, in hex")]));
     }
     let document = Pins { challenge: challenge.to_owned(), certificates: certificates(ctx), at: ctx.now() };
-    Signed::new(&document, &ctx.signer).map_err(|error| Error::internal("signing the certificates", error))
+    ctx.signer.sign(&document).await.map_err(|error| Error::internal("signing the certificates", error))
 }
 
 /// Returns the present certificate, then the next one.

@@ -224,7 +224,7 @@ pub(crate) async fn sign(
         at: ctx.now(),
         server: signed::key_id(&ctx.signer.verifying_key()),
     };
-    let signed = Signed::new(&document, &ctx.signer).map_err(|error| Error::internal("countersigning", error))?;
+    let signed = ctx.signer.sign(&document).await.map_err(|error| Error::internal("countersigning", error))?;
     let row = countersignature::Model {
         worker_id: worker.0,
         sequence: sequence as i64,

@@ -1,5 +1,9 @@
-//! The first start: while the server has no operator, each start makes a one-time link for one and deletes the previous
-//! link. Only its hash is stored, so the link appears only on the terminal.
+//! The first start: while nobody runs the server, each start makes a one-time link for its operator and withdraws the one
+//! before. Only its hash is in the tables; where the server has no terminal, the link stands in a file of the data folder until it is
+//! used.
+
+use std::io;
+use std::path::Path;
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use serde_json::json;
@@ -12,7 +16,10 @@ use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::invitation;
 use crate::service::{invitation as invitations, operator};
 
-/// Returns the link for the first operator; `None` when there is an operator.
+/// The file in the data folder that holds the first operator's link.
+pub(crate) const LINK_FILE: &str = "operator-link";
+
+/// The link by which the operator comes in; `None` when there is an operator, and then no file holds a link.
 ///
 /// # Errors
 /// When the database fails.
@@ -41,5 +48,24 @@ pub async fn operator_link(ctx: &Ctx) -> Result<Option<String>, Error> {
             Ok(true)
         })
         .await?;
+    if !made {
+        discard_link_file(&ctx.config.data_dir, "");
+    }
     Ok(made.then(|| invitations::link(ctx, &secret)))
+}
+
+/// Removes the file of the first operator's link, when it holds this secret.
+pub(super) fn discard_link_file(data_dir: &Path, secret: &str) {
+    let path = data_dir.join(LINK_FILE);
+    let removed = match std::fs::read_to_string(&path) {
+        Ok(link) if link.contains(secret) => std::fs::remove_file(&path),
+        Ok(_) => return,
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(file = %path.display(), %error, "the file of a link that was used cannot be removed");
+        }
+        _ => {}
+    }
 }

@@ -35,7 +35,7 @@ pub enum KeysCommand {
     Prune(PruneOptions),
     /// Make a root key in a sealed file, on a machine that stays offline.
     CreateRoot(RootFile),
-    /// Make new online keys at the server, and the request for their certificates.
+    /// Make new online keys at the server, or name the key of its external signer, and make the request for their certificates.
     Request(RequestOptions),
     /// Sign a request with the root, on its machine.
     Sign(SignOptions),
@@ -109,7 +109,7 @@ pub(crate) async fn execute(
         KeysCommand::Rotate(options) => secrets::rotate(config, options, clock.now(), random),
         KeysCommand::Prune(options) => secrets::prune(config, options.kind, clock.now()).await,
         KeysCommand::CreateRoot(options) => certified::create_root(options, random),
-        KeysCommand::Request(options) => certified::request(config, options, random),
+        KeysCommand::Request(options) => certified::request(config, options, clock.now(), random).await,
         KeysCommand::Sign(options) => certified::sign(options, clock.now()),
         KeysCommand::Install(options) => certified::install(config, options, clock.now()),
     }

@@ -1,12 +1,20 @@
-//! Two servers on one PostgreSQL are replaced one after the other while a job runs and a client calls.
+//! Two servers on one PostgreSQL are replaced one after the other, and the first new one brings the tables up to date, while a job runs
+//! and clients read, write and listen.
+//!
+//! There is one program in a build. So the tables are put back by two migrations that add what this scenario does not use: the servers
+//! that run then are the old program to these tables, and the first one that starts again is the new program.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use support::balancer::Balancer;
-use support::stage::{Database, Staged};
-use undertone_api::job::State;
+use support::client::{Called, Client};
+use support::stage::{Database, PATIENCE, Staged};
+use undertone_api::event::JobEvent;
+use undertone_api::id::{ConsortiumId, JobId};
+use undertone_api::job::{Draft, NewDraft, State};
+use undertone_api::page::Page;
 
 use super::private;
 use support::scene;
@@ -16,7 +24,132 @@ const ROUNDS: u32 = 8;
 /// The grace period of a stopping server, and time to end.
 const GRACE: Duration = Duration::from_secs(20);
 /// The number of times that a client repeats a request after a lost connection.
-const REPEATS: u32 = 3;
+const REPEATS: u32 = 5;
+/// The pause before a repetition, and between calls.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Most drafts that the writing client makes: fewer than an organization may have, and than a page shows.
+const MOST_DRAFTS: u32 = 150;
+/// The tables as the version before left them.
+const OLDER_TABLES: &str = "BEGIN; DROP TABLE notice_delivery; DROP INDEX ledger_entry_at; DELETE FROM seaql_migrations \
+     WHERE version IN ('m20261123_000830_create_notice_delivery', 'm20261122_000920_index_ledger_time'); COMMIT";
+
+/// The calls of a client, and those that failed after all repetitions.
+#[derive(Debug, Default)]
+struct CallRecord {
+    calls: u32,
+    repeated: u32,
+    failed: Vec<String>,
+}
+
+impl CallRecord {
+    /// Makes a call, and repeats it as the documentation asks of clients.
+    async fn call<T, F: Future<Output = Called<T>>>(&mut self, call: impl Fn() -> F) {
+        self.calls += 1;
+        for attempt in 0..=REPEATS {
+            match call().await {
+                Ok(_) => return,
+                Err(error) if attempt == REPEATS => self.failed.push(error.to_string()),
+                Err(_) => self.repeated += 1,
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+/// Reads the job until the scenario is over.
+async fn read(client: Client, job: JobId, is_over: Arc<AtomicBool>) -> CallRecord {
+    let mut record = CallRecord::default();
+    while !is_over.load(Ordering::SeqCst) {
+        record.call(|| client.job(job)).await;
+        tokio::time::sleep(PAUSE).await;
+    }
+    record
+}
+
+fn title(number: u32) -> String {
+    format!("draft {number}")
+}
+
+/// Makes drafts, each by a request with a key of its own, until the scenario is over.
+async fn write(client: Client, consortium: ConsortiumId, is_over: Arc<AtomicBool>) -> CallRecord {
+    let mut record = CallRecord::default();
+    let path = format!("/consortia/{consortium}/drafts");
+    while !is_over.load(Ordering::SeqCst) && record.calls < MOST_DRAFTS {
+        let title = title(record.calls);
+        let draft = NewDraft { title: title.clone(), kind: "dp_sgd".to_owned(), spec: serde_json::json!({}) };
+        record.call(|| client.post_once::<Draft>(&path, &title, &draft)).await;
+        tokio::time::sleep(PAUSE * 3).await;
+    }
+    record
+}
+
+/// The events of the job that a client has received.
+#[derive(Debug, Default)]
+struct EventRecord {
+    connections: u32,
+    rounds: Vec<u32>,
+    last: Option<String>,
+    is_finished: bool,
+}
+
+impl EventRecord {
+    /// Takes what has arrived; returns the part of an event that is not complete.
+    fn take(&mut self, text: &str) -> Staged<String> {
+        let mut rest = text;
+        while let Some((event, after)) = rest.split_once("\n\n") {
+            let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name).map(str::trim));
+            if let (Some(id), Some(data)) = (field("id:"), field("data:")) {
+                let event: JobEvent = serde_json::from_str(data)?;
+                self.last = Some(id.to_owned());
+                self.rounds.push(event.job.rounds_done);
+                self.is_finished = event.job.state == State::Finished;
+            }
+            rest = after;
+        }
+        Ok(rest.to_owned())
+    }
+}
+
+/// Listens to the job until it has finished, and comes back with `Last-Event-ID` whenever the stream ends.
+async fn listen(client: Client, job: JobId) -> Staged<EventRecord> {
+    let mut record = EventRecord::default();
+    let path = format!("/jobs/{job}/events");
+    let deadline = Instant::now() + JOB * 2;
+    while !record.is_finished {
+        if Instant::now() > deadline {
+            return Err(format!("the job's end was not told: {record:?}").into());
+        }
+        let opened = client.events(&path, record.last.as_deref()).await;
+        if let Ok(mut stream) = opened {
+            record.connections += 1;
+            let mut text = String::new();
+            while let Ok(Some(bytes)) = stream.chunk().await {
+                text.push_str(&String::from_utf8_lossy(&bytes));
+                text = record.take(&text)?;
+                if record.is_finished {
+                    break;
+                }
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(record)
+}
+
+/// Waits until a server is ready, as an administrator does before the next one is stopped.
+async fn wait_until_ready(address: &str) -> Staged<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let answer = reqwest::get(format!("{address}/health/ready")).await;
+        if answer.is_ok_and(|answer| answer.status().is_success()) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(format!("{address} is not ready").into());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn replicas_are_replaced_one_by_one_without_a_failed_call() -> Staged<()> {
@@ -27,12 +160,13 @@ async fn replicas_are_replaced_one_by_one_without_a_failed_call() -> Staged<()> 
     let mut stage = scene::set(database).await?;
     let mut replica = stage.replica()?;
     let workers = Balancer::before(&[stage.gateway().port(), replica.grpc]).await?;
-    let ports = [stage.address(), replica.address.clone()];
-    let ports: Vec<u16> = ports.iter().filter_map(|address| address.rsplit(':').next()?.parse().ok()).collect();
+    let addresses = [stage.address(), replica.address.clone()];
+    let ports: Vec<u16> = addresses.iter().filter_map(|address| address.rsplit(':').next()?.parse().ok()).collect();
     let people = Balancer::before(&ports).await?;
     for site in &stage.sites {
         site.connect_to(workers.address)?;
     }
+    stage.database().execute(OLDER_TABLES)?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
     let plan = scene::small_job(&stage, ROUNDS, 120).await?;
@@ -41,45 +175,46 @@ async fn replicas_are_replaced_one_by_one_without_a_failed_call() -> Staged<()> 
     stage.operator = stage.operator.at(&format!("http://{}", people.address));
     stage.wait_until(job, JOB, |job| job.summary.rounds_done >= 1).await?;
 
-    let client = stage.operator.clone();
     let is_over = Arc::new(AtomicBool::new(false));
-    let watched = Arc::clone(&is_over);
-    let calling = tokio::spawn(async move {
-        let (mut calls, mut repeated, mut failed) = (0_u32, 0_u32, Vec::new());
-        while !watched.load(Ordering::SeqCst) {
-            calls += 1;
-            for attempt in 0..=REPEATS {
-                match client.job(job).await {
-                    Ok(_) => break,
-                    Err(error) if attempt == REPEATS => failed.push(error.to_string()),
-                    Err(_) => repeated += 1,
-                }
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        (calls, repeated, failed)
-    });
+    let reader = tokio::spawn(read(stage.operator.clone(), job, Arc::clone(&is_over)));
+    let writer = tokio::spawn(write(stage.operator.clone(), stage.consortium, Arc::clone(&is_over)));
+    let listener = tokio::spawn(listen(stage.operator.clone(), job));
 
+    stage.database().execute("SELECT 1 FROM notice_delivery").expect_err("the tables are older");
     let status = stage.stop_server(GRACE)?;
     assert!(status.success(), "{status:?}");
     stage.start_server()?;
+    wait_until_ready(&addresses[0]).await?;
+    stage.database().execute("SELECT 1 FROM notice_delivery")?;
     let status = stage.replace_replica(&mut replica, GRACE)?;
     assert!(status.success(), "{status:?}");
+    wait_until_ready(&addresses[1]).await?;
     // The client calls through the balancer, not a single server.
     let deadline = Instant::now() + JOB;
     let finished = loop {
         match stage.finish(job, JOB).await {
             Ok(finished) => break finished,
             Err(error) if Instant::now() > deadline || error.to_string().contains("the job is") => return Err(error),
-            Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
+            Err(_) => tokio::time::sleep(PAUSE * 2).await,
         }
     };
     assert_eq!(finished.summary.state, State::Finished);
     is_over.store(true, Ordering::SeqCst);
-    let (calls, repeated, failed) = calling.await?;
-    assert_eq!(failed, [""; 0], "{calls} calls, {repeated} repeated");
-    assert!(calls > 10, "{calls} calls");
+
+    let reads = reader.await?;
+    assert_eq!(reads.failed, [""; 0], "{} calls, {} repeated", reads.calls, reads.repeated);
+    assert!(reads.calls > 10, "{} calls", reads.calls);
+    let writes = writer.await?;
+    assert_eq!(writes.failed, [""; 0], "{} calls, {} repeated", writes.calls, writes.repeated);
+    let drafts: Page<Draft> = stage.operator.get(&format!("/consortia/{}/drafts?limit=200", stage.consortium)).await?;
+    let mut titles: Vec<String> = drafts.items.into_iter().map(|draft| draft.content.title).collect();
+    titles.sort();
+    let mut expected: Vec<String> = (0..writes.calls).map(title).collect();
+    expected.sort();
+    assert_eq!(titles, expected, "each request was carried out once");
+    let events = listener.await??;
+    assert!(events.connections >= 2, "{} connections", events.connections);
+    assert!(events.rounds.is_sorted(), "no event goes back: {:?}", events.rounds);
 
     for (site, name) in private(&stage.sites).zip(scene::PRIVATE) {
         let dataset = stage.dataset(name).await?;

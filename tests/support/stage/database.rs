@@ -52,6 +52,14 @@ impl Database {
         Ok(Self::Postgres { administrator: administrator.clone(), name: copy })
     }
 
+    /// Runs a statement as the database's owner, behind the servers' backs.
+    ///
+    /// # Errors
+    /// When PostgreSQL refuses it, and on SQLite.
+    pub fn execute(&self, statement: &str) -> Staged<()> {
+        psql(&self.url().ok_or("a statement needs PostgreSQL")?, statement)
+    }
+
     /// Returns the server's setting; `None` for SQLite, which is its default.
     pub fn url(&self) -> Option<String> {
         match self {

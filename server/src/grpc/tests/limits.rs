@@ -56,11 +56,11 @@ on_both! {
     async fn a_challenge_is_answered_within_a_minute_and_once(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
         let worker = world.sites[1].worker;
-        let asked = challenge::ask(&app.ctx, worker).unwrap();
+        let asked = challenge::ask(&app.ctx, worker).await.unwrap();
         app.clock.advance(challenge::PATIENCE - Duration::SECOND);
         assert_eq!(spent(&app.ctx, worker, &asked).await, None);
         assert_eq!(spent(&app.ctx, worker, &asked).await, Some(Code::Unauthenticated));
-        let asked = challenge::ask(&app.ctx, worker).unwrap();
+        let asked = challenge::ask(&app.ctx, worker).await.unwrap();
         app.clock.advance(challenge::PATIENCE);
         assert_eq!(spent(&app.ctx, worker, &asked).await, Some(Code::Unauthenticated));
     }

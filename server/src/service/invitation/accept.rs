@@ -17,7 +17,7 @@ use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{invitation, member};
 use crate::service::notification::{self, Notice};
 use crate::service::{
-    attempt, consortium, factor, member as members, operator, organization, password, retirement, session,
+    attempt, consortium, factor, member as members, operator, organization, password, retirement, session, setup,
 };
 
 /// The roles of a new organization's first member.
@@ -76,6 +76,7 @@ pub async fn accept(ctx: &Ctx, from: impl Into<Origin>, secret: &str, new: &NewM
             Ok((member, tokens))
         })
         .await?;
+    setup::discard_link_file(&ctx.config.data_dir, secret);
     tracing::info!(member.id = %row.id, invitation.purpose = row_purpose(&row), "an invitation was accepted");
     Ok(Session { member: members::with_grants(ctx.db.read(), row).await?, tokens })
 }

@@ -12,7 +12,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::entity::{invitation, member, membership};
-use crate::service::member as members;
+use crate::service::{member as members, setup};
 
 /// Accepts a link as the caller; returns the member with their new roles. A link that brings an organization into a
 /// consortium takes one of which the caller is an admin, or the name of a new one.
@@ -55,6 +55,7 @@ pub async fn join(ctx: &Ctx, actor: &Actor, secret: &str, with: &Join) -> Result
             Ok(row)
         })
         .await?;
+    setup::discard_link_file(&ctx.config.data_dir, secret);
     tracing::info!(member.id = %actor.id(), "a member accepted another invitation");
     members::with_grants(ctx.db.read(), row).await
 }

@@ -10,7 +10,7 @@ use undertone_api::id::{ConsortiumId, JobId, LineageId, OrganizationId};
 use undertone_api::job::{Job, NewJob, Purpose, State};
 use undertone_api::member::check_name;
 use undertone_api::problem::{Code, Problem, Violation};
-use undertone_api::signed::{Limits, Manifest, ManifestParticipant, Signed};
+use undertone_api::signed::{Limits, Manifest, ManifestParticipant};
 
 use super::lapse::answer_by;
 use super::series::Planned;
@@ -60,7 +60,7 @@ pub(super) async fn submit(
         return Err(Error::validation(violations));
     }
     let new = NewJob { spec: new.spec.settled(&datasets), ..new };
-    let (row, parts) = rows(ctx, actor, consortium, &new, &datasets)?;
+    let (row, parts) = rows(ctx, actor, consortium, &new, &datasets).await?;
     let refusals = ledger::check(ctx.db.read(), &state::asks(&parts)?).await?;
     if !refusals.is_empty() {
         let missing = refusals.iter().any(|refusal| refusal.limit <= 0.0);
@@ -144,7 +144,7 @@ fn row_datasets(parts: &[participant::Model]) -> Vec<uuid::Uuid> {
     parts.iter().map(|part| part.dataset_id).collect()
 }
 
-fn rows(
+async fn rows(
     ctx: &Ctx,
     actor: &Actor,
     consortium: ConsortiumId,
@@ -170,7 +170,7 @@ fn rows(
         participants,
         issued_at: ctx.now(),
     };
-    let signed = Signed::new(&manifest, &ctx.signer).map_err(|error| Error::internal("signing a manifest", error))?;
+    let signed = ctx.signer.sign(&manifest).await.map_err(|error| Error::internal("signing a manifest", error))?;
     let planned = Planned::of(spec, datasets);
     let questions = spec.questions();
     let rounds: u64 = planned.iter().map(|planned| u64::from(planned.series.rounds)).sum();

@@ -5,14 +5,14 @@ use serde_json::json;
 use time::OffsetDateTime;
 use undertone_api::log::leaf::RestorationRecord;
 use undertone_api::log::{Frontier, Leaf};
-use undertone_api::signed::{Restoration, Signed, key_id};
+use undertone_api::signed::{Restoration, key_id};
 
 use crate::auth::Place;
 use crate::config::Config;
 use crate::ctx::Clock;
 use crate::db::Db;
 use crate::error::Error;
-use crate::keys::ServerSigner;
+use crate::keys::{ExternalSigner, ServerSigner};
 use crate::service::audit_log::{self, Act, By, What};
 use crate::service::entity::{account, restoration};
 use crate::service::log;
@@ -50,8 +50,7 @@ pub async fn state_restoration(
         let (size, root) =
             newest.map_or_else(|| (0, hex::encode(Frontier::default().root())), |head| (head.size as u64, head.root));
         let statement = Restoration { size, root, reason: reason.to_owned(), at: now, server };
-        let signed =
-            Signed::new(&statement, signer).map_err(|error| Error::internal("signing a restoration", error))?;
+        let signed = signer.sign(&statement).await.map_err(|error| Error::internal("signing a restoration", error))?;
         let leaf = Leaf::Restoration(RestorationRecord::new(signed.digest()));
         let row = restoration::Model {
             position: size as i64,
@@ -108,8 +107,9 @@ pub enum StatementError {
 pub async fn command(config: &Config, reason: &str) -> Result<Restoration, StatementError> {
     let path = config.data_dir.clone();
     let now = Clock::system().now();
-    let signer = ServerSigner::load_existing(&path, now);
-    let signer = signer.map_err(|source| StatementError::Key { path: path.clone(), source })?;
+    let in_data = |source| StatementError::Key { path: path.clone(), source };
+    let external = ExternalSigner::open(&config.signer).map_err(in_data)?;
+    let signer = ServerSigner::load_existing(&path, external, now).map_err(in_data)?;
     let signer = signer.ok_or(StatementError::NoKey(path))?;
     let db = Db::connect(&config.database()).await?;
     db.migrate().await?;

@@ -256,7 +256,7 @@ on_both! {
             assert_eq!(refused.code(), Code::ValidationFailed);
         }
         let folder = tempfile::tempdir().unwrap();
-        let stranger = ServerSigner::load(folder.path(), &Random::seeded(9), ctx.now()).unwrap();
+        let stranger = ServerSigner::load(folder.path(), None, &Random::seeded(9), ctx.now()).await.unwrap();
         let world = World::new(ctx, 1, 20.0).await;
         let refused = state_restoration(&ctx.db, &stranger, ctx.now(), "another key").await.unwrap_err();
         assert_eq!(refused.code(), Code::WrongState);

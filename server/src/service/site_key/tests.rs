@@ -140,14 +140,14 @@ on_both! {
 
     async fn the_server_says_by_its_key_what_it_was_asked(app: &TestApp) {
         let challenge = "ab".repeat(32);
-        let answer = pins::pins(&app.ctx, &challenge).unwrap();
+        let answer = pins::pins(&app.ctx, &challenge).await.unwrap();
         let said: Pins = answer.open(&app.ctx.signer.verifying_key()).unwrap();
         assert_eq!((said.challenge, said.at), (challenge, app.ctx.now()));
         assert!(said.certificates.is_empty(), "it speaks no TLS");
         let another = public_key(&hex_of(&SigningKey::from_bytes(&[1; 32]))).unwrap();
         assert!(answer.open::<Pins>(&another).is_err());
         for challenge in ["", "ab", "zz"] {
-            assert_eq!(code(pins::pins(&app.ctx, challenge)), Code::ValidationFailed);
+            assert_eq!(code(pins::pins(&app.ctx, challenge).await), Code::ValidationFailed);
         }
     }
 }
@@ -155,7 +155,7 @@ on_both! {
 #[tokio::test]
 async fn a_server_with_tls_announces_the_certificate_that_it_shows() {
     let app = crate::testing::TestApp::sqlite_with(|config| config.tls.mode = crate::config::TlsMode::On).await;
-    let answer = pins::pins(&app.ctx, &"00".repeat(32)).unwrap();
+    let answer = pins::pins(&app.ctx, &"00".repeat(32)).await.unwrap();
     let said: Pins = answer.open(&app.ctx.signer.verifying_key()).unwrap();
     let shown = app.ctx.tls.as_ref().unwrap();
     assert_eq!((said.certificates.len(), &said.certificates[0].sha256), (1, &shown.fingerprint()));

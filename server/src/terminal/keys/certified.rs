@@ -4,19 +4,20 @@ use std::path::{Path, PathBuf};
 
 use age::secrecy::SecretString;
 use clap::Args;
-use ed25519_dalek::SigningKey;
+use ed25519_dalek::{SigningKey, VerifyingKey};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use time::{Duration, OffsetDateTime};
+use undertone_api::signed::RootIntroduction;
 
 use super::KeysError;
 use super::secrets::moment;
 use crate::backup::SHORTEST_PASSPHRASE;
 use crate::config::Config;
 use crate::ctx::Random;
-use crate::keys::ceremony::{self, KeyGrant, KeyRequest, KeyTerms};
+use crate::keys::ceremony::{self, CeremonyError, KeyGrant, KeyRequest, KeyTerms};
 use crate::keys::online::OnlineFile;
-use crate::keys::{existing_signing_key, write_secret};
+use crate::keys::{ExternalSigner, ServerSigner, verifying_key, write_secret};
 
 /// The root's file and its passphrase.
 #[derive(Args)]
@@ -100,13 +101,32 @@ pub(super) fn create_root(options: &RootFile, random: &Random) -> Result<String,
     ))
 }
 
-/// Generates online keys and the request for their certificates.
-pub(super) fn request(config: &Config, options: &RequestOptions, random: &Random) -> Result<String, KeysError> {
-    let (mut file, first) = (load(config)?, first_key(config)?);
-    let known = file.root().map_err(ceremony::CeremonyError::from)?;
+/// Makes online keys, or names the key of the external signer, and the request for their certificates.
+pub(super) async fn request(
+    config: &Config,
+    options: &RequestOptions,
+    now: OffsetDateTime,
+    random: &Random,
+) -> Result<String, KeysError> {
+    let (mut file, first) = (load(config)?, first_public_key(config)?);
+    let known = file.root().map_err(CeremonyError::from)?;
     let root = options.root.clone().or(known);
     let root = root.ok_or_else(|| KeysError::Failed("give the root's public key with `--root`".to_owned()))?;
-    let request = ceremony::request(&mut file, &first, &root, random)?;
+    let external = ExternalSigner::open(&config.signer).map_err(in_file(&config.data_dir))?;
+    let introduction = if let Some(known) = ceremony::known_introduction(&file) {
+        known
+    } else {
+        let signer = ServerSigner::load_existing(&config.data_dir, external.clone(), now);
+        let signer = signer.map_err(in_file(&config.data_dir))?.ok_or_else(|| missing_first(config))?;
+        let first = hex::encode(first.to_bytes());
+        let unsigned = RootIntroduction { first, root: ceremony::check_root(&file, &root)? };
+        signer.sign(&unsigned).await.map_err(CeremonyError::from)?
+    };
+    let external = match &external {
+        Some(external) => Some(external.public_key().await.map_err(CeremonyError::from)?),
+        None => None,
+    };
+    let request = ceremony::request(&mut file, introduction, &root, external, random)?;
     file.store(&config.data_dir).map_err(in_file(&config.data_dir))?;
     write_json(&options.file, &request)?;
     Ok(format!(
@@ -143,7 +163,7 @@ pub(super) fn sign(options: &SignOptions, now: OffsetDateTime) -> Result<String,
 
 /// Installs certificates in the data folder.
 pub(super) fn install(config: &Config, options: &InstallOptions, now: OffsetDateTime) -> Result<String, KeysError> {
-    let (mut file, first) = (load(config)?, first_key(config)?);
+    let (mut file, first) = (load(config)?, first_public_key(config)?);
     let grant: KeyGrant = read_json(&options.file)?;
     let installed = ceremony::install(&mut file, &grant, &first, now)?;
     file.store(&config.data_dir).map_err(in_file(&config.data_dir))?;
@@ -166,9 +186,13 @@ fn load(config: &Config) -> Result<OnlineFile, KeysError> {
     OnlineFile::load(&config.data_dir).map_err(in_file(&config.data_dir))
 }
 
-fn first_key(config: &Config) -> Result<SigningKey, KeysError> {
-    let key = existing_signing_key(&config.data_dir).map_err(in_file(&config.data_dir))?;
-    key.ok_or_else(|| KeysError::Missing(config.data_dir.join("signing.key")))
+fn first_public_key(config: &Config) -> Result<VerifyingKey, KeysError> {
+    let key = verifying_key(&config.data_dir).map_err(in_file(&config.data_dir))?;
+    key.ok_or_else(|| missing_first(config))
+}
+
+fn missing_first(config: &Config) -> KeysError {
+    KeysError::Missing(config.data_dir.join("signing.key"))
 }
 
 fn public_hex(key: &SigningKey) -> String {

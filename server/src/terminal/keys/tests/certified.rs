@@ -4,17 +4,21 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use time::Duration;
+use undertone_api::problem::Code;
 use undertone_api::signed::{
     KeyPurpose, Pins, SignatureScope, Signed, SignedError, SigningAuthority, TrustedServer, key_id,
 };
 
-use super::{command, copy, replica};
+use super::{command, copy, execute, replica};
+use crate::App;
 use crate::ctx::Ctx;
 use crate::keys::ceremony::CeremonyError;
 use crate::keys::online::ONLINE_FILE;
+use crate::metrics;
 use crate::service::world::World;
 use crate::service::{bundle, pins};
 use crate::terminal::keys::{InstallOptions, KeysCommand, KeysError, RequestOptions, RootFile, SignOptions};
+use crate::testing::signer::TestProgram;
 use crate::testing::{TestApp, on_both};
 use crate::verify;
 
@@ -108,8 +112,8 @@ impl SigningAuthority for FollowingSite {
 }
 
 /// Requests a server's certified keys.
-fn ask(ctx: &Ctx) -> Signed {
-    pins::pins(ctx, CHALLENGE).expect("signed")
+async fn ask(ctx: &Ctx) -> Signed {
+    pins::pins(ctx, CHALLENGE).await.expect("signed")
 }
 
 on_both! {
@@ -117,32 +121,32 @@ on_both! {
         let site = FollowingSite::new(&app.ctx);
         let folder = tempfile::tempdir().expect("a temporary folder");
         let second = replica(app, &folder).await;
-        let before = ask(&app.ctx);
+        let before = ask(&app.ctx).await;
         before.open::<Pins>(&site).expect("the first key signs");
 
         let machine = OfflineMachine::new(app).await;
         machine.certify(app, false).await;
         copy(app, &folder, ONLINE_FILE);
         second.signer.reload(app.clock.now());
-        ask(&second).open::<Pins>(&site).expect("the first key still signs");
+        ask(&second).await.open::<Pins>(&site).expect("the first key still signs");
         assert_eq!(site.state().root(), None, "no certificate is in force yet");
         app.clock.advance(Duration::hours(1));
         for ctx in [&app.ctx, &second] {
-            ask(ctx).open::<Pins>(&site).expect("a certified key signs");
+            ask(ctx).await.open::<Pins>(&site).expect("a certified key signs");
         }
         assert_eq!(site.state().root(), Some(&*machine.root));
         assert_eq!(site.state().newest(KeyPurpose::Connection).map(|seen| seen.serial), Some(1));
-        ask(&second).open::<Pins>(&app.ctx.signer.verifying_key()).expect("by the first key alone");
+        ask(&second).await.open::<Pins>(&app.ctx.signer.verifying_key()).expect("by the first key alone");
 
         app.clock.advance(Duration::days(60));
         machine.certify(app, false).await;
         app.clock.advance(Duration::hours(1));
-        ask(&app.ctx).open::<Pins>(&site).expect("the next key signs");
-        let behind = ask(&second).open::<Pins>(&site);
+        ask(&app.ctx).await.open::<Pins>(&site).expect("the next key signs");
+        let behind = ask(&second).await.open::<Pins>(&site);
         assert!(matches!(behind, Err(SignedError::Chain(_))), "a server without the new key: {behind:?}");
         copy(app, &folder, ONLINE_FILE);
         second.signer.reload(app.clock.now());
-        ask(&second).open::<Pins>(&site).expect("it has the new key now");
+        ask(&second).await.open::<Pins>(&site).expect("it has the new key now");
         before.open::<Pins>(&site).expect("old signatures hold");
         second.db.clone().close().await.expect("closed");
     }
@@ -160,17 +164,17 @@ on_both! {
 
     async fn revoked_keys_are_refused_by_sites_that_saw_the_revocation(app: &TestApp) {
         let site = FollowingSite::new(&app.ctx);
-        let of_first_key = ask(&app.ctx);
+        let of_first_key = ask(&app.ctx).await;
         let machine = OfflineMachine::new(app).await;
         machine.certify(app, false).await;
         app.clock.advance(Duration::hours(1));
-        let stolen = ask(&app.ctx);
+        let stolen = ask(&app.ctx).await;
         stolen.open::<Pins>(&site).expect("not stolen yet");
         machine.certify(app, true).await;
-        ask(&app.ctx).open::<Pins>(&app.ctx.signer).expect("the next key is not in force yet");
+        ask(&app.ctx).await.open::<Pins>(&app.ctx.signer).expect("the next key is not in force yet");
         app.clock.advance(Duration::hours(1));
         app.ctx.signer.reload(app.clock.now());
-        ask(&app.ctx).open::<Pins>(&site).expect("the cure");
+        ask(&app.ctx).await.open::<Pins>(&site).expect("the cure");
         for (document, name) in [(stolen, "the stolen key"), (of_first_key, "the first key")] {
             let refused = document.open::<Pins>(&site);
             assert!(matches!(refused, Err(SignedError::Chain(_))), "{name}: {refused:?}");
@@ -182,12 +186,31 @@ on_both! {
         let machine = OfflineMachine::new(app).await;
         machine.certify(app, false).await;
         app.clock.advance(Duration::hours(1) + Duration::days(90) - Duration::SECOND);
-        ask(&app.ctx);
+        ask(&app.ctx).await;
         app.clock.advance(Duration::SECOND);
-        pins::pins(&app.ctx, CHALLENGE).expect_err("the first key does not step in");
+        pins::pins(&app.ctx, CHALLENGE).await.expect_err("the first key does not step in");
         machine.certify(app, false).await;
         app.clock.advance(Duration::hours(1));
-        ask(&app.ctx);
+        ask(&app.ctx).await;
+    }
+
+    async fn end_of_certificates_is_a_metric(app: &TestApp) {
+        let name = "\nundertone_signing_certificate_days ";
+        let days = async || {
+            let text = metrics::render(&app.ctx).await.expect("text");
+            text.split_once(name).and_then(|(_, rest)| rest.lines().next()).map(str::to_owned)
+        };
+        assert_eq!(days().await, None, "the first key signs");
+        let machine = OfflineMachine::new(app).await;
+        machine.certify(app, false).await;
+        app.clock.advance(Duration::hours(1));
+        assert_eq!(days().await.as_deref(), Some("90"));
+        app.clock.advance(Duration::days(80));
+        assert_eq!(days().await.as_deref(), Some("10"));
+        machine.certify(app, false).await;
+        assert_eq!(days().await.as_deref(), Some("90"), "the next ones are installed");
+        app.clock.advance(Duration::days(365));
+        assert_eq!(days().await.as_deref(), Some("0"));
     }
 
     async fn certificates_go_forward_under_one_root(app: &TestApp) {
@@ -209,6 +232,39 @@ on_both! {
         let refused = other.sign(app, None, false).await.expect_err("the request is for the first root");
         assert!(matches!(refused, KeysError::Ceremony(CeremonyError::Root(_))), "{refused}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn key_of_a_program_is_certified_and_signs() {
+    let program = TestProgram::new();
+    let app = TestApp::sqlite().await;
+    let site = FollowingSite::new(&app.ctx);
+    let mut config = app.ctx.config.clone();
+    config.database_url = Some(config.database());
+    config.signer = program.signer();
+    let App { ctx, .. } = app.restarted_with(config.clone()).await;
+    ask(&ctx).await.open::<Pins>(&site).expect("the first key still signs");
+
+    let machine = OfflineMachine::new(&app).await;
+    let options = RequestOptions { file: machine.path("request.json"), root: Some(machine.root.clone()) };
+    let request = KeysCommand::Request(options);
+    execute(&config, &request, &app.clock.clock(), &app.ctx.random).await.expect("requested");
+    let text = std::fs::read_to_string(app.data_dir().join(ONLINE_FILE)).expect("made");
+    assert!(!text.contains("secret") && text.contains(&hex::encode(program.key().as_bytes())), "{text}");
+    machine.sign(&app, None, false).await.expect("signed");
+    machine.install(&app).await.expect("installed");
+    ctx.signer.reload(app.clock.now());
+    app.clock.advance(Duration::hours(1));
+    let document = ask(&ctx).await;
+    document.open::<Pins>(&site).expect("the program's key signs");
+    assert_eq!(site.state().newest(KeyPurpose::Connection).map(|seen| seen.serial), Some(1));
+    assert_eq!(ctx.signer.probe(ctx.now()).await.expect("it signs"), [hex::encode(program.key().as_bytes())]);
+
+    app.ctx.signer.reload(app.clock.now());
+    let refused = pins::pins(&app.ctx, CHALLENGE).await.expect_err("this server has no signer");
+    assert_eq!(refused.code(), Code::Unavailable);
+    ctx.db.clone().close().await.expect("closed");
+    app.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -172,7 +172,7 @@ async fn replicas_are_replaced_one_by_one_without_a_failed_call() -> Staged<()> 
     let plan = scene::small_job(&stage, ROUNDS, 120).await?;
     let job = stage.operator.propose(stage.consortium, &plan.job()).await?.summary.id;
     scene::approve(&stage, job).await?;
-    stage.operator = stage.operator.at(&format!("http://{}", people.address));
+    stage.operator = stage.operator.at(format!("http://{}", people.address));
     stage.wait_until(job, JOB, |job| job.summary.rounds_done >= 1).await?;
 
     let is_over = Arc::new(AtomicBool::new(false));

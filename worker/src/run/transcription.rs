@@ -64,24 +64,24 @@ fn failed(error: impl std::fmt::Display) -> RunError {
     RunError::Failed(error.to_string())
 }
 
-/// What can go wrong with a plan is no refusal: nothing was paid.
+/// An error of a plan is no refusal: nothing was paid.
 impl From<PlanError> for RunError {
     fn from(error: PlanError) -> Self {
-        failed(error)
+        Self::from_failure(error)
     }
 }
 
 /// Nor is a recognizer that is gone.
 impl From<RecognizerError> for RunError {
     fn from(error: RecognizerError) -> Self {
-        failed(error)
+        Self::from_failure(error)
     }
 }
 
 /// Nor what is wrong with recorded speech, which is the site's own.
 impl From<RecordedError> for RunError {
     fn from(error: RecordedError) -> Self {
-        failed(error)
+        Self::from_failure(error)
     }
 }
 
@@ -149,7 +149,7 @@ fn transcribe(spec: &Spec, work: &Path, exchange: &mut dyn Exchange) -> Result<O
     // Public numbers alone: the recordings are not looked at before.
     let longest = exchange.longest_recordings().map_or(SHORTEST_WORK, Duration::from_secs);
     exchange.fix_period(&mut || Ok(longest.max(SHORTEST_WORK)))?;
-    let recordings = Recordings::open(&exchange.dataset(spec.participant.dataset)?).map_err(failed)?;
+    let recordings = Recordings::open(&exchange.dataset(spec.participant.dataset)?).map_err(RunError::from_failure)?;
     if collision(recordings.meta().recordings.iter().map(|recording| recording.name.as_str())).is_some() {
         return Err(failed(PLACES));
     }
@@ -218,7 +218,8 @@ pub(super) fn forget(folder: &Path) -> Result<(), RunError> {
 fn clear(work: &Path) -> Result<(), RunError> {
     match std::fs::remove_dir_all(work) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(failed(format!("the job's work folder cannot be cleared: {error}")))
+            let text = format!("the job's work folder cannot be cleared: {error}");
+            Err(RunError::from_secret_failure(&error, text))
         }
         _ => Ok(()),
     }

@@ -9,6 +9,7 @@ mod errand;
 mod exchange;
 mod hold;
 mod keeping;
+mod known_proposals;
 mod lease;
 mod log;
 mod part;
@@ -16,7 +17,7 @@ mod peers;
 mod release_clock;
 mod witness;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -45,21 +46,21 @@ use crate::site::rotation::ChangeError;
 use crate::site::server_trust::ServerTrust;
 use crate::site::store::{Store, StoreError};
 
+use known_proposals::KnownProposals;
 use lease::Lease;
 use witness::Watch;
 
 pub use desk::{Verdict, consider, judge, told, untold};
 pub use errand::{Errand, Letter, Uncountersigned};
-#[cfg(test)]
-pub(crate) use keeping::MOST_SHOWN;
 pub use keeping::take_in;
+#[cfg(test)]
+pub(crate) use keeping::{MOST_SHOWN, MOST_SHOWN_BYTES};
+#[cfg(test)]
+pub(crate) use known_proposals::MOST_KNOWN;
 #[cfg(test)]
 pub(crate) use log::MOST_WAITING;
 pub use part::{Look, close, closing, end_is_told, look, refuse, take_up};
 pub use release_clock::{ClockRecord, ReleaseClock, SystemTimeline, Tick, Timeline};
-
-/// Most proposals that one call to the server names as known: 64 bytes each.
-pub(crate) const MOST_KNOWN: usize = 10_000;
 
 /// How long the server is asked to wait for something to offer.
 const WAIT: Duration = Duration::from_secs(20);
@@ -259,7 +260,7 @@ async fn open(
         site,
         slots: Arc::new(Semaphore::new(config.concurrent_runs)),
         stop: stop.child_token(),
-        known: HashSet::new(),
+        known: KnownProposals::new(),
         watch: Watch::default(),
         registered: HashMap::new(),
         held: Arc::default(),
@@ -288,7 +289,7 @@ struct Daemon {
     slots: Arc<Semaphore>,
     stop: CancellationToken,
     /// Digests of the manifests that were considered in this life.
-    known: HashSet<String>,
+    known: KnownProposals,
     /// When the server's log was looked at.
     watch: Watch,
     /// What the server was told of each dataset in this life.
@@ -374,7 +375,7 @@ impl Daemon {
             }
         }
         self.register().await?;
-        let decided: Vec<String> = self.known.iter().cloned().collect();
+        let decided = self.known.to_vec();
         let leases: Vec<String> = {
             let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
             held.values().map(|part| part.lease.token()).collect()
@@ -394,12 +395,7 @@ impl Daemon {
                 desk::consider(&self.site, &manifest, dataset)?;
                 let tick = Tick::first_after(opened, release_clock::DECISIONS, self.site.timeline.now());
                 tick.await_on(&*self.site.timeline, &self.stop).await;
-                if self.known.len() >= MOST_KNOWN {
-                    // Every call names them: what is offered again is looked at again, and nothing is decided anew.
-                    tracing::warn!(proposals = MOST_KNOWN, "the server makes proposals without end");
-                    self.known.clear();
-                }
-                self.known.insert(manifest.digest());
+                self.known.add(manifest.digest());
                 desk::tell_now(&self.site).await;
             }
             Offer::Work(work) => self.begin(work),

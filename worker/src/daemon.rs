@@ -373,6 +373,8 @@ impl Daemon {
                 // Signing in may have been part of asking.
                 self.watch.asked((self.site.clock)(), self.site.gateway.sessions());
             }
+            // Before anything is offered as well: a peer may have seen receipts that the server hides.
+            peers::exchange_heads(&self.site).await;
         }
         self.register().await?;
         let decided = self.known.to_vec();

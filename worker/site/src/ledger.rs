@@ -32,7 +32,7 @@ use super::outbox::{self, StoredRelease};
 use super::policy::UnitLimits;
 use super::restore;
 use super::store::{Store, StoreError, sql};
-use super::witness::alarm;
+use super::witness::{alarm, positions};
 use crate::fault;
 
 use anchor::{AnchoredHead, LedgerAnchor};
@@ -122,7 +122,7 @@ impl Ledger {
     /// lacks no receipt that its anchor or a peer has seen.
     ///
     /// # Errors
-    /// [`LedgerError::Alarm`], [`LedgerError::Restored`] and [`LedgerError::Anchor`] otherwise.
+    /// [`LedgerError::Alarm`], [`LedgerError::Restored`], [`LedgerError::Position`] and [`LedgerError::Anchor`] otherwise.
     pub fn is_quiet(&self) -> Result<(), LedgerError> {
         self.store.read(quiet)?;
         if self.anchor.is_none() { Ok(()) } else { self.follow_anchor(&self.fresh()?.books) }
@@ -444,6 +444,9 @@ pub(crate) fn receipt_digest(db: &Connection, number: u64) -> Result<Option<Stri
 fn quiet(db: &Connection) -> Result<(), LedgerError> {
     if let Some(backup_at) = restore::unchecked(db)? {
         return Err(LedgerError::Restored { backup_at });
+    }
+    if let Some(error) = positions::contradiction(db)? {
+        return Err(error.into());
     }
     match alarm::open(db)? {
         None => Ok(()),

@@ -2,12 +2,13 @@
 //! of this site is charged there. Whoever holds them can show that an entry was changed, removed, cut off or told twice.
 //!
 //! [`question`] says what to ask, [`judge`] stores what was proved or raises an [`alarm`], [`peers`] compares the heads of
-//! other sites with this site's, [`evidence`] reads it all back for an auditor. Nothing here speaks to the server, and nothing here lets anything leave.
+//! other sites with this site's, [`positions`] what they have seen of this site's ledger, [`evidence`] reads it all back for an auditor. Nothing here speaks to the server, and nothing here lets anything leave.
 
 pub mod alarm;
 pub mod evidence;
 pub mod own_key;
 pub mod peers;
+pub mod positions;
 pub mod restoration;
 
 use std::collections::BTreeMap;

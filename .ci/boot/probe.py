@@ -155,9 +155,52 @@ def keep():
     path.unlink()
 
 
+def keep_program_from_key():
+    """What the worker does around a program, by the three system calls: nothing may be read but /usr."""
+    create, add, restrict = 444, 445, 446
+    read_file, read_folder = 4, 8
+
+    class Ruleset(ctypes.Structure):
+        _fields_ = [("access", ctypes.c_uint64)]
+
+    class Below(ctypes.Structure):
+        _pack_ = 1
+        _fields_ = [("access", ctypes.c_uint64), ("folder", ctypes.c_int)]
+
+    def checked(*arguments):
+        ctypes.set_errno(0)
+        result = libc.syscall(*arguments)
+        if result < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        return result
+
+    ruleset = checked(create, ctypes.byref(Ruleset(read_file | read_folder)), ctypes.sizeof(Ruleset), 0)
+    folder = os.open("/usr", os.O_PATH)
+    checked(add, ruleset, 1, ctypes.byref(Below(read_file | read_folder, folder)), 0)
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        # A process that is confined stays so; its end is the exit code.
+        try:
+            checked(restrict, ruleset, 0)
+            os.listdir("/usr")
+            pathlib.Path(state, "key").read_bytes()
+            os.write(writing, b"it reads the key")
+        except PermissionError:
+            pass
+        except OSError as error:
+            os.write(writing, str(error).encode())
+        os._exit(0)
+    os.close(writing)
+    os.wait()
+    problem = os.read(reading, 1000).decode()
+    if problem:
+        raise OSError(problem)
+
+
 needs = {"write to its own folder": keep, "look a name up": lambda: socket.getaddrinfo("localhost", 80)}
 if service == "worker":
     needs["run a speech engine"] = speak
+    needs["keep a program from the site's key"] = keep_program_from_key
 else:
     needs["listen"] = listen
 

@@ -64,6 +64,7 @@ mod m20261123_000830_create_notice_delivery;
 mod m20261123_000840_create_restoration;
 mod m20261123_000841_create_audit_seal;
 mod m20261123_000842_create_key_event;
+mod m20261126_000900_create_ledger_position;
 
 /// The migrations, which bring a database up to date.
 #[derive(Debug, Clone, Copy)]
@@ -129,6 +130,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261123_000840_create_restoration::Migration),
             Box::new(m20261123_000841_create_audit_seal::Migration),
             Box::new(m20261123_000842_create_key_event::Migration),
+            Box::new(m20261126_000900_create_ledger_position::Migration),
         ]
     }
 }

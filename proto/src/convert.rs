@@ -112,6 +112,8 @@ impl From<PeerHead> for v1::PeerHead {
             rotations: rotations.collect(),
             observation: Some(peer.observation.into()),
             consistency: peer.consistency.into_iter().map(|hash| hash.to_vec()).collect(),
+            position: peer.position.map(Into::into),
+            sighting: peer.sighting.map(Into::into),
         }
     }
 }
@@ -135,6 +137,8 @@ impl TryFrom<v1::PeerHead> for PeerHead {
             rotations: rotations.collect::<Result<_, Self::Error>>()?,
             observation: peer.observation.ok_or("observation")?.into(),
             consistency: consistency.map_err(|_| "consistency")?,
+            position: peer.position.map(Into::into),
+            sighting: peer.sighting.map(Into::into),
         })
     }
 }

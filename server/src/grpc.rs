@@ -5,6 +5,7 @@ mod auth;
 mod consent;
 mod control;
 mod documents;
+mod head_exchange;
 mod messages;
 mod metered;
 mod rate;

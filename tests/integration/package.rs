@@ -165,6 +165,18 @@ fn the_services_are_as_closed_as_they_can_be() -> Staged<()> {
     Ok(())
 }
 
+/// The set `@system-service` of systemd 252 (Debian 12) lacks the calls of Landlock, and a refused call leaves programs unconfined.
+#[test]
+fn worker_unit_allows_the_calls_of_landlock_by_name() -> Staged<()> {
+    let unit = fs::read_to_string(workspace::root().join("packaging/worker/undertone-worker.service"))?;
+    let filters = unit.lines().filter_map(|line| line.strip_prefix("SystemCallFilter="));
+    let allowed: Vec<&str> = filters.filter(|set| !set.starts_with('~')).flat_map(str::split_whitespace).collect();
+    for call in ["landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"] {
+        assert!(allowed.contains(&call), "{call} is not among {allowed:?}");
+    }
+    Ok(())
+}
+
 /// Returns a backup of a site with an empty ledger, owned by the worker's user.
 fn backup(root: &Root, out: &Path, owner: &fs::Metadata) -> Staged<String> {
     let site = out.join("site");

@@ -60,9 +60,12 @@ enum Command {
     Enroll {
         /// The token, from `ute1.` on. It works once, and not for long.
         token: String,
-        /// An HTTP proxy by which the worker reaches the server; config.toml keeps it.
+        /// A proxy by which the worker reaches the server, http or https; config.toml keeps it.
         #[arg(long, value_name = "http://HOST:PORT")]
         proxy: Option<String>,
+        /// The certificates (PEM) that an https proxy is recognized by, instead of the system's; config.toml keeps the path.
+        #[arg(long, value_name = "FILE", requires = "proxy")]
+        proxy_ca: Option<PathBuf>,
     },
     /// Run the worker until it is interrupted.
     Run(serve::Run),
@@ -172,7 +175,9 @@ fn act(cli: &Cli, out: &mut dyn Write) -> Result<(), Failure> {
     let folder = Folder::new(&cli.site);
     let clock = clock::system();
     match &cli.command {
-        Command::Enroll { token, proxy } => Ok(enroll::run(&folder, token, proxy.as_deref(), out)?),
+        Command::Enroll { token, proxy, proxy_ca } => {
+            Ok(enroll::run(&folder, token, proxy.as_deref(), proxy_ca.as_deref(), out)?)
+        }
         Command::Run(run) => serve::run(&folder, run),
         Command::Data(data) => Ok(data.run(&folder, clock(), out)?),
         Command::Tune(tune) => tune.run(&folder, out),

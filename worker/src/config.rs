@@ -187,6 +187,8 @@ struct Stored {
     certificate: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     proxy: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    proxy_ca: Option<PathBuf>,
     server_key: String,
     worker: WorkerId,
     worker_name: String,
@@ -207,6 +209,18 @@ struct Stored {
     transcription: Transcription,
     #[serde(default, skip_serializing_if = "Programs::is_default")]
     programs: Programs,
+}
+
+/// Reads a proxy with the file of its certificates.
+///
+/// # Errors
+/// [`ConfigError::Field`] when the address is no proxy's, or there is a file without an `https` proxy.
+pub fn proxy_of(address: Option<&str>, authorities: Option<PathBuf>) -> Result<Option<ProxyServer>, ConfigError> {
+    match (address, authorities) {
+        (Some(address), authorities) => ProxyServer::parse(address)?.with_authorities(authorities).map(Some),
+        (None, Some(_)) => Err(field("proxy_ca", "there is no proxy: write https://host:port as `proxy`")),
+        (None, None) => Ok(None),
+    }
 }
 
 const fn four() -> usize {
@@ -252,7 +266,7 @@ impl Config {
         stored.transcription.check()?;
         Ok(Self {
             server: Server::new(&stored.server, stored.certificate.as_deref())?
-                .with_proxy(stored.proxy.as_deref().map(ProxyServer::parse).transpose()?),
+                .with_proxy(proxy_of(stored.proxy.as_deref(), stored.proxy_ca)?),
             server_key: public_key(&stored.server_key).map_err(|_| field("server_key", "not an Ed25519 key, hex"))?,
             worker: stored.worker,
             worker_name: stored.worker_name,
@@ -282,6 +296,7 @@ impl Config {
             server: self.server.address().to_owned(),
             certificate: self.server.certificate().map(hex::encode),
             proxy: self.server.proxy().map(|proxy| proxy.configured().to_owned()),
+            proxy_ca: self.server.proxy().and_then(ProxyServer::authorities).map(Path::to_owned),
             server_key: hex::encode(self.server_key.to_bytes()),
             worker: self.worker,
             worker_name: self.worker_name.clone(),

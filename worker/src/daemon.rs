@@ -9,6 +9,7 @@ mod errand;
 mod exchange;
 mod hold;
 mod keeping;
+mod known_proposals;
 mod lease;
 mod log;
 mod part;
@@ -16,7 +17,7 @@ mod peers;
 mod release_clock;
 mod witness;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -45,21 +46,21 @@ use crate::site::rotation::ChangeError;
 use crate::site::server_trust::ServerTrust;
 use crate::site::store::{Store, StoreError};
 
+use known_proposals::KnownProposals;
 use lease::Lease;
 use witness::Watch;
 
 pub use desk::{Verdict, consider, judge, told, untold};
 pub use errand::{Errand, Letter, Uncountersigned};
-#[cfg(test)]
-pub(crate) use keeping::MOST_SHOWN;
 pub use keeping::take_in;
+#[cfg(test)]
+pub(crate) use keeping::{MOST_SHOWN, MOST_SHOWN_BYTES};
+#[cfg(test)]
+pub(crate) use known_proposals::MOST_KNOWN;
 #[cfg(test)]
 pub(crate) use log::MOST_WAITING;
 pub use part::{Look, close, closing, end_is_told, look, refuse, take_up};
 pub use release_clock::{ClockRecord, ReleaseClock, SystemTimeline, Tick, Timeline};
-
-/// The highest number of known proposals in one call to the server: 64 bytes each.
-pub(crate) const MOST_KNOWN: usize = 10_000;
 
 /// The longest wait of the server for an offer.
 const WAIT: Duration = Duration::from_secs(20);
@@ -261,7 +262,7 @@ async fn open(
         site,
         slots: Arc::new(Semaphore::new(config.concurrent_runs)),
         stop: stop.child_token(),
-        known: HashSet::new(),
+        known: KnownProposals::new(),
         watch: Watch::default(),
         registered: HashMap::new(),
         held: Arc::default(),
@@ -290,7 +291,7 @@ struct Daemon {
     slots: Arc<Semaphore>,
     stop: CancellationToken,
     /// Digests of the manifests that this process has considered.
-    known: HashSet<String>,
+    known: KnownProposals,
     /// The time of the last check of the server's log.
     watch: Watch,
     /// The registrations of datasets that this process has sent to the server.
@@ -374,9 +375,11 @@ impl Daemon {
                 // The question itself may have signed in.
                 self.watch.asked((self.site.clock)(), self.site.gateway.sessions());
             }
+            // Before anything is offered as well: a peer may have seen receipts that the server hides.
+            peers::exchange_heads(&self.site).await;
         }
         self.register().await?;
-        let decided: Vec<String> = self.known.iter().cloned().collect();
+        let decided = self.known.to_vec();
         let leases: Vec<String> = {
             let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
             held.values().map(|part| part.lease.token()).collect()
@@ -396,12 +399,7 @@ impl Daemon {
                 desk::consider(&self.site, &manifest, dataset)?;
                 let tick = Tick::first_after(opened, release_clock::DECISIONS, self.site.timeline.now());
                 tick.await_on(&*self.site.timeline, &self.stop).await;
-                if self.known.len() >= MOST_KNOWN {
-                    // Every call names them. A repeated offer is examined again, and its decision does not change.
-                    tracing::warn!(proposals = MOST_KNOWN, "the server makes proposals without end");
-                    self.known.clear();
-                }
-                self.known.insert(manifest.digest());
+                self.known.add(manifest.digest());
                 desk::tell_now(&self.site).await;
             }
             Offer::Work(work) => self.begin(work),

@@ -12,6 +12,7 @@ use crate::config::queries::LEAST_MEMORY;
 use crate::config::transcription;
 use crate::queries::log::{LARGEST_COUNT, LONGEST_ROW};
 use crate::run::transcription::{AT_ONCE, MOST_TEXT, PASSES, SAMPLE};
+use crate::site::consent::MOST_NOTICES;
 use crate::site::policy::{LONGEST_PERIOD, LONGEST_UNIT, SHORTEST_PERIOD, SHORTEST_UNIT};
 use crate::site::{admission, store};
 use crate::speech::transcribe::provider::{key, line, settings};
@@ -45,7 +46,11 @@ fn rows() -> Vec<(&'static str, String)> {
         ("vector, file or pools from the server", format!("{} GiB", gateway::MOST_TAKEN >> 30)),
         ("pause between attempts", seconds(gateway::LONGEST_PAUSE)),
         ("faults of the server's own in one call", gateway::FAULTS.to_string()),
-        ("receipts that the ledger lacks and a server shows", grouped(daemon::MOST_SHOWN as u64)),
+        (
+            "receipts that the ledger lacks and a server shows; together",
+            format!("{}; {} MiB", grouped(daemon::MOST_SHOWN as u64), daemon::MOST_SHOWN_BYTES >> 20),
+        ),
+        ("changes of stewards' credentials that are kept", grouped(MOST_NOTICES)),
         ("proposals that a call to the server names", grouped(daemon::MOST_KNOWN as u64)),
         ("events of a job's log that wait for the server", daemon::MOST_WAITING.to_string()),
         (

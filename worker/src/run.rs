@@ -54,7 +54,13 @@ pub enum RunError {
 impl RunError {
     /// Converts an error to the end of a run: the part waits after a disk failure, and fails otherwise.
     pub(crate) fn from_failure(error: impl std::error::Error + 'static) -> Self {
-        if is_disk_failure(&error) { Self::Disk(error.to_string()) } else { Self::Failed(error.to_string()) }
+        let text = error.to_string();
+        Self::from_secret_failure(&error, text)
+    }
+
+    /// Returns the end as [`Self::from_failure`] does, with `text` in place of an error that names what no log may.
+    pub(crate) fn from_secret_failure(error: &(dyn std::error::Error + 'static), text: String) -> Self {
+        if is_disk_failure(error) { Self::Disk(text) } else { Self::Failed(text) }
     }
 }
 

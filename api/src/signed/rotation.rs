@@ -180,6 +180,11 @@ impl SiteKeys {
         &self.newest
     }
 
+    /// Returns the keys, the newest first.
+    pub fn iter(&self) -> impl Iterator<Item = &VerifyingKey> {
+        std::iter::once(&self.newest).chain(self.earlier.iter().rev().map(|(_, key)| key))
+    }
+
     /// Returns whether a key is, or was, one of the site's.
     pub fn includes(&self, key: &VerifyingKey) -> bool {
         self.newest == *key || self.earlier.iter().any(|(_, earlier)| earlier == key)

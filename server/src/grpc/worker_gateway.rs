@@ -24,8 +24,8 @@ use crate::rate::OrganizationRates;
 use crate::service::finish::Outcome;
 use crate::service::offer::{Asking, Offer};
 use crate::service::{
-    approval, challenge, dataset, finish, head_exchange, job, job_log, lease, measurement, model, offer, pins,
-    presence, question, receipt, round, site_key, witness, worker,
+    approval, challenge, dataset, finish, job, job_log, lease, measurement, model, offer, pins, presence, question,
+    receipt, round, site_key, witness, worker,
 };
 
 /// The gateway.
@@ -487,9 +487,7 @@ impl WorkerGateway for Gateway {
         request: Request<v1::ExchangeHeadsRequest>,
     ) -> Result<Response<v1::ExchangeHeadsReply>, Status> {
         let caller = self.caller(&request).await?;
-        let observation = signed(request.into_inner().observation, "observation")?;
-        let peers = head_exchange::exchange_heads(&self.ctx, caller, &observation).await.map_err(fail)?;
-        Ok(Response::new(v1::ExchangeHeadsReply { peers: peers.into_iter().map(v1::PeerHead::from).collect() }))
+        super::head_exchange::exchange_heads(&self.ctx, caller, request.into_inner()).await.map(Response::new)
     }
 
     async fn receipts(&self, request: Request<v1::ReceiptsRequest>) -> Result<Response<v1::ReceiptsReply>, Status> {

@@ -38,6 +38,8 @@ pub(super) mod job_log;
 pub(super) mod key_event;
 pub(super) mod lease;
 pub(super) mod ledger_entry;
+pub(super) mod ledger_position;
+pub(super) mod ledger_sighting;
 pub(super) mod log_head;
 pub(super) mod log_leaf;
 pub(super) mod measurement;

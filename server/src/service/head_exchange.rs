@@ -2,9 +2,10 @@
 //! key. It receives those of its peers with the proofs that they agree (see `undertone_api::log::peers`).
 //!
 //! Peers are the workers of all organizations that share a consortium with the caller's. A retired worker, and an organization
-//! that is retired from a consortium, have no peers there and are nobody's. The server cannot alter an observation, since it lacks
-//! the site's key.
+//! that is retired from a consortium, have no peers there and are not relayed. The server cannot alter an observation, since
+//! it lacks the site's key. With the heads travel the positions of the sites' ledgers (`positions.rs`).
 
+mod positions;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,8 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::entity::{head_observation, log_head, membership, organization, worker};
 use crate::service::{log, restoration, site_key};
+
+pub use positions::{HandedPositions, store_positions};
 
 /// Stores the caller's observation and returns those of its peers, the newest first.
 ///
@@ -109,10 +112,13 @@ async fn peer_heads(ctx: &Ctx, caller: &worker::Model, own: &Head) -> Result<Vec
     let paths: Vec<Vec<Vec<Subtree>>> = paths.collect();
     let wanted: BTreeSet<Subtree> = paths.iter().flatten().flatten().copied().collect();
     let hashes = log::hashes(ctx.db.read(), wanted).await?;
+    let observers: Vec<Uuid> = rows.iter().map(|row| row.worker_id).collect();
+    let mut positions = positions::RelayedPositions::load(ctx, caller.id, &observers).await?;
     let mut found = Vec::with_capacity(rows.len());
     for (row, path) in rows.into_iter().zip(&paths) {
         let Some((peer, organization_name)) = peers.get(&row.worker_id) else { continue };
         let consistency = assemble(path, |subtree| hashes.get(&subtree).copied());
+        let (position, sighting) = positions.take(row.worker_id);
         found.push(PeerHead {
             worker: peer.id.into(),
             worker_name: peer.name.clone(),
@@ -121,6 +127,8 @@ async fn peer_heads(ctx: &Ctx, caller: &worker::Model, own: &Head) -> Result<Vec
             rotations: site_key::rotations(ctx.db.read(), peer.id).await?,
             observation: Signed { payload: row.payload, signature: row.signature },
             consistency: consistency.ok_or_else(|| Error::internal("proving the log", "a hash is missing"))?,
+            position,
+            sighting,
         });
     }
     Ok(found)

@@ -46,6 +46,19 @@ pub struct CredentialNotice {
 
 /// The longest stored text of a notice, in characters.
 const LONGEST_NOTICE: usize = 500;
+/// Most notices that a site keeps.
+pub const MOST_NOTICES: u64 = 10_000;
+
+/// The fate of a notice that the server brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoticeOutcome {
+    /// It is new, and is kept.
+    Kept,
+    /// It was kept before.
+    Known,
+    /// The site keeps [`MOST_NOTICES`] already, and not this one.
+    Full,
+}
 
 /// Returns the id of the newest stored notice; empty when there is none.
 ///
@@ -59,23 +72,44 @@ pub fn last_notice(store: &Store) -> Result<String, StoreError> {
     Ok(last.unwrap_or_default())
 }
 
-/// Stores a notice. Its text is cut to 500 characters and loses its control characters. Returns false when the notice
-/// was already stored.
+/// Keeps a notice, up to [`MOST_NOTICES`] of them; its text is cut to 500 characters and loses what is no printable character.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn keep_notice(store: &Store, notice: &CredentialNotice, now: OffsetDateTime) -> Result<bool, StoreError> {
+pub fn keep_notice(store: &Store, notice: &CredentialNotice, now: OffsetDateTime) -> Result<NoticeOutcome, StoreError> {
+    keep_within(store, notice, now, MOST_NOTICES)
+}
+
+fn keep_within(
+    store: &Store,
+    notice: &CredentialNotice,
+    now: OffsetDateTime,
+    most: u64,
+) -> Result<NoticeOutcome, StoreError> {
     let text: String = notice.text.chars().filter(|c| !c.is_control()).take(LONGEST_NOTICE).collect();
     let at = notice.at.format(&Rfc3339).map_err(StoreError::row)?;
     let now = now.format(&Rfc3339).map_err(StoreError::row)?;
-    let rows = store.write(|tx| {
+    let id = notice.id.to_string();
+    store.write(|tx| {
+        let is_known: bool = tx
+            .query_row("SELECT EXISTS (SELECT 1 FROM credential_notice WHERE id = ?1)", [&id], |row| row.get(0))
+            .map_err(StoreError::sqlite("read notices"))?;
+        if is_known {
+            return Ok(NoticeOutcome::Known);
+        }
+        let kept: i64 = tx
+            .query_row("SELECT count(*) FROM credential_notice", [], |row| row.get(0))
+            .map_err(StoreError::sqlite("count notices"))?;
+        if kept.unsigned_abs() >= most {
+            return Ok(NoticeOutcome::Full);
+        }
         tx.execute(
-            "INSERT INTO credential_notice (id, text, at, seen_at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
-            params![notice.id.to_string(), text, at, now],
+            "INSERT INTO credential_notice (id, text, at, seen_at) VALUES (?1, ?2, ?3, ?4)",
+            params![id, text, at, now],
         )
+        .map(|_| NoticeOutcome::Kept)
         .map_err(StoreError::sqlite("keep a notice"))
-    })?;
-    Ok(rows > 0)
+    })
 }
 
 /// Returns the notices that arrived since `since`, newest first, each with the day of its arrival.
@@ -278,8 +312,8 @@ mod tests {
     use undertone_api::signed::{ApprovalKey, ApprovalStatement, MOST_APPROVAL_KEYS, SignedApproval};
 
     use super::{
-        CredentialNotice, NO_KEYS, NO_SIGNATURE, PinError, StewardConsent, approved_with, judge, keep_notice,
-        last_notice, notices_since, pin_key, pinned_keys, remove_key,
+        CredentialNotice, NO_KEYS, NO_SIGNATURE, NoticeOutcome, PinError, StewardConsent, approved_with, judge,
+        keep_notice, keep_within, last_notice, notices_since, pin_key, pinned_keys, remove_key,
     };
     use crate::store::Store;
     use crate::testing::{JOB, OURS};
@@ -341,11 +375,21 @@ mod tests {
         let (_dir, store) = store();
         let text = format!("The password of Ada\n\u{1b}[2J was reset. {}", "x".repeat(600));
         let notice = CredentialNotice { id: uuid::Uuid::from_u128(1), text, at: AT };
-        assert!(keep_notice(&store, &notice, AT).expect("it is open"));
-        assert!(!keep_notice(&store, &notice, AT).expect("it is open"));
+        assert_eq!(keep_notice(&store, &notice, AT).expect("it is open"), NoticeOutcome::Kept);
+        assert_eq!(keep_notice(&store, &notice, AT).expect("it is open"), NoticeOutcome::Known);
         assert_eq!(last_notice(&store).expect("it is open"), notice.id.to_string());
         let kept = notices_since(&store, AT).expect("it is open");
         assert!(kept.len() == 1 && kept[0].1.len() == 500 && !kept[0].1.contains(char::is_control), "{kept:?}");
+    }
+
+    #[test]
+    fn notices_beyond_the_limit_are_not_kept() {
+        let (_dir, store) = store();
+        let notice = |id| CredentialNotice { id: uuid::Uuid::from_u128(id), text: "reset".to_owned(), at: AT };
+        let outcomes = [1, 2, 3, 2].map(|id| keep_within(&store, &notice(id), AT, 2).expect("it is open"));
+        let expected = [NoticeOutcome::Kept, NoticeOutcome::Kept, NoticeOutcome::Full, NoticeOutcome::Known];
+        assert_eq!(outcomes, expected);
+        assert_eq!(notices_since(&store, AT).expect("it is open").len(), 2);
     }
 
     #[test]

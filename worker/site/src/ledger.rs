@@ -32,10 +32,10 @@ use super::outbox::{self, StoredRelease};
 use super::policy::UnitLimits;
 use super::restore;
 use super::store::{Store, StoreError, sql};
-use super::witness::alarm;
+use super::witness::{alarm, positions};
 use crate::fault;
 
-use anchor::LedgerAnchor;
+use anchor::{AnchoredHead, LedgerAnchor};
 pub use error::LedgerError;
 pub use import::{ImportError, Imported, length};
 pub use verify::{Verified, verify};
@@ -118,11 +118,11 @@ impl Ledger {
         Self { anchor, ..self }
     }
 
-    /// Checks that releases may leave at all: no alarm about the server is open, the ledger was not just restored, and
-    /// it is not older than its anchor.
+    /// Returns whether anything may leave at all: no alarm about the server is open, the ledger was not just restored, and it
+    /// lacks no receipt that its anchor or a peer has seen.
     ///
     /// # Errors
-    /// [`LedgerError::Alarm`], [`LedgerError::Restored`] and [`LedgerError::Anchor`] otherwise.
+    /// [`LedgerError::Alarm`], [`LedgerError::Restored`], [`LedgerError::Position`] and [`LedgerError::Anchor`] otherwise.
     pub fn is_quiet(&self) -> Result<(), LedgerError> {
         self.store.read(quiet)?;
         if self.anchor.is_none() { Ok(()) } else { self.follow_anchor(&self.fresh()?.books) }
@@ -131,14 +131,7 @@ impl Ledger {
     /// Advances the anchor to the books, or rejects books that are older.
     fn follow_anchor(&self, books: &Books) -> Result<(), LedgerError> {
         let Some(anchor) = &self.anchor else { return Ok(()) };
-        anchor.follow(&books.receipts, |number| {
-            let digest = |db: &Connection| {
-                db.query_row("SELECT digest FROM receipt WHERE sequence = ?1", [sql(number)], |row| row.get(0))
-                    .optional()
-                    .map_err(StoreError::sqlite("look for a receipt"))
-            };
-            Ok(self.store.read(digest)?)
-        })
+        anchor.follow(&books.receipts, |number| Ok(self.store.read(|db| receipt_digest(db, number))?))
     }
 
     /// Checks whether the ledger would admit this now. Changes nothing.
@@ -430,11 +423,31 @@ fn refer(tx: &Transaction<'_>, release: &StoredRelease, receipt: Option<u64>) ->
     Err(LedgerError::Released { series: release.series().to_owned(), round: release.round() })
 }
 
-/// Checks that no alarm is open and no restored copy is unchecked. Called within the paying transaction, so that an
-/// alarm raised by another process is not missed.
+/// Compares the ledger in `store` with its anchor and returns the anchor; nothing is written.
+///
+/// # Errors
+/// [`LedgerError::Anchor`] when the ledger does not continue the anchor, or there is none.
+pub fn check_anchor(store: &Store, anchor: &LedgerAnchor) -> Result<AnchoredHead, LedgerError> {
+    let sequence = import::length(store)?;
+    let hash = store.read(|db| receipt_digest(db, sequence))?.unwrap_or_default();
+    anchor.check(&Head { sequence, hash }, |number| Ok(store.read(|db| receipt_digest(db, number))?))
+}
+
+/// Returns the digest of a receipt by number, if the ledger has it.
+pub(crate) fn receipt_digest(db: &Connection, number: u64) -> Result<Option<String>, StoreError> {
+    db.query_row("SELECT digest FROM receipt WHERE sequence = ?1", [sql(number)], |row| row.get(0))
+        .optional()
+        .map_err(StoreError::sqlite("look for a receipt"))
+}
+
+/// Refuses while an alarm is open, a restored copy is unchecked, or a peer has seen more. It runs in the transaction that pays, so that
+/// nothing slips past what another process raises.
 fn quiet(db: &Connection) -> Result<(), LedgerError> {
     if let Some(backup_at) = restore::unchecked(db)? {
         return Err(LedgerError::Restored { backup_at });
+    }
+    if let Some(error) = positions::contradiction(db)? {
+        return Err(error.into());
     }
     match alarm::open(db)? {
         None => Ok(()),

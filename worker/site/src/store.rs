@@ -104,6 +104,7 @@ const STEPS: &[&str] = &[
     include_str!("store/lineage.sql"),
     include_str!("store/peer.sql"),
     include_str!("store/restoration.sql"),
+    include_str!("store/position.sql"),
 ];
 /// Version of the tables.
 const SCHEMA: i64 = STEPS.len() as i64;

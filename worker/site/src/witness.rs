@@ -1,14 +1,14 @@
 //! The server's commitments: the signed heads of its log, its countersignatures, and the proofs that every receipt of
 //! this site is charged there. They prove that an entry was changed, removed, truncated, or presented in two versions.
 //!
-//! [`question`] builds the request, [`judge`] stores the proved answer or raises an [`alarm`]. [`peers`] compares the
-//! heads of other sites with this site's. [`evidence`] reads everything back for an auditor. Nothing here contacts the
-//! server, and nothing here permits a release.
+//! [`question`] says what to ask, [`judge`] stores what was proved or raises an [`alarm`], [`peers`] compares the heads of
+//! other sites with this site's, [`positions`] what they have seen of this site's ledger, [`evidence`] reads it all back for an auditor. Nothing here speaks to the server, and nothing here lets anything leave.
 
 pub mod alarm;
 pub mod evidence;
 pub mod own_key;
 pub mod peers;
+pub mod positions;
 pub mod restoration;
 
 use std::collections::BTreeMap;

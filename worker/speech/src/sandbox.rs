@@ -4,7 +4,7 @@
 //! in a process group that ends as a whole and with the worker, behind Landlock and a filter of system calls. It reads
 //! the system's programs and libraries, its own files and those that its arguments name. It writes to a folder of its
 //! own, opens no connection, and cannot access the site's key, ledger or data. [`missing_walls`] lists each layer that
-//! the kernel lacks.
+//! the kernel lacks or that a filter of system calls around the worker refuses.
 //!
 //! Start every additional program with [`Start`]; no other file of the worker uses `std::process::Command`.
 
@@ -23,7 +23,7 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 
 use self::files::ScratchFolder;
-pub use self::walls::missing_walls;
+pub use self::walls::{MissingWall, missing_walls};
 
 /// Additional permissions of programs in the site's configuration (`[programs]`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

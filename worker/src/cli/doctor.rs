@@ -138,11 +138,7 @@ impl Doctor {
             transcription::look(folder, config, store.as_ref(), self, clock, &mut found);
         }
         for wall in crate::speech::sandbox::missing_walls() {
-            found.warn(
-                "programs",
-                wall,
-                "start the worker on a kernel that has it: engines and recognizers run with less around them",
-            );
+            found.warn("programs", wall.problem, wall.remedy);
         }
         release_clock::look(folder, &mut found);
         site::daemon(folder, &mut found);

@@ -1,8 +1,9 @@
 //! `enroll`: makes a site from a token.
 
 use std::io::Write;
+use std::path::Path;
 
-use crate::config::{Config, ConfigError, ProxyServer, Token};
+use crate::config::{Config, ConfigError, ProxyServer, Token, proxy_of};
 use crate::dp::device::Compute;
 use crate::gateway::{self, GatewayError};
 use crate::site::folder::{Folder, FolderError, write_durably};
@@ -48,7 +49,7 @@ pub async fn enroll(folder: &Folder, token: &str) -> Result<Config, EnrollError>
     enroll_with_proxy(folder, token, None).await
 }
 
-/// Enrols a site like [`enroll`], through an HTTP proxy, which the configuration keeps.
+/// As [`enroll`], by way of a proxy, which the configuration keeps.
 ///
 /// # Errors
 /// As [`enroll`].
@@ -97,8 +98,14 @@ pub(super) async fn enroll_with_proxy(
     Ok(config)
 }
 
-pub(super) fn run(folder: &Folder, token: &str, proxy: Option<&str>, out: &mut dyn Write) -> Result<(), EnrollError> {
-    let proxy = proxy.map(ProxyServer::parse).transpose()?;
+pub(super) fn run(
+    folder: &Folder,
+    token: &str,
+    proxy: Option<&str>,
+    proxy_ca: Option<&Path>,
+    out: &mut dyn Write,
+) -> Result<(), EnrollError> {
+    let proxy = proxy_of(proxy, proxy_ca.map(Path::to_owned))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let config = runtime.block_on(enroll_with_proxy(folder, token, proxy))?;
     writeln!(

@@ -25,11 +25,11 @@ use crate::site::books::{self, Books, Uncovered};
 use crate::site::datasets::lines;
 use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
-use crate::site::ledger::{Ledger, verify};
+use crate::site::ledger::{Ledger, check_anchor, verify};
 use crate::site::policy::Policy;
 use crate::site::store::{Store, StoreError};
 use crate::site::witness::restoration::{self, AcceptedRestoration};
-use crate::site::witness::{self, evidence};
+use crate::site::witness::{self, evidence, positions};
 use crate::site::{audits, clock, jobs, restore};
 
 /// What was spent, and the proof of it.
@@ -289,6 +289,13 @@ fn check(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> {
     )?;
     if let Some(head) = &attested.head {
         writeln!(out, "Last head of the server's log: {} entries, {}", head.size, head.root)?;
+    }
+    if let Some(anchor) = config.ledger_anchor() {
+        let anchored = check_anchor(&store, &anchor).map_err(|error| Failure { code: 3, error: error.into() })?;
+        writeln!(out, "The anchor {} agrees: it holds receipt {}.", anchor.path().display(), anchored.receipts)?;
+    }
+    if let Some(error) = store.read(positions::contradiction)? {
+        return Err(Failure { code: 3, error: error.into() });
     }
     match store.read(alarm::open)? {
         None => Ok(()),

@@ -54,7 +54,7 @@ pub(super) fn run(folder: &Folder, run: &Run) -> Result<(), Failure> {
     };
     tracing_subscriber::registry().with(log.with_filter(filter)).with(traces.layer()).init();
     for wall in crate::speech::sandbox::missing_walls() {
-        tracing::warn!("{wall}");
+        tracing::warn!(remedy = wall.remedy, "{}", wall.problem);
     }
     let configured = Config::load(folder)?.compute;
     let compute = Compute { device: run.device.unwrap_or(configured.device), ..configured };

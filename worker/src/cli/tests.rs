@@ -240,6 +240,24 @@ fn a_damaged_ledger_fails_verification_with_its_own_code() {
 }
 
 #[test]
+fn ledger_that_lacks_the_anchored_receipt_fails_verification() {
+    let (_dir, folder) = site();
+    let elsewhere = tempfile::tempdir().expect("a temporary folder");
+    let path = elsewhere.path().join("anchor");
+    let config = Config { anchor: Some(path.clone()), ..Config::load(&folder).expect("it was stored") };
+    config.store(&folder).expect("the folder is writable");
+    let (code, missing) = run(&folder, &["ledger", "verify"]).expect_err("it was not begun");
+    assert!(code == 3 && missing.contains("ledger anchor begin"), "{missing}");
+    run(&folder, &["ledger", "anchor", "begin"]).expect("there is none");
+    let verified = run(&folder, &["ledger", "verify"]).expect("it agrees");
+    assert!(verified.contains("agrees: it holds receipt 0"), "{verified}");
+    let text = std::fs::read_to_string(&path).expect("it was written");
+    std::fs::write(&path, text.replace("\"receipts\":0", "\"receipts\":2")).expect("it is ours");
+    let (code, older) = run(&folder, &["ledger", "verify"]).expect_err("it is an older copy");
+    assert!(code == 3 && older.contains("older copy"), "{older}");
+}
+
+#[test]
 fn the_policy_is_shown_as_the_worker_understands_it() {
     let (_dir, folder) = site();
     let shown = run(&folder, &["policy", "show"]).expect("it is a policy");

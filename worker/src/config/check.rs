@@ -17,10 +17,21 @@ pub const MOST_RUNS: i64 = 256;
 pub const KEY_DAYS: std::ops::RangeInclusive<i64> = 30..=3650;
 
 /// Every key: its table, its name, whether enrolment always writes it, and its meaning.
-pub const KEYS: [(&str, &str, bool, &str); 31] = [
+pub const KEYS: [(&str, &str, bool, &str); 32] = [
     ("", "server", true, "address of the server's gateway for workers"),
     ("", "certificate", false, "SHA-256 of the certificate at enrolment, hex; absent on loopback without TLS"),
-    ("", "proxy", false, "http://host:port of a proxy by which the worker reaches the server; absent for none"),
+    (
+        "",
+        "proxy",
+        false,
+        "http:// or https://host:port of a proxy by which the worker reaches the server; absent for none",
+    ),
+    (
+        "",
+        "proxy_ca",
+        false,
+        "file (PEM) of the certificates that an https proxy is recognized by; absent for the system's",
+    ),
     ("", "server_key", true, "Ed25519 key with which the server signs, hex"),
     ("", "worker", true, "this worker's id"),
     ("", "worker_name", true, "its name"),
@@ -411,10 +422,11 @@ mod tests {
             ),
             (
                 "rotate_key_days = 365",
-                "rotate_key_days = 365\nproxy = \"https://p\"",
+                "rotate_key_days = 365\nproxy = \"socks5://p\"",
                 "proxy",
                 "write http://host:port",
             ),
+            ("rotate_key_days = 365", "rotate_key_days = 365\nproxy_ca = \"/ca.pem\"", "proxy_ca", "no proxy"),
             ("[compute]", "[compute", "", "no TOML"),
         ] {
             assert!(good.contains(from), "{from}\n{good}");

@@ -1,9 +1,11 @@
-//! An HTTP proxy between the worker and the server.
+//! An HTTP or HTTPS proxy on the way to the server.
 //!
-//! The worker asks the proxy for a tunnel (`CONNECT`, RFC 9110, section 9.3.6) and uses TLS with the server inside it.
-//! The proxy sees only the server's address and the times and sizes of messages.
+//! The worker asks the proxy for a tunnel (`CONNECT`, RFC 9110, section 9.3.6) and speaks TLS with the server inside it, so
+//! the proxy sees the server's address and the times and sizes of messages, and nothing else. To an `https` proxy the request for
+//! the tunnel, with its credentials, travels in TLS as well.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,11 +13,13 @@ use url::Url;
 
 use super::{ConfigError, field};
 
-/// An HTTP proxy.
+/// An HTTP or HTTPS proxy.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProxyServer {
     /// The configured URL, with credentials.
     url: Url,
+    /// The certificates (PEM) by which an `https` proxy is recognized; `None` for those of the system.
+    authorities: Option<PathBuf>,
 }
 
 impl fmt::Debug for ProxyServer {
@@ -25,15 +29,15 @@ impl fmt::Debug for ProxyServer {
 }
 
 impl ProxyServer {
-    /// Parses `http://host:port` or `http://user:password@host:port`; a password is percent-encoded.
+    /// Reads `http://host:port` or `https://host:port`, with `user:password@` before the host; a password is percent-encoded.
     ///
     /// # Errors
     /// [`ConfigError::Field`] for another scheme, or an address with a path.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        let wrong = |problem: &str| field("proxy", format!("{problem}: write http://host:port"));
+        let wrong = |problem: &str| field("proxy", format!("{problem}: write http://host:port or https://host:port"));
         let url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
-        if url.scheme() != "http" {
-            return Err(wrong("the worker reaches proxies by plain http and speaks TLS inside the tunnel"));
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(wrong("the worker reaches proxies by http or https"));
         }
         if url.host_str().is_none_or(str::is_empty) {
             return Err(wrong("there is no host"));
@@ -41,13 +45,34 @@ impl ProxyServer {
         if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
             return Err(wrong("a proxy's address has no path"));
         }
-        Ok(Self { url })
+        Ok(Self { url, authorities: None })
     }
 
-    /// Returns the address without credentials: `http://host:port`.
+    /// Recognizes the proxy by the certificates in the file `authorities` (PEM), and not by those of the system.
+    ///
+    /// # Errors
+    /// [`ConfigError::Field`] for a file beside a proxy without TLS.
+    pub fn with_authorities(self, authorities: Option<PathBuf>) -> Result<Self, ConfigError> {
+        if authorities.is_some() && !self.is_https() {
+            return Err(field("proxy_ca", "the proxy has no certificate: write https://host:port as `proxy`"));
+        }
+        Ok(Self { authorities, ..self })
+    }
+
+    /// Returns true if the worker speaks TLS with the proxy itself.
+    pub fn is_https(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+
+    /// Returns the file of the certificates by which an `https` proxy is recognized; `None` for those of the system.
+    pub fn authorities(&self) -> Option<&Path> {
+        self.authorities.as_deref()
+    }
+
+    /// Returns the address without credentials: `scheme://host:port`.
     pub fn address(&self) -> String {
         let host = self.url.host_str().unwrap_or_default();
-        format!("http://{host}:{}", self.url.port_or_known_default().unwrap_or(80))
+        format!("{}://{host}:{}", self.url.scheme(), self.url.port_or_known_default().unwrap_or(80))
     }
 
     /// Returns the address as it is configured, with credentials.
@@ -81,10 +106,20 @@ mod tests {
 
     #[test]
     fn other_addresses_are_refused_with_the_field() {
-        for wrong in ["proxy.example:3128", "https://proxy.example", "socks5://proxy.example", "http://proxy.example/x"]
-        {
+        for wrong in ["proxy.example:3128", "socks5://proxy.example", "http://proxy.example/x"] {
             let error = ProxyServer::parse(wrong).expect_err("no such proxy").to_string();
-            assert!(error.starts_with("proxy: ") && error.ends_with("write http://host:port"), "{wrong}: {error}");
+            assert!(error.starts_with("proxy: ") && error.ends_with("or https://host:port"), "{wrong}: {error}");
         }
+    }
+
+    #[test]
+    fn authorities_belong_to_an_https_proxy() {
+        let https = ProxyServer::parse("https://ward:secret@proxy.example").expect("a proxy");
+        assert_eq!((https.address().as_str(), https.is_https()), ("https://proxy.example:443", true));
+        let https = https.with_authorities(Some("/etc/proxy.pem".into())).expect("it has a certificate");
+        assert_eq!(https.authorities(), Some(std::path::Path::new("/etc/proxy.pem")));
+        let plain = ProxyServer::parse("http://proxy.example").expect("a proxy");
+        let refused = plain.with_authorities(Some("/etc/proxy.pem".into())).expect_err("no certificate").to_string();
+        assert!(refused.starts_with("proxy_ca: "), "{refused}");
     }
 }

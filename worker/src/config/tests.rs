@@ -6,7 +6,7 @@ use undertone_api::worker::EnrolmentToken;
 use uuid::Uuid;
 
 use super::queries::Queries;
-use super::{Config, ConfigError, ProxyServer, Server, TOKEN_PREFIX, Token};
+use super::{Config, ConfigError, Server, TOKEN_PREFIX, Token, proxy_of};
 use crate::dp::device::{Compute, Processor};
 use crate::site::folder::Folder;
 
@@ -78,9 +78,9 @@ fn a_configuration_is_read_as_it_was_written() {
     let folder = Folder::new(dir.path());
     assert!(matches!(Config::load(&folder), Err(ConfigError::NotEnrolled(_))));
     let written = Config {
-        server: Server::new("https://hub.example:7443", Some(&"ef".repeat(32)))
-            .expect("a good address")
-            .with_proxy(Some(ProxyServer::parse("http://ward:secret@proxy.example:3128").expect("a proxy"))),
+        server: Server::new("https://hub.example:7443", Some(&"ef".repeat(32))).expect("a good address").with_proxy(
+            proxy_of(Some("https://ward:secret@proxy.example:3128"), Some("/etc/proxy.pem".into())).expect("a proxy"),
+        ),
         server_key: SigningKey::from_bytes(&[1; 32]).verifying_key(),
         worker: WorkerId(Uuid::from_u128(1)),
         worker_name: "north".to_owned(),

@@ -9,7 +9,7 @@ use super::{DaemonError, Site};
 use crate::config::Config;
 use crate::gateway::{self, GatewayError, Patience};
 use crate::site::clock;
-use crate::site::consent;
+use crate::site::consent::{self, MOST_NOTICES, NoticeOutcome};
 use crate::site::folder::Folder;
 use crate::site::ledger::{LedgerError, length};
 use crate::site::policy::Limit;
@@ -18,8 +18,13 @@ use crate::site::rotation;
 use crate::site::store::Store;
 use crate::site::witness::alarm;
 
-/// The highest number of receipts that a server may show beyond those of the ledger: half a million take some 500 MB.
+/// Most receipts of this site that a server may show beyond those of the ledger.
 pub(crate) const MOST_SHOWN: usize = 500_000;
+/// Most bytes of these receipts together; a receipt takes less than a kilobyte.
+pub(crate) const MOST_SHOWN_BYTES: usize = 512 << 20;
+
+/// Most changes of credentials that are taken from one answer; the next ones are asked for a minute later.
+const NOTICES_AT_ONCE: usize = 100;
 
 /// Compares the ledger with the server's receipts, and takes missing ones in as spent. Contradicting receipts raise an
 /// alarm.
@@ -30,31 +35,64 @@ pub(crate) const MOST_SHOWN: usize = 500_000;
 pub(super) async fn compare(site: &Site) -> Result<(), DaemonError> {
     // The page includes the last receipt of this ledger: another receipt under its number is a fork.
     let mut after = length(&site.store)?.saturating_sub(1);
-    let mut shown: Vec<Signed> = Vec::new();
+    let mut shown = ShownReceipts::new();
     loop {
         let page = site.gateway.receipts(after).await?;
         let Some(last) = page.last() else { break };
+        if !has_signed(site, &page)? {
+            // No page that anybody else made is collected beside another one; `take_in` raises the alarm.
+            return take_in(site, &page);
+        }
         let last: Receipt = serde_json::from_str(&last.payload)
             .map_err(|error| GatewayError::Protocol(format!("a receipt of this site: {error}")))?;
         if last.sequence <= after {
             return Err(GatewayError::Protocol("receipts that were not asked for".to_owned()).into());
         }
         after = last.sequence;
-        collect(&mut shown, page, MOST_SHOWN)?;
+        shown.add(page)?;
     }
-    take_in(site, &shown)
+    take_in(site, &shown.receipts)
 }
 
-/// Adds a page of receipts to those of the server, up to `most` of them.
-fn collect(shown: &mut Vec<Signed>, page: Vec<Signed>, most: usize) -> Result<(), GatewayError> {
-    if shown.len() + page.len() > most {
-        return Err(GatewayError::Protocol(format!(
-            "it shows more than {most} receipts that this site's ledger lacks: put the newest copy of the ledger back, or ask the \
-             server's operator who signed them"
-        )));
+/// Returns true if this site's keys have signed all of these receipts.
+fn has_signed(site: &Site, page: &[Signed]) -> Result<bool, DaemonError> {
+    let keys = site.store.read(|db| rotation::keys(db, &site.key.public()))?;
+    let is_own = |signed: &Signed| {
+        let claimed = serde_json::from_str::<Receipt>(&signed.payload);
+        claimed.is_ok_and(|claimed| signed.open::<Receipt>(keys.at(claimed.sequence)).is_ok())
+    };
+    Ok(page.iter().all(is_own))
+}
+
+/// The receipts that the server has shown, within limits.
+struct ShownReceipts {
+    receipts: Vec<Signed>,
+    bytes: usize,
+    most: usize,
+    most_bytes: usize,
+}
+
+impl ShownReceipts {
+    const fn new() -> Self {
+        Self { receipts: Vec::new(), bytes: 0, most: MOST_SHOWN, most_bytes: MOST_SHOWN_BYTES }
     }
-    shown.extend(page);
-    Ok(())
+
+    /// Adds a page, or refuses all of it where it exceeds a limit.
+    fn add(&mut self, page: Vec<Signed>) -> Result<(), GatewayError> {
+        let receipts = self.receipts.len() + page.len();
+        let of_page: usize = page.iter().map(|signed| signed.payload.len() + signed.signature.len()).sum();
+        let bytes = self.bytes.saturating_add(of_page);
+        if receipts > self.most || bytes > self.most_bytes {
+            return Err(GatewayError::Protocol(format!(
+                "it shows {receipts} receipts of {bytes} bytes that this site's ledger lacks, and at most {} of {} bytes are \
+                 taken: put the newest copy of the ledger back, or ask the server's operator who signed them",
+                self.most, self.most_bytes
+            )));
+        }
+        self.bytes = bytes;
+        self.receipts.extend(page);
+        Ok(())
+    }
 }
 
 /// Takes receipts of the server that the ledger lacks in as spent; they continue from some number without gaps.
@@ -168,12 +206,18 @@ pub(super) async fn take_credential_notices(site: &Site) {
         Ok(notices) => notices,
         Err(error) => return tracing::debug!(error = %error, "no notices of credentials were fetched"),
     };
-    for notice in notices {
+    for notice in notices.into_iter().take(NOTICES_AT_ONCE) {
         match consent::keep_notice(&site.store, &notice, (site.clock)()) {
-            Ok(true) => {
+            Ok(NoticeOutcome::Kept) => {
                 tracing::warn!(notice = %notice.text.escape_debug(), "a steward's credentials were reset or changed");
             }
-            Ok(false) => {}
+            Ok(NoticeOutcome::Known) => {}
+            Ok(NoticeOutcome::Full) => {
+                return tracing::error!(
+                    notices = MOST_NOTICES,
+                    "the server announces changes of stewards' credentials without end; no more of them are kept: ask its operator"
+                );
+            }
             Err(error) => return tracing::error!(error = %error, "a notice could not be kept"),
         }
     }
@@ -183,16 +227,33 @@ pub(super) async fn take_credential_notices(site: &Site) {
 mod tests {
     use undertone_api::signed::Signed;
 
-    use super::collect;
+    use super::ShownReceipts;
+
+    fn receipt() -> Signed {
+        Signed { payload: "{}".to_owned(), signature: "123".to_owned() }
+    }
+
+    fn shown(most: usize, most_bytes: usize) -> ShownReceipts {
+        ShownReceipts { most, most_bytes, ..ShownReceipts::new() }
+    }
 
     #[test]
     fn receipts_beyond_the_limit_are_refused() {
-        let receipt = Signed { payload: "{}".to_owned(), signature: String::new() };
-        let mut shown = Vec::new();
-        collect(&mut shown, vec![receipt.clone(); 2], 3).expect("two of three");
-        collect(&mut shown, vec![receipt.clone()], 3).expect("the third");
-        let refused = collect(&mut shown, vec![receipt], 3).expect_err("one more").to_string();
-        assert!(refused.contains("more than 3 receipts"), "{refused}");
-        assert_eq!(shown.len(), 3);
+        let mut shown = shown(3, 1_000);
+        shown.add(vec![receipt(); 2]).expect("two of three");
+        shown.add(vec![receipt()]).expect("the third");
+        let refused = shown.add(vec![receipt()]).expect_err("one more").to_string();
+        assert!(refused.contains("4 receipts of 20 bytes") && refused.contains("at most 3 of"), "{refused}");
+        assert_eq!(shown.receipts.len(), 3);
+    }
+
+    #[test]
+    fn bytes_beyond_the_limit_are_refused() {
+        let mut shown = shown(1_000, 14);
+        shown.add(vec![receipt(); 2]).expect("ten bytes");
+        let large = Signed { payload: "x".repeat(5), ..receipt() };
+        let refused = shown.add(vec![large]).expect_err("eight bytes more").to_string();
+        assert!(refused.contains("3 receipts of 18 bytes"), "{refused}");
+        assert_eq!((shown.receipts.len(), shown.bytes), (2, 10));
     }
 }

@@ -1,10 +1,11 @@
-//! Exchanges heads of the server's log with the peers every [`EVERY`]. The judgement is in `site::witness::peers`.
+//! Exchanges heads of the server's log, and positions of the sites' ledgers, with the peers every [`EVERY`] and before the first
+//! offer. The judgement is in `site::witness::peers` and `site::witness::positions`.
 
 use std::time::Duration;
 
 use super::Site;
 use crate::site::store::StoreError;
-use crate::site::witness::{alarm, peers};
+use crate::site::witness::{alarm, peers, positions};
 
 /// Time between two exchanges while the server can be reached.
 pub(super) const EVERY: Duration = Duration::from_mins(10);
@@ -24,7 +25,10 @@ async fn try_exchange(site: &Site) -> Result<(), StoreError> {
     let Some((own, observation)) = peers::observation(&site.store, site.identity.worker, &site.key, now)? else {
         return Ok(());
     };
-    let relayed = match site.gateway.exchange_heads(&observation).await {
+    let worker = site.identity.worker;
+    let position = positions::own_position(&site.store, worker, &site.key, now)?;
+    let sightings = positions::sightings(&site.store, worker, &site.key, now)?;
+    let relayed = match site.gateway.exchange_heads(&observation, &position, &sightings).await {
         Ok(relayed) => relayed,
         Err(error) => {
             tracing::debug!(error = %error, "the server does not exchange heads; it is asked again");
@@ -42,5 +46,15 @@ async fn try_exchange(site: &Site) -> Result<(), StoreError> {
         );
     }
     tracing::debug!(peers = comparison.agreed, "heads of peers agree with this site's");
+    if comparison.fork.is_some() {
+        return Ok(());
+    }
+    let comparison = positions::compare(&site.store, worker, &site.key, &relayed, now)?;
+    for reason in &comparison.rejected {
+        tracing::warn!(reason = %reason.escape_debug(), "what a peer says of ledgers is not accepted");
+    }
+    if let Some(problem) = &comparison.contradiction {
+        tracing::error!(problem = %problem, "this site's ledger is not the newest one: nothing leaves this site from now on");
+    }
     Ok(())
 }

@@ -7,12 +7,22 @@ use undertone_proto::v1;
 use super::{CALL, Gateway, GatewayError};
 
 impl Gateway {
-    /// Submits this site's signed observation and returns those of its peers. Verify each before use.
+    /// Hands in this site's signed observation, the position of its ledger and its sightings of its peers, and returns what the
+    /// peers have handed in. Verify each document before it is believed.
     ///
     /// # Errors
     /// [`GatewayError`]; [`GatewayError::Protocol`] when the answer has another form, or is too large.
-    pub async fn exchange_heads(&self, observation: &Signed) -> Result<Vec<PeerHead>, GatewayError> {
-        let make = || v1::ExchangeHeadsRequest { observation: Some(observation.clone().into()) };
+    pub async fn exchange_heads(
+        &self,
+        observation: &Signed,
+        position: &Signed,
+        sightings: &[Signed],
+    ) -> Result<Vec<PeerHead>, GatewayError> {
+        let make = || v1::ExchangeHeadsRequest {
+            observation: Some(observation.clone().into()),
+            position: Some(position.clone().into()),
+            sightings: sightings.iter().cloned().map(Into::into).collect(),
+        };
         let reply =
             self.call(CALL, make, |mut client, request| async move { client.exchange_heads(request).await }).await?;
         if reply.peers.len() > MOST_PEERS || reply.peers.iter().any(|peer| peer.rotations.len() > MOST_ROTATIONS) {

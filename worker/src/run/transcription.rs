@@ -65,24 +65,24 @@ fn failed(error: impl std::fmt::Display) -> RunError {
     RunError::Failed(error.to_string())
 }
 
-/// A problem with a plan is not a refusal: nothing was paid.
+/// An error of a plan is no refusal: nothing was paid.
 impl From<PlanError> for RunError {
     fn from(error: PlanError) -> Self {
-        failed(error)
+        Self::from_failure(error)
     }
 }
 
 /// A lost recognizer is not a refusal.
 impl From<RecognizerError> for RunError {
     fn from(error: RecognizerError) -> Self {
-        failed(error)
+        Self::from_failure(error)
     }
 }
 
 /// A problem with recorded speech, which is the site's own, is not a refusal.
 impl From<RecordedError> for RunError {
     fn from(error: RecordedError) -> Self {
-        failed(error)
+        Self::from_failure(error)
     }
 }
 
@@ -150,7 +150,7 @@ fn transcribe(spec: &Spec, work: &Path, exchange: &mut dyn Exchange) -> Result<O
     // Only public numbers: the recordings are not read before.
     let longest = exchange.longest_recordings().map_or(SHORTEST_WORK, Duration::from_secs);
     exchange.fix_period(&mut || Ok(longest.max(SHORTEST_WORK)))?;
-    let recordings = Recordings::open(&exchange.dataset(spec.participant.dataset)?).map_err(failed)?;
+    let recordings = Recordings::open(&exchange.dataset(spec.participant.dataset)?).map_err(RunError::from_failure)?;
     if collision(recordings.meta().recordings.iter().map(|recording| recording.name.as_str())).is_some() {
         return Err(failed(PLACES));
     }
@@ -219,7 +219,8 @@ pub(super) fn forget(folder: &Path) -> Result<(), RunError> {
 fn clear(work: &Path) -> Result<(), RunError> {
     match std::fs::remove_dir_all(work) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(failed(format!("the job's work folder cannot be cleared: {error}")))
+            let text = format!("the job's work folder cannot be cleared: {error}");
+            Err(RunError::from_secret_failure(&error, text))
         }
         _ => Ok(()),
     }

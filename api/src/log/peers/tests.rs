@@ -60,6 +60,8 @@ fn relayed(head: &Head, key: &SigningKey, consistency: Vec<crate::log::Hash>) ->
         rotations: Vec::new(),
         observation: Signed::new(&observation, key).expect("it has a JSON form"),
         consistency,
+        position: None,
+        sighting: None,
     }
 }
 

@@ -6,9 +6,9 @@ use undertone_api::log::peers::PeerError;
 use undertone_api::member::{Grant, Role, Scope};
 use undertone_api::problem::Code;
 use undertone_api::retirement::StatedReason;
-use undertone_api::signed::{Head, HeadObservation, Signed};
+use undertone_api::signed::{Head, HeadObservation, LedgerPosition, LedgerSighting, Signed};
 
-use super::exchange_heads;
+use super::{HandedPositions, exchange_heads, store_positions};
 use crate::ctx::Ctx;
 use crate::service::world::World;
 use crate::service::{log, retirement};
@@ -122,6 +122,47 @@ on_both! {
         assert_eq!(workers, [world.sites[0].worker], "its head is not relayed");
         retirement::restore_organization(&app.ctx, &admin, world.consortium, expelled, &reason()).await.unwrap();
         assert_eq!(exchange(&app.ctx, &world, 1, &signed[1]).await.len(), 2, "it is a peer again");
+    }
+
+    async fn position_goes_to_peers_and_a_sighting_to_its_subject(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 20.0).await;
+        let ctx = &app.ctx;
+        let now = ctx.now();
+        let worker = |index: usize| world.sites[index].worker;
+        let position_of = |index: usize, receipts: u64| {
+            let position = LedgerPosition { worker: worker(index), receipts, digest: "ab".repeat(32), at: now };
+            Signed::new(&position, &world.sites[index].key).unwrap()
+        };
+        let handed = |position: &Signed| HandedPositions { position: Some(position.clone()), sightings: Vec::new() };
+        let newest = position_of(1, 5);
+        store_positions(ctx, worker(1), &handed(&newest)).await.unwrap();
+        // A ledger that was put back to an older copy does not replace it.
+        store_positions(ctx, worker(1), &handed(&position_of(1, 3))).await.unwrap();
+        let sighting =
+            LedgerSighting { observer: worker(2), subject: worker(1), position: newest.clone(), observed_at: now };
+        let sighting = Signed::new(&sighting, &world.sites[2].key).unwrap();
+        let sightings = HandedPositions { position: None, sightings: vec![sighting.clone()] };
+        store_positions(ctx, worker(2), &sightings).await.unwrap();
+
+        let (_, first) = observe(&world, 1).await;
+        exchange(ctx, &world, 1, &first).await;
+        let (_, second) = observe(&world, 2).await;
+        let to_second = exchange(ctx, &world, 2, &second).await;
+        assert_eq!((&to_second[0].position, &to_second[0].sighting), (&Some(newest), &None));
+        let to_first = exchange(ctx, &world, 1, &first).await;
+        assert_eq!((&to_first[0].position, &to_first[0].sighting), (&None, &Some(sighting)));
+    }
+
+    async fn position_of_another_worker_is_refused(app: &TestApp) {
+        let world = World::new(&app.ctx, 2, 20.0).await;
+        let (site, other) = (&world.sites[1], &world.sites[2]);
+        let position = LedgerPosition { worker: other.worker, receipts: 5, digest: String::new(), at: app.ctx.now() };
+        for key in [&site.key, &other.key] {
+            let signed = Signed::new(&position, key).unwrap();
+            let handed = HandedPositions { position: Some(signed), sightings: Vec::new() };
+            let refused = store_positions(&app.ctx, site.worker, &handed).await.unwrap_err();
+            assert_eq!(refused.code(), Code::BadSignature);
+        }
     }
 
     async fn forked_history_is_detected_by_a_peer(app: &TestApp) {

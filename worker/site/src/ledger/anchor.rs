@@ -124,16 +124,16 @@ impl LedgerAnchor {
         }
     }
 
-    /// Compares the ledger's newest receipt `head` with the anchor and advances the anchor. `digest` returns the digest
-    /// of a receipt of the ledger by number.
+    /// Compares the ledger's newest receipt `head` with the anchor and returns the anchor. `digest` returns the digest of a
+    /// receipt of the ledger by number.
     ///
     /// # Errors
     /// [`AnchorError::Older`] and [`AnchorError::Forked`] when the ledger does not continue the anchor.
-    pub fn follow<E: From<AnchorError>>(
+    pub fn check<E: From<AnchorError>>(
         &self,
         head: &Head,
         digest: impl FnOnce(u64) -> Result<Option<String>, E>,
-    ) -> Result<(), E> {
+    ) -> Result<AnchoredHead, E> {
         let anchored = self.read()?;
         if anchored.receipts > head.sequence {
             return Err(AnchorError::Older { anchored: anchored.receipts, found: head.sequence }.into());
@@ -141,6 +141,19 @@ impl LedgerAnchor {
         if anchored.receipts > 0 && digest(anchored.receipts)?.as_deref() != Some(&anchored.digest) {
             return Err(AnchorError::Forked(anchored.receipts).into());
         }
+        Ok(anchored)
+    }
+
+    /// Compares as [`Self::check`] does and lets the anchor follow the ledger.
+    ///
+    /// # Errors
+    /// The errors of [`Self::check`], and those of writing the file.
+    pub fn follow<E: From<AnchorError>>(
+        &self,
+        head: &Head,
+        digest: impl FnOnce(u64) -> Result<Option<String>, E>,
+    ) -> Result<(), E> {
+        let anchored = self.check(head, digest)?;
         if anchored.receipts < head.sequence {
             self.write(head)?;
         }

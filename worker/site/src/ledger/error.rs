@@ -9,6 +9,7 @@ use super::ImportError;
 use super::anchor::AnchorError;
 use crate::books::BooksError;
 use crate::store::StoreError;
+use crate::witness::positions::PositionError;
 
 /// Reasons why the ledger refuses or cannot continue. In either case nothing may leave the site.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +106,9 @@ pub enum LedgerError {
     /// The ledger does not continue its anchor.
     #[error(transparent)]
     Anchor(#[from] AnchorError),
+    /// A peer has seen receipts of this site that the ledger does not have.
+    #[error(transparent)]
+    Position(#[from] PositionError),
     /// The rows are inconsistent.
     #[error(transparent)]
     Books(#[from] BooksError),

@@ -121,6 +121,12 @@ fn tables_of_record_refuse_update_and_delete() {
             "kept = 2",
         ),
         ("server_reconciled", "(restoration, at) VALUES (1, 'a')", "at = 'x'"),
+        (
+            "own_position",
+            "(receipts, digest, peer, payload, signature, at) VALUES (1, 'a', 'b', '{}', 's', 'c')",
+            "receipts = 2",
+        ),
+        ("position_overruled", "(position, reason, at) VALUES (1, 'a', 'b')", "position = 2"),
         ("withheld", "(job, dataset, at) VALUES ('a', 'b', 'c')", "at = 'x'"),
         ("lineage_join", "(name, lineage, continues, at) VALUES ('a', 'b', 'c', 'd')", "lineage = 'x'"),
         ("lineage_elsewhere", "(lineage, name, worker, at) VALUES ('a', 'b', 'c', 'd')", "worker = 'x'"),
@@ -130,7 +136,8 @@ fn tables_of_record_refuse_update_and_delete() {
         assert!(run(&format!("UPDATE {table} SET {change}")).is_err(), "{table}");
         assert!(run(&format!("DELETE FROM {table}")).is_err(), "{table}");
         // Rows numbered by the database do not collide.
-        let numbered = matches!(table, "decision" | "alarm" | "restored" | "reconciled" | "approval_key");
+        let numbered =
+            matches!(table, "decision" | "alarm" | "restored" | "reconciled" | "approval_key" | "position_overruled");
         // REPLACE deletes before it inserts; recursive triggers make the delete trigger fire too.
         assert!(run(&format!("INSERT OR REPLACE INTO {table} {row}")).is_err() || numbered, "{table}");
     }

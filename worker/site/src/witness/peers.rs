@@ -199,7 +199,7 @@ fn peer_row(row: &Row<'_>) -> rusqlite::Result<Result<KnownPeer, StoreError>> {
     Ok(parsed())
 }
 
-fn known_key(db: &Connection, worker: WorkerId) -> Result<Option<VerifyingKey>, StoreError> {
+pub(super) fn known_key(db: &Connection, worker: WorkerId) -> Result<Option<VerifyingKey>, StoreError> {
     let key: Option<String> = db
         .query_row("SELECT public_key FROM peer WHERE worker = ?1", [worker.to_string()], |row| row.get(0))
         .optional()

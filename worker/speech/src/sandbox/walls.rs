@@ -16,6 +16,9 @@ use super::files::FileAccess;
 /// The newest rules that are requested; an older kernel enforces those that it supports.
 const RULES: ABI = ABI::V6;
 
+/// Remedy for a kernel that lacks a restriction.
+const NEWER_KERNEL: &str =
+    "start the worker on a kernel that has it: engines and recognizers run with less around them";
 /// Restrictions that a kernel may lack, with the ABI version that introduced them.
 const WALLS: [(ABI, &str); 3] = [
     (ABI::V1, "programs are not kept from the site's files: the kernel has no Landlock (5.13, `lsm=landlock`)"),
@@ -25,11 +28,65 @@ const WALLS: [(ABI, &str); 3] = [
     ),
     (ABI::V6, "programs may send signals to the worker: the kernel is older than 6.12"),
 ];
+/// The missing restriction if a filter of system calls around the worker refuses Landlock, whatever the kernel supports.
+const REFUSED_LANDLOCK: MissingWall = MissingWall {
+    problem: "programs are not kept from the site's files: the filter of system calls around the worker refuses Landlock",
+    remedy: "allow its calls: in a unit of systemd, `SystemCallFilter=landlock_create_ruleset landlock_add_rule \
+             landlock_restrict_self`; in a container, by its seccomp profile",
+};
 
-/// Returns a sentence for each restriction that the kernel lacks.
-pub fn missing_walls() -> Vec<&'static str> {
+/// A restriction that is not in force around programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MissingWall {
+    /// The restriction, and the reason why it is missing.
+    pub problem: &'static str,
+    /// The change that brings it.
+    pub remedy: &'static str,
+}
+
+/// Landlock as this process finds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LandlockState {
+    /// The kernel has it.
+    Available,
+    /// The kernel was built or booted without it.
+    Unsupported,
+    /// A filter of system calls refuses the call before the kernel sees it.
+    Refused,
+}
+
+impl LandlockState {
+    /// Returns the state that the error of a request for the ABI version stands for; `None` is success.
+    fn from_errno(errno: Option<i32>) -> Self {
+        match errno {
+            None => Self::Available,
+            // The two errors that landlock_create_ruleset(2) documents for a kernel without it.
+            Some(libc::ENOSYS | libc::EOPNOTSUPP) => Self::Unsupported,
+            Some(_) => Self::Refused,
+        }
+    }
+
+    /// Asks the kernel. The crate `landlock` reads every error as a kernel without Landlock.
+    pub(super) fn query() -> Self {
+        const VERSION: libc::c_uint = 1;
+        // SAFETY: for this flag the kernel requires a null pointer and reads no memory.
+        #[expect(unsafe_code, reason = "the standard library has no such call")]
+        let version = unsafe {
+            libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<libc::c_void>(), 0_usize, VERSION)
+        };
+        let errno = (version < 0).then(|| io::Error::last_os_error().raw_os_error().unwrap_or_default());
+        Self::from_errno(errno)
+    }
+}
+
+/// Returns each restriction that is not in force, with its remedy.
+pub fn missing_walls() -> Vec<MissingWall> {
+    if LandlockState::query() == LandlockState::Refused {
+        return vec![REFUSED_LANDLOCK];
+    }
     let has = |abi: ABI| rules(abi, false, CompatLevel::HardRequirement).is_ok();
-    WALLS.into_iter().filter(|(abi, _)| !has(*abi)).map(|(_, sentence)| sentence).collect()
+    let missing = WALLS.into_iter().filter(|(abi, _)| !has(*abi));
+    missing.map(|(_, problem)| MissingWall { problem, remedy: NEWER_KERNEL }).collect()
 }
 
 fn rules(abi: ABI, network: bool, level: CompatLevel) -> Result<RulesetCreated, RulesetError> {
@@ -169,5 +226,30 @@ mod filter {
     /// On other processors, only Landlock restricts TCP.
     pub(super) const fn refuse_sockets() -> std::io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LandlockState, REFUSED_LANDLOCK, missing_walls};
+
+    #[test]
+    fn refused_call_is_no_kernel_without_landlock() {
+        assert_eq!(LandlockState::from_errno(None), LandlockState::Available);
+        for errno in [libc::ENOSYS, libc::EOPNOTSUPP] {
+            assert_eq!(LandlockState::from_errno(Some(errno)), LandlockState::Unsupported);
+        }
+        for errno in [libc::EPERM, libc::EACCES] {
+            assert_eq!(LandlockState::from_errno(Some(errno)), LandlockState::Refused);
+        }
+    }
+
+    #[test]
+    fn refused_landlock_is_reported_with_the_calls_to_allow() {
+        let is_refused = LandlockState::query() == LandlockState::Refused;
+        assert_eq!(missing_walls().contains(&REFUSED_LANDLOCK), is_refused);
+        for call in ["landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"] {
+            assert!(REFUSED_LANDLOCK.remedy.contains(call), "{call}");
+        }
     }
 }

@@ -4,8 +4,9 @@ use time::OffsetDateTime;
 
 use super::super::chain;
 use super::Findings;
-use crate::site::store::Store;
-use crate::site::witness::peers::known_peers;
+use crate::site::store::{Store, StoreError};
+use crate::site::witness::peers::{OLD_AFTER, known_peers};
+use crate::site::witness::positions::{contradiction, sighting_ages};
 
 /// Reports peers with another key, peers with an old newest head, and the number of agreeing peers.
 pub(super) fn look(store: &Store, now: OffsetDateTime, found: &mut Findings) {
@@ -35,6 +36,28 @@ pub(super) fn look(store: &Store, now: OffsetDateTime, found: &mut Findings) {
         "peers",
         format!("{agreeing} of {} peers agree about the server's log; {confirmed} confirmed", peers.len()),
     );
+    ledgers(store, now, found);
+}
+
+/// Reports what the peers have seen of this site's ledger.
+fn ledgers(store: &Store, now: OffsetDateTime, found: &mut Findings) {
+    let looked = store.read(|db| Ok::<_, StoreError>((contradiction(db)?, sighting_ages(db, now)?)));
+    match looked {
+        Err(error) => found.fail("positions", chain(&error), "look at the disk"),
+        Ok((Some(problem), _)) => found.fail(
+            "positions",
+            problem.to_string(),
+            "put the newest copy of the site's folder back; nothing leaves until the ledger has these receipts",
+        ),
+        Ok((None, (all, old))) if all > 0 && all == old => found.warn(
+            "positions",
+            format!("no peer has signed for {} days what it knows of this site's ledger", OLD_AFTER.whole_days()),
+            "ask the peers' operators whether their workers run; if they do, the server withholds what they know",
+        ),
+        Ok((None, (all, old))) => {
+            found.ok("positions", format!("{} peers know of no receipt that the ledger lacks", all - old));
+        }
+    }
 }
 
 #[cfg(test)]

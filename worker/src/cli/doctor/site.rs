@@ -8,7 +8,7 @@ use crate::cli::ledger::restoration_text;
 use crate::config::Config;
 use crate::site::folder::{Folder, FolderError};
 use crate::site::keys::{KeyError, SiteKey};
-use crate::site::ledger::verify;
+use crate::site::ledger::{check_anchor, verify};
 use crate::site::policy::{Approval, Policy};
 use crate::site::store::Store;
 use crate::site::witness::{alarm, evidence, restoration};
@@ -148,6 +148,9 @@ pub(super) fn ledger(
             }
         }
     }
+    if let Some(config) = config {
+        anchor(config, &store, found);
+    }
     match store.read(alarm::open) {
         Ok(None) => found.ok("alarm", "none is open"),
         Ok(Some(open)) => found.fail(
@@ -166,6 +169,24 @@ pub(super) fn ledger(
         );
     }
     Some(store)
+}
+
+/// Compares the ledger with its anchor, or warns that there is none.
+fn anchor(config: &Config, store: &Store, found: &mut Findings) {
+    let Some(anchor) = config.ledger_anchor() else {
+        return found.warn(
+            "anchor",
+            "no file outside of the site's folder holds the number of the newest receipt: a folder that was put back to an older copy \
+             is detected by what the server and the peers show alone",
+            "set `anchor` in config.toml to a file on another disk, then `undertone-worker ledger anchor begin`",
+        );
+    };
+    match check_anchor(store, &anchor) {
+        Ok(anchored) => {
+            found.ok("anchor", format!("{} holds receipt {}", anchor.path().display(), anchored.receipts));
+        }
+        Err(error) => found.fail("anchor", chain(&error), "nothing leaves until the ledger continues its anchor"),
+    }
 }
 
 /// Reports the newest restoration of the server, if any.

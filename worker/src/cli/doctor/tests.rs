@@ -3,6 +3,8 @@ use undertone_api::signed::ApprovalKey;
 use super::disk::{FEW_MIB, LEAST_MIB, judge};
 use super::server::{FAR, SKEW, skew};
 use super::{Doctor, Findings, State};
+use crate::config::Config;
+use crate::site::books::Head;
 use crate::site::consent::{self, CredentialNotice};
 use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
@@ -78,6 +80,23 @@ fn each_thing_that_is_broken_is_found_by_its_name() {
     assert_eq!(state(&folder, "config"), State::Fail);
     std::fs::write(folder.ledger(), "not a database, for sure").expect("the folder is writable");
     assert_eq!(state(&folder, "ledger"), State::Fail);
+}
+
+#[test]
+fn missing_anchor_is_a_warning_and_a_ledger_behind_its_anchor_a_failure() {
+    let (dir, folder) = site();
+    assert_eq!(state(&folder, "anchor"), State::Warn);
+    let path = dir.path().join("elsewhere").join("anchor");
+    std::fs::create_dir(dir.path().join("elsewhere")).expect("the folder is writable");
+    let config = Config { anchor: Some(path.clone()), ..crate::fixture::config() };
+    config.store(&folder).expect("the folder is writable");
+    assert_eq!(state(&folder, "anchor"), State::Fail, "it was not begun");
+    let anchor = config.ledger_anchor().expect("it is configured");
+    anchor.begin(&Head { sequence: 0, hash: String::new() }).expect("the folder is writable");
+    assert_eq!(state(&folder, "anchor"), State::Ok);
+    std::fs::remove_file(&path).expect("it is there");
+    anchor.begin(&Head { sequence: 2, hash: "ab".repeat(32) }).expect("the folder is writable");
+    assert_eq!(state(&folder, "anchor"), State::Fail);
 }
 
 /// A dataset prepared by an earlier version stays usable, and the steward is shown how to declare its classes. One

@@ -13,6 +13,7 @@ use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
 use crate::site::store::Store;
 use crate::site::witness::peers::{self, KnownPeer};
+use crate::site::witness::positions;
 
 /// The comparison of the server's log with other sites.
 #[derive(Debug, Subcommand)]
@@ -26,12 +27,20 @@ pub(in crate::cli) enum Action {
         /// The fingerprint as the peer's operator reads it with `ledger peers show`: at least 16 characters.
         fingerprint: String,
     },
+    /// Let the ledger go on although a peer has seen receipts of this site that it lacks, once you know that they are lost. What
+    /// they paid for is not counted.
+    Overrule {
+        /// How they were lost; it is kept.
+        #[arg(long)]
+        reason: String,
+    },
 }
 
 pub(super) fn run(folder: &Folder, action: &Action, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), Failure> {
     let store = Store::open(&folder.ledger())?;
     match action {
         Action::Show => show(folder, &store, now, out),
+        Action::Overrule { reason } => overrule(&store, reason.trim(), now, out),
         Action::Confirm { worker, fingerprint } => {
             if peers::confirm(&store, worker, fingerprint, now)? {
                 writeln!(out, "The key of `{worker}` is confirmed.")?;
@@ -42,6 +51,21 @@ pub(super) fn run(folder: &Folder, action: &Action, now: OffsetDateTime, out: &m
             )))
         }
     }
+}
+
+fn overrule(store: &Store, reason: &str, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), Failure> {
+    if reason.is_empty() {
+        return Err("say with --reason how the receipts were lost: it is kept".into());
+    }
+    if positions::overrule(store, reason, now)? {
+        writeln!(
+            out,
+            "The ledger goes on without the receipts that peers have seen. Lower its limits by what they may have spent."
+        )?;
+    } else {
+        writeln!(out, "No peer has seen receipts that the ledger lacks; nothing was changed.")?;
+    }
+    Ok(())
 }
 
 fn show(folder: &Folder, store: &Store, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), Failure> {

@@ -169,7 +169,51 @@ fn relayed_peer(leaves: std::ops::Range<i64>, shown: &Log) -> v1::PeerHead {
         rotations: Vec::new(),
         observation: Some(Signed::new(&document, &key).expect("it has a JSON form").into()),
         consistency: shown.answer(Some(&head), &[]).consistency.into_iter().map(|hash| hash.to_vec()).collect(),
+        position: None,
+        sighting: None,
     }
+}
+
+/// The sighting of a position of the site, signed by the peer of [`relayed_peer`].
+fn sighting_of(position: &Signed) -> v1::Signed {
+    let key = ed25519_dalek::SigningKey::from_bytes(&[2; 32]);
+    let sighting = undertone_api::signed::LedgerSighting {
+        observer: undertone_api::id::WorkerId(uuid::Uuid::from_u128(77)),
+        subject: crate::fixture::WORKER,
+        position: position.clone(),
+        observed_at: time::OffsetDateTime::UNIX_EPOCH,
+    };
+    Signed::new(&sighting, &key).expect("it has a JSON form").into()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn folder_put_back_is_detected_through_a_peer_though_the_server_hides_receipts() {
+    let (server, _place, site, mut exchange) = opened().await;
+    let state = Arc::clone(&server.state);
+    (0..5).for_each(|leaf| state.lock().expect("nobody panicked").log.push(stranger(leaf)));
+    assert!(witness::ask(&site).await);
+    let shown = state.lock().expect("nobody panicked").log.clone();
+    // The server shows no receipt of this site. The peer shows what the site has signed: first its ledger as it is.
+    peers::exchange_heads(&site).await;
+    let handed = state.lock().expect("nobody panicked").positions[0].clone();
+    let present = v1::PeerHead { sighting: Some(sighting_of(&handed)), ..relayed_peer(0..3, &shown) };
+    state.lock().expect("nobody panicked").peers = vec![present];
+    peers::exchange_heads(&site).await;
+    site.ledger.is_quiet().expect("the peer has seen the ledger as it is");
+    // Then a position that the site signed before its folder was put back.
+    let ahead = undertone_api::signed::LedgerPosition {
+        worker: crate::fixture::WORKER,
+        receipts: 5,
+        digest: "ab".repeat(32),
+        at: time::OffsetDateTime::UNIX_EPOCH,
+    };
+    let ahead = site.key.sign(&ahead).expect("it has a JSON form");
+    let newer = v1::PeerHead { sighting: Some(sighting_of(&ahead)), ..relayed_peer(0..3, &shown) };
+    state.lock().expect("nobody panicked").peers = vec![newer];
+    peers::exchange_heads(&site).await;
+    let refused = beside(move || publish(&mut exchange, 1).expect_err("nothing leaves from an older copy")).await;
+    assert!(matches!(&refused, RunError::Refused(reason) if reason.contains("older copy")), "{refused}");
+    assert_eq!(state.lock().expect("nobody panicked").vectors.len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

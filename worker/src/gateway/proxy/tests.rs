@@ -1,7 +1,11 @@
 use std::sync::{Arc, Mutex};
 
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, copy_bidirectional};
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::PrivateKeyDer;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
 
 use crate::config::{ProxyServer, Server};
 use crate::fixture::WORKER;
@@ -24,7 +28,35 @@ async fn proxy(status: &'static str) -> (String, Arc<Mutex<Vec<String>>>) {
     (address, heads)
 }
 
-async fn tunnel(client: TcpStream, status: &'static str, heads: Arc<Mutex<Vec<String>>>) {
+/// As [`proxy`], in TLS; also returns its certificate (PEM).
+async fn https_proxy() -> (String, Arc<Mutex<Vec<String>>>, String) {
+    let own = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a certificate");
+    let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).expect("a key");
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![own.cert.der().clone()], key)
+        .expect("the key of the certificate");
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    let heads = Arc::new(Mutex::new(Vec::new()));
+    let recorded = Arc::clone(&heads);
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let (acceptor, recorded) = (acceptor.clone(), Arc::clone(&recorded));
+            tokio::spawn(async move {
+                if let Ok(client) = acceptor.accept(client).await {
+                    tunnel(client, "200 OK", recorded).await;
+                }
+            });
+        }
+    });
+    (address, heads, own.cert.pem())
+}
+
+async fn tunnel(client: impl AsyncRead + AsyncWrite + Unpin, status: &'static str, heads: Arc<Mutex<Vec<String>>>) {
     let mut client = BufReader::new(client);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -48,13 +80,17 @@ fn site_key() -> SiteKey {
 }
 
 async fn sign_in(proxy: &str, tls: bool) -> Result<(), GatewayError> {
+    sign_in_by(ProxyServer::parse(proxy).expect("a proxy"), tls).await
+}
+
+async fn sign_in_by(proxy: ProxyServer, tls: bool) -> Result<(), GatewayError> {
     let server = start(tls).await;
     let certificate = server.certificate.map(hex::encode);
     let way = Server::new(&server.address, certificate.as_deref()).expect("on loopback");
-    let way = way.with_proxy(Some(ProxyServer::parse(proxy).expect("a proxy")));
+    let way = way.with_proxy(Some(proxy));
     let key = site_key();
     server.state.lock().expect("not poisoned").public_key = key.public_hex();
-    let gateway = Gateway::new(&way, WORKER, key).expect("an address");
+    let gateway = Gateway::new(&way, WORKER, key)?;
     gateway.time().await.map(drop)
 }
 
@@ -76,4 +112,45 @@ async fn refusal_of_the_proxy_is_reported() {
     let refused = sign_in(&format!("http://{address}"), false).await.expect_err("the proxy refuses");
     assert!(matches!(refused, GatewayError::Unreachable(_)), "{refused:?}");
     assert_eq!(heads.lock().expect("not poisoned").len(), 1);
+}
+
+#[tokio::test]
+async fn https_proxy_is_recognized_by_the_configured_authority() {
+    let (address, heads, certificate) = https_proxy().await;
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let path = dir.path().join("proxy.pem");
+    std::fs::write(&path, certificate).expect("the folder is writable");
+    let proxy = || ProxyServer::parse(&format!("https://ward:secret@{address}")).expect("a proxy");
+    for tls in [false, true] {
+        let known = proxy().with_authorities(Some(path.clone())).expect("it has a certificate");
+        sign_in_by(known, tls).await.expect("the server answers");
+    }
+    let requests = heads.lock().expect("not poisoned").clone();
+    assert_eq!(requests.len(), 2, "one connection each: {requests:?}");
+    assert!(requests[0].to_lowercase().contains("proxy-authorization: basic d2fyzdpzzwnyzxq="), "{requests:?}");
+}
+
+#[tokio::test]
+async fn https_proxy_of_another_authority_gets_no_request() {
+    let (address, heads, _) = https_proxy().await;
+    let (.., other) = https_proxy().await;
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let path = dir.path().join("other.pem");
+    std::fs::write(&path, other).expect("the folder is writable");
+    let proxy = ProxyServer::parse(&format!("https://ward:secret@{address}")).expect("a proxy");
+    let proxy = proxy.with_authorities(Some(path)).expect("it has a certificate");
+    let refused = sign_in_by(proxy, true).await.expect_err("another certificate");
+    assert!(matches!(refused, GatewayError::Unreachable(_)), "{refused:?}");
+    assert_eq!(heads.lock().expect("not poisoned").len(), 0, "no credentials were sent");
+}
+
+#[tokio::test]
+async fn file_without_certificates_is_named() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let path = dir.path().join("empty.pem");
+    std::fs::write(&path, "").expect("the folder is writable");
+    let proxy = ProxyServer::parse("https://127.0.0.1:1").expect("a proxy");
+    let proxy = proxy.with_authorities(Some(path)).expect("it has a certificate");
+    let refused = sign_in_by(proxy, true).await.expect_err("no certificate").to_string();
+    assert!(refused.contains("empty.pem"), "{refused}");
 }

@@ -46,7 +46,7 @@ impl Journal {
     /// Writes the page of a round over the last one; durable when this returns.
     ///
     /// # Errors
-    /// [`RunError::Failed`] when the disk refuses.
+    /// [`RunError`] when the disk refuses.
     pub(super) fn keep(&self, round: u32, known: &Page) -> Result<(), RunError> {
         self.write(&page(round), known)
     }
@@ -59,7 +59,7 @@ impl Journal {
     /// Stores the results of a rehearsal.
     ///
     /// # Errors
-    /// [`RunError::Failed`] when the disk refuses.
+    /// [`RunError`] when the disk refuses.
     pub(super) fn keep_rehearsed(&self, found: &[Rehearsed]) -> Result<(), RunError> {
         self.write(REHEARSAL, &found)
     }
@@ -73,7 +73,7 @@ impl Journal {
 
     fn write(&self, name: &str, known: &impl Serialize) -> Result<(), RunError> {
         let text = serde_json::to_vec(known).map_err(failed)?;
-        write_durably(&self.0.join(name), &text).map_err(failed)
+        write_durably(&self.0.join(name), &text).map_err(RunError::from_failure)
     }
 }
 

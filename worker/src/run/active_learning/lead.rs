@@ -179,7 +179,7 @@ fn rehearsed(
     };
     let found = rehearse(ground, plan, &mut sieve, &watch).map_err(|error| match error {
         RehearsalError::Stopped => RunError::Stopped("the worker was asked to stop".to_owned()),
-        other => failed(other),
+        other => RunError::from_failure(other),
     })?;
     journal.keep_rehearsed(&found)?;
     Ok(found)

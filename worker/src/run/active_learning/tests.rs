@@ -5,6 +5,7 @@ mod hub;
 use undertone_api::job::active_learning::{Acquisition, Aggregation, BINS, Rehearsal, Report};
 
 use super::telling::{CLASSIFIER_FILE, LABELS_FILE, POOL_FILE};
+use crate::fault::{self, Accident, Plan};
 use crate::queries::classifier::Classifier;
 use crate::run::{Past, RunError};
 use hub::{ASKER, Hub, LEAD};
@@ -75,6 +76,28 @@ fn a_lead_that_dies_after_any_step_ends_as_if_it_had_not() {
             assert!(hub.file(name) == whole.file(name), "{step}: {name}");
         }
     }
+}
+
+#[test]
+fn full_disk_pauses_a_lead_that_then_ends_as_if_it_had_not() {
+    let whole = Hub::new(|_| ());
+    whole.live(ASKER).unwrap();
+    whole.live(LEAD).unwrap();
+    let hub = Hub::new(|_| ());
+    hub.pose(whole.kept());
+    let mut pauses = 0;
+    for after in 1.. {
+        fault::plan(Some(Plan { accident: Accident::Disk, after }));
+        let end = hub.live(LEAD);
+        fault::plan(None);
+        match end {
+            Ok(()) => break,
+            Err(RunError::Disk(_)) => pauses += 1,
+            Err(other) => panic!("{after}: {other}"),
+        }
+    }
+    assert!(pauses > 3, "{pauses}");
+    assert_eq!((hub.chosen(), hub.report()), (whole.chosen(), whole.report()));
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! The state of an arm, on disk: parameters, optimizer, mean of the iterates, round. Written whole or not at all.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
@@ -11,6 +10,7 @@ use undertone_api::job::dp_sgd::{Ema, Optimizer as Rule};
 use crate::dp::optimizer::iterates::IterateMean;
 use crate::dp::optimizer::{Optimizer, OptimizerMemory};
 use crate::run::RunError;
+use crate::site::folder::write_durably;
 
 /// A state from which an arm can resume.
 #[derive(Debug, Clone, PartialEq)]
@@ -91,9 +91,7 @@ impl Checkpoint {
             .collect();
         let file = views.and_then(|views| safetensors::serialize(views, Some(about)));
         let file = file.map_err(|error| RunError::Failed(format!("the checkpoint cannot be written: {error}")))?;
-        let path = path(folder, series);
-        let failed = |source| CheckpointError { path: path.clone(), source };
-        write_whole(&path, &file).map_err(failed).map_err(RunError::from_failure)
+        write_durably(&path(folder, series), &file).map_err(RunError::from_failure)
     }
 
     /// Reads the last checkpoint of a series; returns `None` without one, or when it does not match this plan. Then the
@@ -139,28 +137,6 @@ impl Checkpoint {
             iterates,
         })
     }
-}
-
-/// A checkpoint that was not written.
-#[derive(Debug, thiserror::Error)]
-#[error("the checkpoint {} cannot be written ({source}): is the disk full?", path.display())]
-struct CheckpointError {
-    path: PathBuf,
-    #[source]
-    source: std::io::Error,
-}
-
-/// Writes beside the target, makes it durable, and puts it in the target's place.
-fn write_whole(path: &Path, content: &[u8]) -> std::io::Result<()> {
-    let beside = path.with_extension("partial");
-    let mut file = File::create(&beside)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    fs::rename(&beside, path)?;
-    if let Some(folder) = path.parent() {
-        File::open(folder)?.sync_all()?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

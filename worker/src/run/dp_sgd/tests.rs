@@ -13,6 +13,7 @@ use undertone_api::job::dp_sgd::{Arm, Report};
 use undertone_privacy::PrivacyUnit;
 
 use self::hub::{Crash, Hub};
+use crate::fault::{self, Accident, Plan};
 use crate::run::RunError;
 
 fn report(hub: &Hub) -> Report {
@@ -114,6 +115,31 @@ fn a_killed_warm_start_ends_with_the_same_bytes() {
     assert!(straight.file("warm_start.safetensors") == killed.file("warm_start.safetensors"));
     let accuracy = |hub: &Hub| report(hub).arms[0].tests[0].accuracy;
     assert!(accuracy(&straight) > 0.5 && (accuracy(&straight) - accuracy(&killed)).abs() < f64::EPSILON);
+}
+
+#[test]
+fn full_disk_pauses_a_warm_start_that_ends_with_the_same_bytes() {
+    let only_public = |spec: &mut undertone_api::job::dp_sgd::Spec| {
+        spec.open = None;
+        spec.private = None;
+        spec.warm_start.epochs = 4;
+        spec.participants.truncate(1);
+    };
+    let (straight, paused) = (Hub::new(only_public), Hub::new(only_public));
+    straight.run_all();
+    let mut pauses = 0;
+    for after in 1.. {
+        fault::plan(Some(Plan { accident: Accident::Disk, after }));
+        let end = paused.live(0);
+        fault::plan(None);
+        match end {
+            Ok(()) => break,
+            Err(RunError::Disk(_)) => pauses += 1,
+            Err(other) => panic!("{after}: {other}"),
+        }
+    }
+    assert!(pauses > 1, "{pauses}");
+    assert!(straight.file("warm_start.safetensors") == paused.file("warm_start.safetensors"));
 }
 
 #[test]

@@ -180,7 +180,7 @@ fn passes(
                         "a provider leads elsewhere by the site's configuration than when the batch was charged";
                     return Err(RunError::Refused(reason.to_owned()));
                 }
-                Err(error) => return Err(failed(error)),
+                Err(error) => return Err(RunError::from_failure(error)),
             }
         }
         if left == 0 || answered == 0 || pass == PASSES {
@@ -248,7 +248,7 @@ fn true_pieces(
         if sent.is_empty() {
             continue;
         }
-        let stream = recordings.stream(recording).map_err(failed)?;
+        let stream = recordings.stream(recording).map_err(RunError::from_failure)?;
         let mut sounds = extract_pieces(stream, sent.iter().map(|(_, piece)| (*piece).clone()));
         by_parts(&sent, &mut sounds, |numbers, mut some: Vec<SpokenPiece>| {
             go_on(exchange)?;

@@ -20,9 +20,9 @@ use crate::speech::transcribe::transcript::OfflineReason;
 /// Makes a folder for references below the work folder; returns `None` for an engine that does not clone.
 ///
 /// # Errors
-/// [`RunError::Failed`] when the disk refuses.
+/// [`RunError`] when the disk refuses.
 pub(super) fn begin(engine: &SpeechEngine, work: &Path) -> Result<Option<ReferenceFolder>, RunError> {
-    let begin = || ReferenceFolder::begin(&work.join("voices")).map_err(failed);
+    let begin = || ReferenceFolder::begin(&work.join("voices")).map_err(RunError::from_failure);
     engine.clones().then(begin).transpose()
 }
 
@@ -53,14 +53,14 @@ pub(super) fn complete<'a>(
         // Sensitive pieces are withheld from the program too, if the voice is audible elsewhere.
         let kept = of.parts.iter().filter(|part| part.stays != Some(OfflineReason::Sensitive));
         let sound = heard(recordings, recording, kept.map(|part| part.piece.clone()).collect())?;
-        references.keep(number, &sound).map_err(failed)?;
+        references.keep(number, &sound).map_err(RunError::from_failure)?;
     }
     Ok(())
 }
 
 fn heard(recordings: &Recordings, recording: &Recording, pieces: Vec<Piece>) -> Result<Vec<f32>, RunError> {
     let mut reference = VoiceReference::default();
-    for sound in extract_pieces(recordings.stream(recording).map_err(failed)?, pieces) {
+    for sound in extract_pieces(recordings.stream(recording).map_err(RunError::from_failure)?, pieces) {
         reference.add(&sound.map_err(failed)?.audio);
     }
     let sound = reference.sound();
@@ -68,7 +68,7 @@ fn heard(recordings: &Recordings, recording: &Recording, pieces: Vec<Piece>) -> 
         return Ok(sound);
     }
     let whole = Piece { id: 0, samples: 0..recording.samples.min(MOST as u64) };
-    for sound in extract_pieces(recordings.stream(recording).map_err(failed)?, [whole]) {
+    for sound in extract_pieces(recordings.stream(recording).map_err(RunError::from_failure)?, [whole]) {
         reference.add(&sound.map_err(failed)?.audio);
     }
     let sound = reference.sound();

@@ -107,7 +107,7 @@ pub(super) fn keep_references(
         if sent.is_empty() {
             continue;
         }
-        let stream = recordings.stream(recording).map_err(failed)?;
+        let stream = recordings.stream(recording).map_err(RunError::from_failure)?;
         let mut reference = VoiceReference::default();
         for sound in extract_pieces(stream, sent.iter().map(|(_, piece)| (*piece).clone())) {
             go_on(exchange)?;
@@ -115,7 +115,7 @@ pub(super) fn keep_references(
         }
         let voice = reference.sound();
         if !voice.is_empty() {
-            references.keep(number, &voice).map_err(failed)?;
+            references.keep(number, &voice).map_err(RunError::from_failure)?;
         }
     }
     Ok(())

@@ -54,7 +54,7 @@ fn one(
     tools: &Tools,
     exchange: &dyn Exchange,
 ) -> Result<First, RunError> {
-    let stream = recordings.stream(recording).map_err(failed)?;
+    let stream = recordings.stream(recording).map_err(RunError::from_failure)?;
     let sounds = segment(stream, SegmentLimits::default()).map_err(failed)?.map(|sound| sound.map_err(failed));
     let timed = |sound: SpokenPiece, heard: Recognition| {
         let start = sound.piece.start();

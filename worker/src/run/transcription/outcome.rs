@@ -82,7 +82,7 @@ pub(super) fn written(results: &Path) -> Result<Option<Outcome>, RunError> {
     match std::fs::read(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         read => {
-            let page: Page = serde_json::from_slice(&read.map_err(failed)?)
+            let page: Page = serde_json::from_slice(&read.map_err(RunError::from_failure)?)
                 .map_err(|error| failed(format!("{} is not what this worker wrote: {error}", path.display())))?;
             Ok(Some(page.outcome))
         }
@@ -92,7 +92,7 @@ pub(super) fn written(results: &Path) -> Result<Option<Outcome>, RunError> {
 /// Writes transcripts, histogram and report.
 ///
 /// # Errors
-/// [`RunError::Failed`] when a reference cannot be read or the disk refuses.
+/// [`RunError`] when a reference cannot be read or the disk refuses.
 pub(super) fn write(
     spec: &Spec,
     told: &Telling<'_>,
@@ -100,7 +100,7 @@ pub(super) fn write(
     job: JobId,
     results: &Path,
 ) -> Result<Outcome, RunError> {
-    create_private(results).map_err(failed)?;
+    create_private(results).map_err(RunError::from_failure)?;
     let mut answers: Vec<Vec<(u32, u32, Recognition)>> = vec![Vec::new(); told.ground.cuts.len()];
     for (provider, place, heard) in told.sealed.answers() {
         if let Some((recording, _)) = told.piece(provider, place) {
@@ -118,10 +118,12 @@ pub(super) fn write(
         for format in Format::ALL {
             let path = place(results, &recording.name, format.extension())?;
             // The path contains the recording's name, which must not be logged.
-            write_durably(&path, transcript.write(format).as_bytes())
-                .map_err(|_| failed("a transcript cannot be written: check the disk of the site's folder"))?;
+            write_durably(&path, transcript.write(format).as_bytes()).map_err(|error| {
+                let text = "a transcript cannot be written: check the disk of the site's folder";
+                RunError::from_secret_failure(&error, text.to_owned())
+            })?;
         }
-        if let Some(reference) = told.recordings.reference(recording).map_err(failed)? {
+        if let Some(reference) = told.recordings.reference(recording).map_err(RunError::from_failure)? {
             let offline: Vec<String> = parts.iter().map(|part| part.offline.text()).collect();
             let found = |text: &str| WordCounts::count(&reference, text);
             let sum = errors.get_or_insert(Errors {
@@ -134,7 +136,8 @@ pub(super) fn write(
         }
     }
     let counts = Counts::of(told.ground, told.plan);
-    write_durably(&results.join("histogram.tsv"), histogram(spec, told.ground, &counts).as_bytes()).map_err(failed)?;
+    write_durably(&results.join("histogram.tsv"), histogram(spec, told.ground, &counts).as_bytes())
+        .map_err(RunError::from_failure)?;
     let outcome = told.outcome(spec, &counts, errors, unanswered, stages);
     let page = Page {
         version: VERSION,
@@ -146,7 +149,7 @@ pub(super) fn write(
         providers: told.sent(),
     };
     let text = serde_json::to_vec_pretty(&page).map_err(failed)?;
-    write_durably(&results.join(REPORT), &text).map_err(failed)?;
+    write_durably(&results.join(REPORT), &text).map_err(RunError::from_failure)?;
     Ok(outcome)
 }
 

@@ -20,9 +20,9 @@ impl Stages {
     /// Reads the records of earlier processes in `work`, and creates the folder if it is missing.
     ///
     /// # Errors
-    /// [`RunError::Failed`] when the disk refuses.
+    /// [`RunError`] when the disk refuses.
     pub(super) fn open(work: &Path) -> Result<Self, RunError> {
-        create_private(work).map_err(failed)?;
+        create_private(work).map_err(RunError::from_failure)?;
         let path = work.join("stages.json");
         // Times are informative only: the run continues without them.
         let stages = std::fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
@@ -32,7 +32,7 @@ impl Stages {
     /// Runs a step and adds its time to that of earlier processes, after success or failure.
     ///
     /// # Errors
-    /// Any error of the step, or [`RunError::Failed`] when the disk refuses.
+    /// What the step says, or [`RunError`] when the disk refuses.
     pub(super) fn time<T>(&mut self, name: &str, step: impl FnOnce() -> Result<T, RunError>) -> Result<T, RunError> {
         let began = Instant::now();
         let done = step();
@@ -42,7 +42,7 @@ impl Stages {
             None => self.stages.push(Stage { name: name.to_owned(), seconds }),
         }
         let text = serde_json::to_vec(&self.stages).map_err(failed)?;
-        let noted = write_durably(&self.path, &text).map_err(failed);
+        let noted = write_durably(&self.path, &text).map_err(RunError::from_failure);
         let done = done?;
         noted?;
         Ok(done)
@@ -51,5 +51,25 @@ impl Stages {
     /// Returns all steps, in the order in which they began.
     pub(super) fn all(&self) -> Vec<Stage> {
         self.stages.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::Stages;
+    use crate::fault::{self, Accident, Plan};
+    use crate::run::RunError;
+
+    #[test]
+    fn step_that_cannot_be_noted_pauses_the_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut stages = Stages::open(dir.path()).unwrap();
+        fault::plan(Some(Plan { accident: Accident::Disk, after: 1 }));
+        let end = stages.time("first", || Ok(1));
+        assert_eq!(fault::plan(None), None, "the disk failed");
+        assert!(matches!(end, Err(RunError::Disk(_))), "{end:?}");
+        assert_eq!(stages.time("first", || Ok(1)).unwrap(), 1);
     }
 }

@@ -12,6 +12,7 @@ use undertone_api::job::transcription::{Protocol, Provider, Report, Spec};
 use undertone_privacy::{Delta, Epsilon};
 
 use super::dummies::mechanism;
+use crate::fault::{self, Accident, Plan};
 use crate::run::RunError;
 use crate::speech::transcribe::noise::DummyMechanism;
 use crate::speech::transcribe::vocabulary::WordDisclosure;
@@ -80,6 +81,30 @@ fn a_run_that_is_stopped_anywhere_goes_on_and_pays_once() {
     let sounds: Vec<u64> = place.outcome().providers.iter().map(|one| one.pieces + one.dummies).collect();
     let received: Vec<u64> = place.received().iter().map(|all| all.len() as u64).collect();
     assert_eq!(sounds, received, "nothing was sent before it was sealed, and nothing twice");
+}
+
+/// Needs flite; passes without.
+#[test]
+fn full_disk_pauses_a_run_that_goes_on_and_pays_once() {
+    let Some(place) = Place::new(|_| ()) else { return };
+    let (mut pauses, mut after) = (0, 1);
+    loop {
+        fault::plan(Some(Plan { accident: Accident::Disk, after }));
+        let end = place.live();
+        fault::plan(None);
+        match end {
+            Ok(()) => break,
+            Err(RunError::Disk(_)) => pauses += 1,
+            Err(other) => panic!("{after}: {other}"),
+        }
+        after += 3;
+    }
+    assert!(pauses > 3, "{pauses}");
+    assert_eq!(place.paid(), 1);
+    let sounds: Vec<u64> = place.outcome().providers.iter().map(|one| one.pieces + one.dummies).collect();
+    let distinct = |all: Vec<Vec<u8>>| all.into_iter().collect::<BTreeSet<_>>().len() as u64;
+    let received: Vec<u64> = place.received().into_iter().map(distinct).collect();
+    assert_eq!(sounds, received, "a sound whose answer could not be noted is sent again, and no other one is made");
 }
 
 /// Needs flite; passes without.

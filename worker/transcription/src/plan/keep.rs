@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use undertone_privacy::Event;
+use undertone_worker_site::fault;
 
 use super::{Plan, PlanError};
 
@@ -70,6 +71,7 @@ fn write(path: &Path, value: &impl Serialize) -> std::io::Result<()> {
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&growing)?;
     file.write_all(&text)?;
+    fault::disk(fault::BEFORE_SYNC)?;
     file.sync_all()?;
     fs::rename(&growing, path)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -75,6 +75,8 @@ fn relayed(log: &Log, shown: &Log, key: &SigningKey, observed_at: OffsetDateTime
         rotations: Vec::new(),
         observation: Signed::new(&document, key).expect("it has a JSON form"),
         consistency: shown.answer(Some(&head), &[]).consistency,
+        position: None,
+        sighting: None,
     }
 }
 

@@ -1,0 +1,27 @@
+//! The call by which sites exchange heads of the log and positions of their ledgers.
+
+use tonic::Status;
+use undertone_api::id::WorkerId;
+use undertone_proto::v1;
+
+use super::documents::{all_kept, kept, signed};
+use super::worker_gateway::fail;
+use crate::ctx::Ctx;
+use crate::service::head_exchange::{self, HandedPositions};
+
+/// Stores what the caller hands in, and returns what its peers have handed in.
+///
+/// # Errors
+/// As [`head_exchange::exchange_heads`] and [`head_exchange::store_positions`].
+pub(super) async fn exchange_heads(
+    ctx: &Ctx,
+    caller: WorkerId,
+    request: v1::ExchangeHeadsRequest,
+) -> Result<v1::ExchangeHeadsReply, Status> {
+    let observation = signed(request.observation, "observation")?;
+    let position = request.position.map(kept).transpose()?;
+    let handed = HandedPositions { position, sightings: all_kept(request.sightings)? };
+    head_exchange::store_positions(ctx, caller, &handed).await.map_err(fail)?;
+    let peers = head_exchange::exchange_heads(ctx, caller, &observation).await.map_err(fail)?;
+    Ok(v1::ExchangeHeadsReply { peers: peers.into_iter().map(v1::PeerHead::from).collect() })
+}

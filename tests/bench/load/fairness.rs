@@ -86,7 +86,7 @@ async fn measure(report: &mut Report) -> Staged<()> {
     let callers: usize = one("UNDERTONE_FAIRNESS_CALLERS", 200)?;
     let time = Duration::from_secs(one("UNDERTONE_FAIRNESS_SECONDS", 15)?);
     for writes_a_minute in ["6000", "0"] {
-        scene(report, writes_a_minute, callers, time).await?;
+        Box::pin(scene(report, writes_a_minute, callers, time)).await?;
     }
     Ok(())
 }
@@ -102,7 +102,7 @@ async fn scene(report: &mut Report, writes_a_minute: &str, callers: usize, time:
     let names: Vec<String> = (0..ORGANIZATIONS).map(|number| format!("Party {number:02}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let stage = Stage::set_with(Database::Sqlite, &names, &set).await?;
-    let parties = come(&stage).await?;
+    let parties = Box::pin(come(&stage)).await?;
     progress.say(format!("{} organizations are there", parties.len()));
     let record = Record::default();
     let mut honest = JoinSet::new();

@@ -61,7 +61,7 @@ async fn measure(report: &mut Report) -> Staged<()> {
     let progress = Progress::of("hostile");
     // Dropped after the server, whose limits it holds.
     let confinement = Confinement::new()?;
-    let program = std::env::var_os("UNDERTONE_HOSTILE_SERVER").map(Into::into);
+    let program = std::env::var_os("UNDERTONE_HOSTILE_SERVER").filter(|program| !program.is_empty()).map(Into::into);
     let launch = ServerLaunch { program, wrapper: confinement.wrapper() };
     let path = launch.path()?;
     // The server's own rates are in force: the attacks meet them too.

@@ -20,7 +20,7 @@ fn state<'a>(report: &'a Value, check: &str) -> &'a str {
     of_check.map(|result| result["state"].as_str().unwrap_or_default()).next_back().unwrap_or_default()
 }
 
-async fn examine_and_break(database: Database) -> Staged<()> {
+fn examine_and_break(database: Database) -> Staged<()> {
     let (mut stage, _) = Stage::vacant(database)?;
     let (status, report) = examine(&stage)?;
     assert_eq!(status, Some(0), "{report:#}");
@@ -44,16 +44,16 @@ async fn examine_and_break(database: Database) -> Staged<()> {
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn doctor_finds_a_fault_and_disturbs_no_server_on_sqlite() -> Staged<()> {
-    examine_and_break(Database::Sqlite).await
+#[test]
+fn doctor_finds_a_fault_and_disturbs_no_server_on_sqlite() -> Staged<()> {
+    examine_and_break(Database::Sqlite)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn doctor_finds_a_fault_and_disturbs_no_server_on_postgres() -> Staged<()> {
+#[test]
+fn doctor_finds_a_fault_and_disturbs_no_server_on_postgres() -> Staged<()> {
     let Some(database) = Database::postgres()? else {
         eprintln!("no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, or run `make test`");
         return Ok(());
     };
-    examine_and_break(database).await
+    examine_and_break(database)
 }

@@ -48,7 +48,7 @@ pub struct Ctx(
     Arc<SpoolSlots>,
     Arc<UploadBytes>,
     Arc<ComputePool>,
-    FairQueue,
+    Arc<FairQueue>,
 );
 
 /// The parts of a [`Ctx`].
@@ -97,7 +97,7 @@ impl Ctx {
         let compute = Arc::new(ComputePool::new(parts.metrics.queues()));
         let uploads = Arc::new(UploadBytes::new(parts.metrics.queues()));
         let watchers = Arc::new(Watchers::new(parts.metrics.queues()));
-        let readings = FairQueue::new(READING, parts.metrics.queues());
+        let readings = Arc::new(FairQueue::new(READING, parts.metrics.queues()));
         Self(Arc::new(parts), Wake::new(), watchers, Arc::default(), spools, uploads, compute, readings)
     }
 
@@ -132,7 +132,7 @@ impl Ctx {
     }
 
     /// Returns the turns at reading pools of questions.
-    pub(crate) const fn readings(&self) -> &FairQueue {
+    pub(crate) fn readings(&self) -> &FairQueue {
         &self.7
     }
 

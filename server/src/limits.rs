@@ -275,8 +275,14 @@ fn rows() -> Vec<(&'static str, String)> {
             ),
         ),
         (
-            "passwords hashed at a time; that wait",
-            format!("{}, of {} MiB each; {}", auth::AT_A_TIME, auth::MEMORY_KIB >> 10, auth::MOST_WAITING),
+            "passwords hashed at a time; that wait; of sign-ins from one address (IPv6: /64)",
+            format!(
+                "{}, of {} MiB each; {}; {}",
+                auth::AT_A_TIME,
+                auth::MEMORY_KIB >> 10,
+                auth::MOST_WAITING,
+                auth::MOST_OF_NETWORK
+            ),
         ),
         ("certified keys of a server", keys::online::MOST_ONLINE_KEYS.to_string()),
         ("certificate of a key with its introduction, in a signature", kib(server_keys::MOST_CHAIN_BYTES)),

@@ -1,7 +1,9 @@
 //! Passwords: Argon2id with 19 MiB, 2 passes, 1 lane (the first choice of OWASP's password storage cheat sheet, 2024).
 //! Few hashes run at a time, on blocking threads, so that a flood of sign-ins exhausts neither the runtime nor memory.
 
-use std::sync::{Arc, OnceLock};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _};
@@ -9,6 +11,7 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use tokio::sync::Semaphore;
 use undertone_api::problem::{Code, Problem};
 
+use crate::connections::network_of;
 use crate::error::Error;
 
 /// Memory of one hash, KiB.
@@ -18,7 +21,9 @@ const PASSES: u32 = 2;
 /// The number of concurrent hashes.
 pub(crate) const AT_A_TIME: usize = 4;
 /// The highest number of hashes that wait; further ones are refused.
-pub(crate) const MOST_WAITING: usize = 64;
+pub(crate) const MOST_WAITING: usize = 128;
+/// The highest number of one network's passwords that run or wait; further ones are refused.
+pub(crate) const MOST_OF_NETWORK: usize = 12;
 /// Seconds after which a refused caller may retry.
 const LATER: u32 = 5;
 
@@ -28,6 +33,8 @@ pub struct Passwords {
     permits: Arc<Semaphore>,
     /// One permit for each running or waiting hash.
     places: Arc<Semaphore>,
+    /// The running and waiting checks of each network that has any.
+    of_networks: Arc<Mutex<HashMap<IpAddr, usize>>>,
     /// A hash to compare the password of an unknown e-mail with, so that it takes as long as for a known one.
     decoy: Arc<OnceLock<String>>,
 }
@@ -37,6 +44,7 @@ impl Default for Passwords {
         Self {
             permits: Arc::new(Semaphore::new(AT_A_TIME)),
             places: Arc::new(Semaphore::new(AT_A_TIME + MOST_WAITING)),
+            of_networks: Arc::default(),
             decoy: Arc::default(),
         }
     }
@@ -87,6 +95,21 @@ impl Passwords {
         if self.places.available_permits() == 0 { Err(crowded()) } else { Ok(()) }
     }
 
+    /// Returns one of the places that the network of `address` has, so that one network does not fill the queue.
+    ///
+    /// # Errors
+    /// `unavailable`, with the seconds after which the caller may retry, when [`MOST_OF_NETWORK`] are taken.
+    pub fn enter(&self, address: IpAddr) -> Result<NetworkPlace, Error> {
+        let network = network_of(address);
+        let mut taken = self.of_networks.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = taken.entry(network).or_default();
+        if *count >= MOST_OF_NETWORK {
+            return Err(crowded());
+        }
+        *count += 1;
+        Ok(NetworkPlace { network, taken: Arc::clone(&self.of_networks) })
+    }
+
     async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| crowded())?;
         let permit = Arc::clone(&self.permits)
@@ -99,6 +122,25 @@ impl Passwords {
         })
         .await
         .map_err(|error| Error::internal("hashing a password", error))
+    }
+}
+
+/// A place of a network among the passwords that are checked; it is free again when dropped.
+#[derive(Debug)]
+pub struct NetworkPlace {
+    network: IpAddr,
+    taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+impl Drop for NetworkPlace {
+    fn drop(&mut self) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = taken.get_mut(&self.network) {
+            *count -= 1;
+            if *count == 0 {
+                taken.remove(&self.network);
+            }
+        }
     }
 }
 
@@ -140,7 +182,7 @@ mod tests {
 
     use undertone_api::problem::Code;
 
-    use super::{AT_A_TIME, LATER, MOST_WAITING, Passwords, guessed_early};
+    use super::{AT_A_TIME, LATER, MOST_OF_NETWORK, MOST_WAITING, Passwords, guessed_early};
 
     /// Each task reports its start and then waits for permission to continue.
     #[tokio::test]
@@ -199,6 +241,19 @@ mod tests {
             one.await.expect("no panic").expect("its turn came");
         }
         passwords.expect_room().expect("there is room again");
+    }
+
+    #[test]
+    fn network_beyond_its_places_is_refused_and_others_are_not() {
+        let passwords = Passwords::default();
+        let [address, other] = ["127.0.0.2", "127.0.0.3"].map(|text| text.parse().expect("an address"));
+        let places: Vec<_> = (0..MOST_OF_NETWORK).map(|_| passwords.enter(address).expect("a place")).collect();
+        let refused = passwords.enter(address).expect_err("no place is left").into_problem();
+        assert_eq!((refused.code, refused.retry_after), (Code::Unavailable, Some(LATER)));
+        passwords.enter(other).expect("another network has its own");
+        drop(places);
+        passwords.enter(address).expect("there are places again");
+        assert!(passwords.of_networks.lock().expect("nobody panics").is_empty(), "no network stays listed");
     }
 
     #[test]

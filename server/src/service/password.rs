@@ -85,6 +85,7 @@ pub(super) async fn prove(
 ) -> Result<Vec<Door>, Error> {
     // If no password can be hashed soon, no attempt is made, and none is counted.
     expect_room(ctx)?;
+    let _place = ctx.passwords.enter(from.address).inspect_err(|_| ctx.metrics.reach(Limit::PasswordQueue))?;
     // On a device on which a member signed in before, guesses from elsewhere do not block them.
     let known = row.map(|row| MemberId(row.id)).filter(|id| from.is_device_of(*id));
     let mut doors = Door::of_address(from.address);

@@ -243,6 +243,8 @@ on_both! {
         assert_eq!(notices_after(&app.ctx, first.worker, &last).await.unwrap(), [], "once");
         assert_eq!(notices_after(&app.ctx, second.worker, "").await.unwrap(), [], "no other site is");
         assert_eq!(notices_after(&app.ctx, first.worker, "x").await.unwrap_err().code(), Code::ValidationFailed);
+        // Ids sort by time, to the millisecond.
+        app.clock.advance(time::Duration::seconds(1));
         change_credentials(app, &first.steward).await;
         let announced =
             ["was switched on", "New recovery codes", "linked an identity at https", "unlinked the identity at https"];

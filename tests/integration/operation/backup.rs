@@ -66,6 +66,7 @@ async fn restore(database: Database) -> Staged<()> {
     let artifacts = stage.operator.artifacts(first).await?;
     let model = artifacts.iter().find(|artifact| artifact.name == "model.safetensors").ok_or("a model")?;
     assert_eq!(stage.operator.content(model.id).await?.len() as u64, model.size, "objects are there too");
+    reconciled(&stage).await?;
     run(&stage).await?;
     proved(&stage, 2 * ROUNDS).await?;
     for site in private(&stage.sites) {
@@ -104,6 +105,18 @@ pub(super) async fn healed(stage: &mut Stage, receipts: u32, reason: &str) -> St
         assert!(shown.contains(&format!("({reason}); healed {receipts} receipts")), "{shown}");
         let alarms = site.command(&["ledger", "alarm", "show"])?;
         assert!(!alarms.contains("Open: nothing leaves"), "{alarms}");
+    }
+    Ok(())
+}
+
+/// Waits until every site has compared its receipts with the restored server. Until then its datasets join no job.
+async fn reconciled(stage: &Stage) -> Staged<()> {
+    for site in &stage.sites {
+        until(&format!("{} has compared its receipts", site.name), || {
+            site.command(&["ledger", "show"])
+                .is_ok_and(|shown| shown.contains("; healed ") && !shown.contains("does not have every receipt"))
+        })
+        .await?;
     }
     Ok(())
 }

@@ -75,9 +75,9 @@ async fn write(client: Client, consortium: ConsortiumId, is_over: Arc<AtomicBool
     let mut record = CallRecord::default();
     let path = format!("/consortia/{consortium}/drafts");
     while !is_over.load(Ordering::SeqCst) && record.calls < MOST_DRAFTS {
-        let title = title(record.calls);
-        let draft = NewDraft { title: title.clone(), kind: "dp_sgd".to_owned(), spec: serde_json::json!({}) };
-        record.call(|| client.post_once::<Draft>(&path, &title, &draft)).await;
+        let (key, title) = (format!("draft-{}", record.calls), title(record.calls));
+        let draft = NewDraft { title, kind: "dp_sgd".to_owned(), spec: serde_json::json!({}) };
+        record.call(|| client.post_once::<Draft>(&path, &key, &draft)).await;
         tokio::time::sleep(PAUSE * 3).await;
     }
     record

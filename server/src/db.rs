@@ -9,7 +9,7 @@
 //! [`Db::beside`], which states the conditions. Every charge, count, grant or refusal uses [`Db::write`].
 //!
 //! Within the process, writers queue for the single writing connection, which goes to the organization that was served
-//! least ([`FairQueue`]); there is no busy waiting. So a transaction must never wait for another: do not call `write`
+//! least (`FairQueue`); there is no busy waiting. So a transaction must never wait for another: do not call `write`
 //! inside `write`. Replicas on one PostgreSQL are fair within each; among replicas, the advisory lock determines the
 //! order.
 

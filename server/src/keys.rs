@@ -1,7 +1,7 @@
 //! The server's own secrets, generated at first start and stored in the data folder, readable by its owner only.
 //!
-//! `token.key` and `factor.key` are rings: files of several keys, of which one is in force ([`ring`]). [`live`] reads them again while
-//! the server runs. [`online`] has the keys that sign documents, [`ceremony`] the steps by which a root certifies them, [`external`]
+//! `token.key` and `factor.key` are rings: files of several keys, of which one is in force ([`ring`]). `live` reads them again while
+//! the server runs. [`online`] has the keys that sign documents, [`ceremony`] the steps by which a root certifies them, `external`
 //! the program or hardware module that signs with keys which are not here.
 
 pub mod ceremony;

@@ -98,7 +98,7 @@ impl Passwords {
     /// Returns one of the places that the network of `address` has, so that one network does not fill the queue.
     ///
     /// # Errors
-    /// `unavailable`, with the seconds after which the caller may retry, when [`MOST_OF_NETWORK`] are taken.
+    /// `unavailable`, with the seconds after which the caller may retry, when `MOST_OF_NETWORK` are taken.
     pub fn enter(&self, address: IpAddr) -> Result<NetworkPlace, Error> {
         let network = network_of(address);
         let mut taken = self.of_networks.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
 //! Questions that sites release: the storage and the content of their pools. A pool is stored as its site sent it,
 //! until its job ends. Only the chosen texts of a pool are ever written elsewhere.
 //!
-//! Pools are in memory packed, [`READ_AT_A_TIME`] of all jobs together, and are read line by line. Turns at reading go to the
+//! Pools are in memory packed, `READ_AT_A_TIME` of all jobs together, and are read line by line. Turns at reading go to the
 //! organization that had least of them.
 
 use std::collections::{HashMap, HashSet};

@@ -2,7 +2,7 @@
 //!
 //! A notice is queued in the transaction that makes it, so a restart loses none. Each attempt first claims its row and
 //! sets the time of the next attempt, so that only one of several replicas sends it. A failed notice is sent again
-//! after a minute, then after twice as long each time, at most six hours; after [`MOST_ATTEMPTS`] it is given up. The
+//! after a minute, then after twice as long each time, at most six hours; after `MOST_ATTEMPTS` it is given up. The
 //! dashboard shows it all the same.
 
 #[cfg(test)]

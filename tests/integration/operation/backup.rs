@@ -66,7 +66,7 @@ async fn restore(database: Database) -> Staged<()> {
     let artifacts = stage.operator.artifacts(first).await?;
     let model = artifacts.iter().find(|artifact| artifact.name == "model.safetensors").ok_or("a model")?;
     assert_eq!(stage.operator.content(model.id).await?.len() as u64, model.size, "objects are there too");
-    reconciled(&stage).await?;
+    reconcile(&mut stage).await?;
     run(&stage).await?;
     proved(&stage, 2 * ROUNDS).await?;
     for site in private(&stage.sites) {
@@ -88,10 +88,7 @@ async fn restore(database: Database) -> Staged<()> {
 /// Starts every site again, and waits until the server has the receipts that it lost: `receipts` from each private
 /// site.
 pub(super) async fn healed(stage: &mut Stage, receipts: u32, reason: &str) -> Staged<()> {
-    for site in &mut stage.sites {
-        site.stop()?;
-        site.start(&[])?;
-    }
+    restart(stage)?;
     for site in &stage.sites {
         until(&format!("{} has given its receipts back", site.name), || {
             site.command(&["ledger", "show"]).is_ok_and(|said| {
@@ -109,14 +106,25 @@ pub(super) async fn healed(stage: &mut Stage, receipts: u32, reason: &str) -> St
     Ok(())
 }
 
-/// Waits until every site has compared its receipts with the restored server. Until then its datasets join no job.
-async fn reconciled(stage: &Stage) -> Staged<()> {
+/// Restarts every site, which then compares its receipts with the restored server at once, and waits until all have
+/// done so. Until then their datasets join no job.
+async fn reconcile(stage: &mut Stage) -> Staged<()> {
+    restart(stage)?;
     for site in &stage.sites {
         until(&format!("{} has compared its receipts", site.name), || {
             site.command(&["ledger", "show"])
                 .is_ok_and(|shown| shown.contains("; healed ") && !shown.contains("does not have every receipt"))
         })
         .await?;
+    }
+    Ok(())
+}
+
+/// Stops and starts every site.
+fn restart(stage: &mut Stage) -> Staged<()> {
+    for site in &mut stage.sites {
+        site.stop()?;
+        site.start(&[])?;
     }
     Ok(())
 }

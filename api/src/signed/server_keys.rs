@@ -3,7 +3,7 @@
 //!
 //! A server is known by its *first* key, which is in enrolment tokens and identifies its log. [`RootIntroduction`]
 //! binds a root to it: both keys have signed it. So a signature verifies under the first key alone: directly, or over
-//! introduction, root and certificate ([`chain`]). [`TrustedServer`] is the state of a verifier that has seen the root:
+//! introduction, root and certificate (`chain`). [`TrustedServer`] is the state of a verifier that has seen the root:
 //! from then on the first key introduces no other root, certificates do not go back, and a certificate can revoke those
 //! before it.
 //!

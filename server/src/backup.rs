@@ -16,6 +16,8 @@ pub mod command;
 mod database;
 pub mod read;
 #[cfg(test)]
+mod restoration_tests;
+#[cfg(test)]
 mod tests;
 mod tree;
 pub mod write;
@@ -118,7 +120,7 @@ pub enum BackupError {
     Database(#[from] sea_orm::DbErr),
     /// The tables cannot be read.
     #[error("the tables cannot be read: {0}")]
-    Read(#[source] crate::error::Error),
+    Read(#[source] undertone_server_core::error::Error),
     /// The object store does not work.
     #[error("the object store cannot be used: {0}")]
     Store(#[from] object_store::Error),

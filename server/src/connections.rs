@@ -14,9 +14,7 @@
 
 mod accept;
 mod answer;
-mod budget;
 mod drive;
-mod network;
 pub(crate) mod open_files;
 mod received;
 mod registry;
@@ -24,6 +22,8 @@ mod state;
 mod stream;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tls_tests;
 
 use std::io;
 use std::net::TcpListener;
@@ -34,17 +34,15 @@ use axum::Router;
 use rustls::ServerConfig;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::budget::{ByteBudget, ByteCharge};
 #[cfg(test)]
 pub(crate) use self::drive::serve_stream;
-pub(crate) use self::network::network_of;
 pub(crate) use self::state::ConnectionHandle;
 
 use self::accept::accept_until;
 use self::drive::Driver;
 use self::registry::ConnectionRegistry;
-use crate::config::ConnectionConfig;
-use crate::metrics::Metrics;
+use undertone_server_core::config::ConnectionConfig;
+use undertone_server_core::metrics::Metrics;
 
 /// The longest time of a TLS handshake.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);

@@ -8,6 +8,8 @@ mod glance;
 mod insight;
 mod life;
 mod passkey;
+#[cfg(test)]
+mod plan_tests;
 mod retirement;
 #[cfg(test)]
 mod tests;
@@ -27,13 +29,13 @@ use leptos::config::LeptosOptions;
 use leptos::prelude::provide_context;
 use undertone_app::{Backend, shell};
 
-use crate::auth::Actor;
-use crate::ctx::Ctx;
-use crate::nul;
 use crate::rest::problem::Rejection;
 use crate::rest::{cookie, extract};
 use desk::Desk;
 use files::Files;
+use undertone_server_core::auth::Actor;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::nul;
 
 /// The largest form of a page, bytes: 1 MiB.
 const LARGEST_FORM: usize = 1 << 20;

@@ -23,10 +23,11 @@ use clap::Args;
 use self::found::Consortium;
 use self::process::{Program, WorkerError};
 use self::recipe::Recipe;
-use crate::config::LogConfig;
-use crate::ctx::{Clock, Ctx, Random};
-use crate::error::Error;
-use crate::{Config, StartError, build};
+use crate::build;
+use undertone_server_core::config::LogConfig;
+use undertone_server_core::ctx::{Clock, Ctx, Random};
+use undertone_server_core::error::Error;
+use undertone_server_core::{Config, StartError};
 
 /// How to run the demo.
 #[derive(Debug, Clone, Args)]

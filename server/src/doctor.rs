@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::config::Config;
-use crate::ctx::Clock;
+use undertone_server_core::config::Config;
+use undertone_server_core::ctx::Clock;
 
 pub use report::{CheckResult, CheckState, Examination};
 

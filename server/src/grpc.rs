@@ -39,10 +39,10 @@ use self::rate::RateLayer;
 use self::worker_gateway::Gateway;
 use crate::app::GRACE;
 use crate::connections::{ConnectionLimits, ServedListener};
-use crate::ctx::Ctx;
-use crate::fairness::scope_request;
-use crate::fault;
 use crate::metrics::CallLayer;
+use crate::scope::scope_request;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::fault;
 
 /// The highest number of bytes of one message of a recognized caller: enough for a header with some thousands of
 /// receipts.

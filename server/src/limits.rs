@@ -18,15 +18,16 @@ use undertone_proto::CHUNK;
 use undertone_proto::question::MAX_SIZE;
 use uuid::Uuid;
 
-use crate::auth::Door;
 use crate::connections::open_files;
-use crate::exchange::{annotate, artifact, spool, upload};
-use crate::service::notification::credential;
-use crate::service::{
+use crate::{backup, connections, grpc, rest};
+use undertone_server_core::auth::Door;
+use undertone_server_core::exchange::{annotate, artifact, spool, upload};
+use undertone_server_core::service::notification::credential;
+use undertone_server_core::service::{
     audit_log, challenge, dataset, delivery, invitation, lease, model, offer, question, reset, restoration, round,
     site_key, worker,
 };
-use crate::{auth, backup, compute, connections, ctx, db, grpc, keys, rest};
+use undertone_server_core::{auth, compute, ctx, db, keys};
 
 const OPERATION: &str = include_str!("../OPERATION.md");
 

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use undertone_server::ctx::{Clock, Random};
-use undertone_server::service::{restoration, setup};
 use undertone_server::serving::ServingLock;
-use undertone_server::verify::command;
-use undertone_server::{Config, Ctx, backup, build, config, doctor, metrics, telemetry, terminal};
+use undertone_server::terminal::verify;
+use undertone_server::{backup, build, doctor, metrics, telemetry, terminal};
+use undertone_server_core::ctx::{Clock, Random};
+use undertone_server_core::service::{restoration, setup};
+use undertone_server_core::{Config, Ctx, config};
 
 /// The exit status of a verification with findings; 1 means that the command failed.
 const UNSOUND: u8 = 2;
@@ -89,7 +90,7 @@ enum Ledger {
 #[derive(Subcommand)]
 enum Certificate {
     /// Check a certificate's file: signatures, receipts, counts, every figure. Needs no server, database or network.
-    Verify(undertone_server::service::certificate::command::Options),
+    Verify(undertone_server::terminal::certificate::Options),
 }
 
 #[tokio::main]
@@ -135,14 +136,14 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
         Command::Keys(command) => println!("{}", terminal::keys::run(&config, &command).await?),
         Command::Demo(options) => Box::pin(undertone_server::demo::run(options, config, stop_when_told)).await?,
         Command::Certificate(Certificate::Verify(options)) => {
-            let verdict = undertone_server::service::certificate::command::run(&options)?;
+            let verdict = undertone_server::terminal::certificate::run(&options)?;
             print!("{verdict}");
             if !verdict.holds() {
                 return Ok(ExitCode::from(UNSOUND));
             }
         }
         Command::Migrate => {
-            let db = undertone_server::db::Db::connect(&config.database()).await?;
+            let db = undertone_server_core::db::Db::connect(&config.database()).await?;
             db.migrate().await?;
             db.close().await?;
             println!("The database is up to date.");

@@ -16,7 +16,7 @@ mod grpc;
 mod live;
 mod rest;
 
-use crate::auth::Operation;
+use undertone_server_core::auth::Operation;
 
 /// The place of a check, by the caller's relation to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,8 +69,8 @@ macro_rules! table {
         $(, then $($then:ident)|+)? $(, only $only:literal)?;)*) => {
         &[$($crate::matrix::Row {
             name: $name,
-            asks: &[$(($crate::auth::Operation::$operation, $crate::matrix::At::$at)),*],
-            then: &[$($($crate::auth::Operation::$then),+)?],
+            asks: &[$((undertone_server_core::auth::Operation::$operation, $crate::matrix::At::$at)),*],
+            then: &[$($(undertone_server_core::auth::Operation::$then),+)?],
             open: $crate::matrix::first(&[$($open)?]),
             only: $crate::matrix::first(&[$($only)?]),
         },)*]

@@ -1,243 +1,42 @@
-//! Metrics for Prometheus. Labels are routes, methods, states and codes: words of the program, never an id, a name or
-//! any personal data.
-//!
-//! Requests, calls and transactions are counted when they end; figures of the tables, the store and the process are
-//! queried on each scrape. To add a metric: a field and a line in `Metrics::registry`, or a figure in `figures`; the
-//! table in `OPERATION.md` follows (`undertone-server config --metrics`).
+//! Counts the requests and calls of the interfaces, and serves `/metrics` at its own address, readable without authentication by
+//! all clients that can reach the address.
 
 mod calls;
-mod figures;
-mod limit;
-mod listener;
-mod process;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::io;
+use std::net::TcpListener;
 
+use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::middleware::Next;
-use axum::response::Response;
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
-use tokio::sync::Mutex;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
 use tokio::time::Instant;
-
-use crate::ctx::Ctx;
-use crate::fairness::QueueTimings;
+use undertone_server_core::Ctx;
+use undertone_server_core::metrics::{Limit, render};
 
 pub use calls::CallLayer;
-pub use figures::Figures;
-pub use limit::Limit;
-pub use listener::{render, serve, table};
 
-/// Upper bounds of the buckets, seconds: from reading a row to a long poll.
-const BUCKETS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
+/// The content type of the format.
+const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
-
-fn durations<L: Clone + std::hash::Hash + Eq>() -> Durations<L> {
-    Family::new_with_constructor(|| Histogram::new(BUCKETS))
+/// Serves `/metrics` until `ctx.shutdown` is cancelled.
+///
+/// # Errors
+/// If the listener cannot be used.
+pub async fn serve(ctx: &Ctx, listener: TcpListener) -> io::Result<()> {
+    let router = Router::new().route("/metrics", get(show)).with_state(ctx.clone());
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    axum::serve(listener, router).with_graceful_shutdown(ctx.shutdown.clone().cancelled_owned()).await
 }
 
-/// A request of REST or the dashboard.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Requested {
-    method: &'static str,
-    route: String,
-    status: u16,
-}
-
-/// A call of gRPC.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Called {
-    method: String,
-    code: &'static str,
-}
-
-/// A writing transaction.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Written {
-    name: &'static str,
-}
-
-/// A writing transaction with its outcome.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ended {
-    name: &'static str,
-    outcome: &'static str,
-}
-
-/// The timings of transactions, which the database owns.
-#[derive(Clone, Debug)]
-pub struct Transactions {
-    waits: Durations<Written>,
-    durations: Durations<Ended>,
-    retries: Family<Written, Counter>,
-    statements: Family<Written, Counter>,
-    queues: QueueTimings,
-}
-
-impl Default for Transactions {
-    fn default() -> Self {
-        Self {
-            waits: durations(),
-            durations: durations(),
-            retries: Family::default(),
-            statements: Family::default(),
-            queues: QueueTimings::default(),
-        }
-    }
-}
-
-impl Transactions {
-    /// Records a finished transaction: the `wait` for its turn, its duration, and its number of `statements`.
-    pub(crate) fn ended(&self, name: &'static str, committed: bool, wait: Duration, took: Duration, statements: u64) {
-        let outcome = if committed { "committed" } else { "rolled back" };
-        self.waits.get_or_create(&Written { name }).observe(wait.as_secs_f64());
-        self.durations.get_or_create(&Ended { name, outcome }).observe(took.as_secs_f64());
-        self.statements.get_or_create(&Written { name }).inc_by(statements);
-    }
-
-    /// Returns the number of statements of all transactions with this name.
-    #[cfg(test)]
-    pub(crate) fn statements(&self, name: &'static str) -> u64 {
-        self.statements.get_or_create(&Written { name }).get()
-    }
-
-    /// Returns the timings of queues, shared by all queues of the server.
-    pub(crate) const fn queues(&self) -> &QueueTimings {
-        &self.queues
-    }
-
-    /// Counts a retried transaction.
-    pub(crate) fn retried(&self, name: &'static str) {
-        self.retries.get_or_create(&Written { name }).inc();
-    }
-}
-
-/// The counters and timings.
-#[derive(Clone, Debug)]
-pub struct Metrics(Arc<Parts>);
-
-#[derive(Debug)]
-struct Parts {
-    requests: Durations<Requested>,
-    calls: Durations<Called>,
-    turned_away: Counter,
-    limits: Family<limit::LimitLabel, Counter>,
-    transactions: Transactions,
-    figures: Mutex<Option<(Instant, Figures)>>,
-}
-
-impl Metrics {
-    /// Makes metrics without counts, with the transactions of this database.
-    pub fn new(transactions: Transactions) -> Self {
-        let (requests, calls) = (durations(), durations());
-        Self(Arc::new(Parts {
-            requests,
-            calls,
-            turned_away: Counter::default(),
-            limits: Limit::ALL.into_iter().fold(Family::default(), |limits, limit| {
-                drop(limits.get_or_create(&limit::LimitLabel { limit: limit.label() }));
-                limits
-            }),
-            transactions,
-            figures: Mutex::default(),
-        }))
-    }
-
-    /// Makes metrics with one sample of every label, for the list of all metrics: a metric without samples is not
-    /// printed.
-    fn one_of_each() -> Self {
-        let all = Self::new(Transactions::default());
-        let Parts { requests, calls, transactions, .. } = &*all.0;
-        drop(requests.get_or_create(&Requested { method: "GET", route: String::new(), status: 200 }));
-        drop(calls.get_or_create(&Called { method: String::new(), code: "ok" }));
-        transactions.ended("", true, Duration::ZERO, Duration::ZERO, 0);
-        transactions.retried("");
-        transactions.queues.waited("", "", Duration::ZERO);
-        transactions.queues.refused("", "", "");
-        all
-    }
-
-    /// Counts a request that was refused by the rate limit.
-    pub(crate) fn turned_away(&self) {
-        self.0.turned_away.inc();
-    }
-
-    /// Returns the timings of queues.
-    pub(crate) fn queues(&self) -> QueueTimings {
-        self.0.transactions.queues.clone()
-    }
-
-    /// Counts that a limit was reached.
-    pub(crate) fn reach(&self, limit: Limit) {
-        self.0.limits.get_or_create(&limit::LimitLabel { limit: limit.label() }).inc();
-    }
-
-    /// Returns the number of times that a limit was reached.
-    #[cfg(test)]
-    pub(crate) fn reached(&self, limit: Limit) -> u64 {
-        self.0.limits.get_or_create(&limit::LimitLabel { limit: limit.label() }).get()
-    }
-
-    /// Registers all metrics by name.
-    fn registry(&self) -> Registry {
-        let mut all = Registry::with_prefix("undertone");
-        let Parts { requests, calls, turned_away, limits, transactions, .. } = &*self.0;
-        let seconds = || Unit::Seconds;
-        all.register_with_unit(
-            "http_request_duration",
-            "Requests of REST and dashboard until their answer began, by method, route and status",
-            seconds(),
-            requests.clone(),
-        );
-        all.register_with_unit(
-            "grpc_call_duration",
-            "Calls of gRPC until their answer began, by method and code; a worker's wait for work is one call",
-            seconds(),
-            calls.clone(),
-        );
-        all.register(
-            "requests_turned_away",
-            "Requests and calls turned away (429, `RESOURCE_EXHAUSTED`) because their caller sends more than `rates` allows",
-            turned_away.clone(),
-        );
-        all.register(
-            "limits_reached",
-            "Connections, requests, calls and answers that were refused, closed or cut off by a limit, by limit",
-            limits.clone(),
-        );
-        all.register_with_unit(
-            "transaction_wait",
-            "Time a writing transaction waited for its turn, by name",
-            seconds(),
-            transactions.waits.clone(),
-        );
-        all.register_with_unit(
-            "transaction_duration",
-            "Time of a writing transaction once it had its turn, by name and outcome",
-            seconds(),
-            transactions.durations.clone(),
-        );
-        all.register(
-            "transaction_retries",
-            "Writing transactions that the database asked to try again, by name",
-            transactions.retries.clone(),
-        );
-        all.register(
-            "transaction_statements",
-            "Statements of writing transactions, without those that begin and end them, by name",
-            transactions.statements.clone(),
-        );
-        transactions.queues.register(&mut all);
-        all
+async fn show(State(ctx): State<Ctx>) -> Response {
+    match render(&ctx).await {
+        Ok(text) => ([(header::CONTENT_TYPE, FORMAT)], text).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 
@@ -246,8 +45,7 @@ pub async fn count(State(ctx): State<Ctx>, request: Request, next: Next) -> Resp
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let (method, began) = (method(request.method()), Instant::now());
     let response = next.run(request).await;
-    let requested = Requested { method, route, status: response.status().as_u16() };
-    ctx.metrics.0.requests.get_or_create(&requested).observe(began.elapsed().as_secs_f64());
+    ctx.metrics.record_request(method, route, response.status().as_u16(), began.elapsed());
     if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
         ctx.metrics.reach(Limit::RequestSize);
     }

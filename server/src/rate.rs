@@ -18,8 +18,8 @@ use http::{HeaderMap, header};
 use sha2::{Digest as _, Sha256};
 use undertone_api::id::{OrganizationId, WorkerId};
 
-use crate::config::RateConfig;
-use crate::connections::network_of;
+use undertone_server_core::config::RateConfig;
+use undertone_server_core::network::network_of;
 
 /// The number of buckets at which full ones are removed; later, twice the number that was in use at the last removal.
 const MANY: usize = 50_000;
@@ -115,8 +115,8 @@ mod tests {
     use uuid::Uuid;
 
     use super::{Buckets, MANY, OrganizationRates, Rates};
-    use crate::config::RateConfig;
-    use crate::connections::network_of;
+    use undertone_server_core::config::RateConfig;
+    use undertone_server_core::network::network_of;
 
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 

@@ -54,7 +54,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::router::UtoipaMethodRouterExt as _;
 use utoipa_axum::routes;
 
-use crate::ctx::Ctx;
+use undertone_server_core::ctx::Ctx;
 
 pub(crate) use self::health::probe::write_file as write_probe_file;
 

@@ -5,8 +5,8 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::PathBuf;
 
-use crate::config::Config;
-use crate::db::sqlite_file;
+use undertone_server_core::config::Config;
+use undertone_server_core::db::sqlite_file;
 
 /// The lock of the server that uses a SQLite file.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ fn lock_path(config: &Config) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::{ServingError, ServingLock};
-    use crate::config::Config;
+    use undertone_server_core::config::Config;
 
     #[test]
     fn second_server_on_one_sqlite_file_is_refused() {

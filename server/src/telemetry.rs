@@ -23,7 +23,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer};
 
-use crate::config::LogConfig;
+use undertone_server_core::config::LogConfig;
 
 pub(crate) use parent::follow;
 

@@ -4,19 +4,21 @@
 //! Break glass: a person with access to the data folder lets an operator in when no operator can sign in. Both commands work while
 //! the server runs, and need its database and keys alone. Both are written to the server's audit log as done at the terminal, and announced to all operators.
 
+pub mod certificate;
 pub mod keys;
+pub mod verify;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 
 use clap::{Args, Subcommand};
 
-use crate::app::{StartError, open_tables};
-use crate::config::Config;
-use crate::ctx::{Addresses, Clock, Ctx, Random};
-use crate::error::Error;
-use crate::service::operator;
-use crate::service::setup::LINK_FILE;
+use undertone_server_core::config::Config;
+use undertone_server_core::ctx::{Addresses, Clock, Ctx, Random};
+use undertone_server_core::error::Error;
+use undertone_server_core::service::operator;
+use undertone_server_core::service::setup::LINK_FILE;
+use undertone_server_core::{StartError, open_tables};
 
 /// The commands.
 #[derive(Subcommand)]
@@ -148,10 +150,10 @@ fn addresses(config: &Config) -> Addresses {
 #[cfg(test)]
 mod tests {
     use super::{InviteOptions, OperatorCommand, TerminalError, run, run_with, write_link};
-    use crate::Config;
-    use crate::ctx::Random;
-    use crate::service::setup::{self, LINK_FILE};
     use crate::testing::{TestApp, newcomer, on_both, tamper};
+    use undertone_server_core::Config;
+    use undertone_server_core::ctx::Random;
+    use undertone_server_core::service::setup::{self, LINK_FILE};
 
     fn invite() -> OperatorCommand {
         OperatorCommand::Invite(InviteOptions { label: "break glass".to_owned() })

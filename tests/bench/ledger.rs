@@ -4,9 +4,10 @@
 
 use serde_json::json;
 use support::stage::{Database, Staged};
-use undertone_server::ctx::{Clock, Ctx, Random};
-use undertone_server::service::ledger::bench::{Figures, bare, durability, ledger};
-use undertone_server::{Config, build};
+use undertone_server::build;
+use undertone_server_core::Config;
+use undertone_server_core::ctx::{Clock, Ctx, Random};
+use undertone_server_core::service::ledger::bench::{Figures, bare, durability, ledger};
 
 use crate::report::{Outcome, Report};
 

@@ -9,11 +9,11 @@ use clap::Args;
 use serde_json::json;
 
 use super::{BackupError, Contents, End, SHORTEST_PASSPHRASE, at, read, write};
-use crate::config::Config;
-use crate::ctx::Clock;
-use crate::db::Db;
-use crate::service::audit_log::{self, What};
-use crate::verify::Report;
+use undertone_server_core::config::Config;
+use undertone_server_core::ctx::Clock;
+use undertone_server_core::db::Db;
+use undertone_server_core::service::audit_log::{self, What};
+use undertone_server_core::verify::Report;
 
 /// Where a backup is, and what opens it.
 #[derive(Args)]
@@ -97,7 +97,7 @@ pub async fn backup(config: &Config, options: &Options) -> Result<String, Backup
 
 /// Records a backup in the audit log. A backup is also made if the database accepts no more writes, when it is needed
 /// most.
-async fn note(config: &Config, contents: &Contents, end: End) -> Result<(), crate::error::Error> {
+async fn note(config: &Config, contents: &Contents, end: End) -> Result<(), undertone_server_core::error::Error> {
     let db = Db::connect(&config.database()).await?;
     let detail = json!({ "objects": end.objects, "bytes": end.bytes, "program": contents.program });
     let noted = audit_log::note_command(&db, Clock::system().now(), What::BackupMade, detail).await;

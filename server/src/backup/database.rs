@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use tokio::process::Command;
 
 use super::{BackupError, at};
-use crate::config::Config;
-use crate::db::Db;
+use undertone_server_core::config::Config;
+use undertone_server_core::db::Db;
 
 /// The database of the configuration.
 pub(super) enum Kind {

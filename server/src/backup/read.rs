@@ -16,14 +16,15 @@ use tokio::runtime::Handle;
 
 use super::database::Kind;
 use super::{BackupError, Contents, End, FORMAT, VERSION, at};
-use crate::config::Config;
-use crate::ctx::Clock;
-use crate::db::Db;
-use crate::exchange::object::{self, Store};
-use crate::keys::{self, ExternalSigner, ServerSigner};
-use crate::service::restoration::state_restoration;
-use crate::service::{bundle, factor};
-use crate::verify::{Pins, Report, command};
+use crate::terminal::verify as command;
+use undertone_server_core::config::Config;
+use undertone_server_core::ctx::Clock;
+use undertone_server_core::db::Db;
+use undertone_server_core::exchange::object::{self, Store};
+use undertone_server_core::keys::{self, ExternalSigner, ServerSigner};
+use undertone_server_core::service::restoration::state_restoration;
+use undertone_server_core::service::{bundle, factor};
+use undertone_server_core::verify::{Pins, Report};
 
 /// Bytes of an object that are read at a time.
 const PIECE: usize = 1 << 20;
@@ -81,7 +82,9 @@ async fn restored(
     let (path, to, objects, handle) = (from.to_owned(), staged.to_owned(), store.clone(), Handle::current());
     let name = kind.name();
     let taken_out = tokio::task::spawn_blocking(move || take_out(&path, passphrase, name, &to, &objects, &handle));
-    taken_out.await.map_err(|error| BackupError::Read(crate::error::Error::internal("reading a backup", error)))??;
+    taken_out.await.map_err(|error| {
+        BackupError::Read(undertone_server_core::error::Error::internal("reading a backup", error))
+    })??;
     let address = kind.stage(&staged.join("database")).await?;
     let db = Db::connect(&address).await?;
     db.migrate().await?;

@@ -8,8 +8,8 @@ use tempfile::TempDir;
 
 use super::database::Kind;
 use super::{BackupError, read, write};
-use crate::config::Config;
 use crate::testing::{Person, TestApp};
+use undertone_server_core::config::Config;
 
 /// Makes a server whose operator has a second factor, and a folder for backups.
 async fn server() -> (TestApp, Person, TempDir) {
@@ -115,8 +115,8 @@ async fn tables_that_wait_for_their_seal_are_for_nobody_else_to_read_and_take_no
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn backup_and_restore_are_entries_of_the_audit_log() {
-    use crate::db::Db;
-    use crate::service::audit_log::{What, count};
+    use undertone_server_core::db::Db;
+    use undertone_server_core::service::audit_log::{What, count};
 
     let app = TestApp::sqlite().await;
     app.operator().await;

@@ -12,11 +12,11 @@ use tokio::runtime::Handle;
 
 use super::database::Kind;
 use super::{BackupError, Contents, End, FORMAT, VERSION, at, tree};
-use crate::config::Config;
-use crate::ctx::Clock;
-use crate::db::Db;
-use crate::exchange::object::{self, Store};
-use crate::service::log;
+use undertone_server_core::config::Config;
+use undertone_server_core::ctx::Clock;
+use undertone_server_core::db::Db;
+use undertone_server_core::exchange::object::{self, Store};
+use undertone_server_core::service::log;
 
 /// The compression level: zstd's default.
 const LEVEL: i32 = 3;
@@ -66,7 +66,9 @@ async fn sealed(
         }
         placed.map(|end| (contents, end))
     });
-    written.await.map_err(|error| BackupError::Read(crate::error::Error::internal("writing a backup", error)))?
+    written
+        .await
+        .map_err(|error| BackupError::Read(undertone_server_core::error::Error::internal("writing a backup", error)))?
 }
 
 type Sealing = zstd::Encoder<'static, age::stream::StreamWriter<BufWriter<File>>>;

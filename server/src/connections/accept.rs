@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::drive::Driver;
 use super::open_files;
 use super::registry::ConnectionRegistry;
-use crate::metrics::Limit;
+use undertone_server_core::metrics::Limit;
 
 /// The pause after an error that the next attempt would meet again.
 pub(super) const BACK_OFF: Duration = Duration::from_millis(100);

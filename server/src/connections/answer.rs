@@ -15,7 +15,7 @@ use hyper::rt::Executor;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::state::RequestGuard;
-use crate::metrics::{Limit, Metrics};
+use undertone_server_core::metrics::{Limit, Metrics};
 
 tokio::task_local! {
     /// The progress of the current task's stream.

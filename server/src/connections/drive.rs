@@ -27,8 +27,8 @@ use super::received::ReceivedBytes;
 use super::state::{ConnectionHandle, ConnectionState};
 use super::stream::DeadlineStream;
 use super::{ConnectionLimits, KEEPALIVE, LARGEST_BUFFER, LARGEST_HEAD, MOST_STREAMS};
-use crate::metrics::{Limit, Metrics};
 use crate::rest::problem::Rejection;
+use undertone_server_core::metrics::{Limit, Metrics};
 
 /// Serves the connections of one listener.
 #[derive(Clone)]
@@ -230,7 +230,7 @@ where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-    let metrics = Metrics::new(crate::metrics::Transactions::default());
+    let metrics = Metrics::new(undertone_server_core::metrics::Transactions::default());
     let driver = Driver::new("test", limits, None, router, metrics, CancellationToken::new());
     let state = Arc::new(ConnectionState::new(peer.ip()));
     driver.serve(stream, peer, &state).await;

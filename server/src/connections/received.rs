@@ -10,9 +10,9 @@ use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::ConnectionLimits;
-use super::budget::{ByteBudget, ByteCharge};
 use super::state::RequestGuard;
-use crate::metrics::{Limit, Metrics};
+use undertone_server_core::exchange::budget::{ByteBudget, ByteCharge};
+use undertone_server_core::metrics::{Limit, Metrics};
 
 /// The bytes of request bodies in memory at one listener.
 #[derive(Debug, Clone)]

@@ -9,9 +9,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::ConnectionLimits;
-use super::network::network_of;
 use super::state::ConnectionState;
-use crate::metrics::{Limit, Metrics};
+use undertone_server_core::metrics::{Limit, Metrics};
+use undertone_server_core::network::network_of;
 
 /// The least time between two log lines about the same limit.
 const LOG_EVERY: Duration = Duration::from_secs(10);
@@ -151,7 +151,7 @@ mod tests {
     use super::super::state::ConnectionHandle;
     use super::super::tests::small_limits;
     use super::{Admission, ConnectionRegistry};
-    use crate::metrics::{Metrics, Transactions};
+    use undertone_server_core::metrics::{Metrics, Transactions};
 
     fn registry(total: usize, by_address: usize) -> Arc<ConnectionRegistry> {
         let limits = super::ConnectionLimits { total, by_address: Some(by_address), ..small_limits() };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::metrics::{Limit, Metrics};
+use undertone_server_core::metrics::{Limit, Metrics};
 
 /// Bytes that the peer must take within the time. Fewer would let a client hold a response byte by byte.
 const LEAST_PROGRESS: usize = 16 << 10;
@@ -108,7 +108,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::{DeadlineStream, LEAST_PROGRESS};
-    use crate::metrics::{Metrics, Transactions};
+    use undertone_server_core::metrics::{Metrics, Transactions};
 
     const PATIENCE: Duration = Duration::from_mins(1);
 

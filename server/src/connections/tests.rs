@@ -24,7 +24,7 @@ use super::accept::{ConnectionSource, accept_until};
 use super::drive::Driver;
 use super::registry::ConnectionRegistry;
 use super::{ConnectionHandle, ConnectionLimits, LARGEST_BUFFER};
-use crate::metrics::{Limit, Metrics, Transactions};
+use undertone_server_core::metrics::{Limit, Metrics, Transactions};
 
 const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(30);

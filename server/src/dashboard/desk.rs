@@ -25,11 +25,11 @@ use undertone_api::signed::Certificate;
 use undertone_api::worker::{Enrolment, NewEnrolment};
 use undertone_app::{Answer, Backend, Cookies, Entered, SignInProvider, Standing};
 
-use crate::auth::{Actor, Origin, Provider};
-use crate::ctx::Ctx;
-use crate::error::Error;
 use crate::rest::cookie;
-use crate::service::{
+use undertone_server_core::auth::{Actor, Origin, Provider};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::error::Error;
+use undertone_server_core::service::{
     api_key, approval, audit, budget, certificate, consortium, dataset, freeze, invitation, job, ledger, member, model,
     oidc, organization, plan, question, report, session, worker,
 };

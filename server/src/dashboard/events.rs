@@ -14,13 +14,13 @@ use undertone_api::event::Changed;
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::problem::{Code, Violation};
 
-use crate::auth::{Actor, Operation};
-use crate::ctx::{Ctx, Subject};
-use crate::error::Error;
 use crate::rest::events::{known, stream};
 use crate::rest::extract::{From, Query};
 use crate::rest::problem::Rejection;
-use crate::service::event;
+use undertone_server_core::auth::{Actor, Operation};
+use undertone_server_core::ctx::{Ctx, Subject};
+use undertone_server_core::error::Error;
+use undertone_server_core::service::event;
 
 /// The subjects of a page.
 #[derive(Debug, Deserialize)]

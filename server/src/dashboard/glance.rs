@@ -13,8 +13,8 @@ use undertone_api::page::{Page, PageQuery};
 use undertone_app::{Answer, Glance, Newest, Standing, Waiting};
 
 use super::desk::Desk;
-use crate::error::Error;
-use crate::service::{approval, budget, freeze, job, ledger, model, organization};
+use undertone_server_core::error::Error;
+use undertone_server_core::service::{approval, budget, freeze, job, ledger, model, organization};
 
 /// Rows of a consortium's ledgers on one page.
 const ROWS: u64 = 50;

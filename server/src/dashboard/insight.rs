@@ -9,8 +9,8 @@ use undertone_api::page::{Page, PageQuery};
 use undertone_app::{Answer, Insight};
 
 use super::desk::Desk;
-use crate::error::Error;
-use crate::service::{audit_log, ledger};
+use undertone_server_core::error::Error;
+use undertone_server_core::service::{audit_log, ledger};
 
 #[async_trait]
 impl Insight for Desk {

@@ -7,9 +7,9 @@ use undertone_api::signed::{SignedApproval, SiteApproval};
 use undertone_app::{Answer, Life};
 
 use super::desk::Desk;
-use crate::error::Error;
-use crate::service::version::Expected;
-use crate::service::{approval, job};
+use undertone_server_core::error::Error;
+use undertone_server_core::service::version::Expected;
+use undertone_server_core::service::{approval, job};
 
 #[async_trait]
 impl Life for Desk {

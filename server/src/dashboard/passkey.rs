@@ -7,9 +7,9 @@ use undertone_api::passkey::{NewPasskey, Passkey, PasskeyAssertion, PasskeyChall
 use undertone_app::{Answer, Cookies, PasskeyCeremony, Passkeys};
 
 use super::desk::Desk;
-use crate::error::Error;
 use crate::rest::cookie;
-use crate::service::{passkey, session};
+use undertone_server_core::error::Error;
+use undertone_server_core::service::{passkey, session};
 
 #[async_trait]
 impl Passkeys for Desk {

@@ -8,9 +8,9 @@ use undertone_api::worker::Enrolment;
 use undertone_app::{Answer, RetirementSubject, Retirements};
 
 use super::desk::Desk;
-use crate::auth::Place;
-use crate::error::Error;
-use crate::service::{invitation, retirement, role, session, worker};
+use undertone_server_core::auth::Place;
+use undertone_server_core::error::Error;
+use undertone_server_core::service::{invitation, retirement, role, session, worker};
 
 #[async_trait]
 impl Retirements for Desk {

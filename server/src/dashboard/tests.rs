@@ -8,9 +8,9 @@ use undertone_api::organization::Purpose;
 use undertone_api::session::{SignIn, Tokens};
 
 use crate::rest::cookie;
-use crate::service::session::Entered;
-use crate::service::{consortium, invitation, session};
 use crate::testing::{HERE, PASSWORD, newcomer, on_both};
+use undertone_server_core::service::session::Entered;
+use undertone_server_core::service::{consortium, invitation, session};
 
 on_both! {
     async fn a_visitor_is_asked_to_sign_in(app: &TestApp) {

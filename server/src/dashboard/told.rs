@@ -8,8 +8,8 @@ use undertone_api::page::Page;
 use undertone_app::{Answer, Told};
 
 use super::desk::Desk;
-use crate::error::Error;
-use crate::service::{job_log, notification};
+use undertone_server_core::error::Error;
+use undertone_server_core::service::{job_log, notification};
 
 #[async_trait]
 impl Told for Desk {

@@ -13,8 +13,8 @@ use super::found::{Consortium, Person};
 use super::process::{Daemon, Program};
 use super::recipe::{Corpus, Data, GROUPS, Party, Recipe, UTTERANCES, utterances};
 use super::{DemoError, questions, rule};
-use crate::ctx::Ctx;
-use crate::service::{budget, dataset, worker};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::{budget, dataset, worker};
 
 /// The lifetime limit of every private dataset, for each unit.
 const LIMIT: (f64, f64) = (10.0, 1e-5);

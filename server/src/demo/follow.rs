@@ -7,8 +7,8 @@ use undertone_api::job::{Job, Measurement, Progress, State};
 
 use super::found::Consortium;
 use super::{DemoError, rule};
-use crate::ctx::Ctx;
-use crate::service::job;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::job;
 
 /// The polling interval in the absence of notifications.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);

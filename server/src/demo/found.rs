@@ -13,9 +13,9 @@ use undertone_api::signed::ApprovalKey;
 
 use super::recipe::{Party, Recipe};
 use super::{DemoError, rule, stand_out};
-use crate::auth::Actor;
-use crate::ctx::Ctx;
-use crate::service::{consortium, invitation, session, setup};
+use undertone_server_core::auth::Actor;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::{consortium, invitation, session, setup};
 
 /// The address from which the demo's people sign in.
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);

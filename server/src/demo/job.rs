@@ -10,8 +10,8 @@ use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate, UnitError};
 use super::found::Consortium;
 use super::recipe::Recipe;
 use super::{DemoError, rule};
-use crate::ctx::Ctx;
-use crate::service::{approval, dataset, job};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::{approval, dataset, job};
 
 /// The clipping norm C of every private party.
 const CLIP: f64 = 1.0;

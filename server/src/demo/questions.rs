@@ -18,8 +18,8 @@ use super::found::Consortium;
 use super::job::{approve, find};
 use super::process::Program;
 use super::{DemoError, rule};
-use crate::ctx::Ctx;
-use crate::service::{dataset, job, question};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::{dataset, job, question};
 
 /// A query log, which one of the recipe's parties synthesizes.
 struct Log {

@@ -3,8 +3,8 @@
 use time::{Duration, OffsetDateTime};
 
 use super::report::Examination;
-use crate::config::Config;
-use crate::tls::{self, CertificateView};
+use undertone_server_core::config::Config;
+use undertone_server_core::tls::{self, CertificateView};
 
 const CHECK: &str = "certificate";
 /// The remaining time below which an own certificate must be replaced, so that sites learn of the next one in time.

@@ -7,9 +7,9 @@ use tokio::time::timeout;
 
 use super::PATIENCE;
 use super::report::Examination;
-use crate::config::Config;
-use crate::ctx::Clock;
-use crate::db::{BESIDE, Db, READERS, ServerFacts, connect_to_examine, probe_turn};
+use undertone_server_core::config::Config;
+use undertone_server_core::ctx::Clock;
+use undertone_server_core::db::{BESIDE, Db, READERS, ServerFacts, connect_to_examine, probe_turn};
 
 /// The wait for the writer's turn above which members and workers notice it.
 pub(super) const SLOW_TURN: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ pub(super) async fn check(config: &Config, clock: &Clock, report: &mut Examinati
     let db = match timeout(PATIENCE * 2, connect_to_examine(&url, PATIENCE)).await {
         Ok(Ok(db)) => db,
         Ok(Err(error)) => {
-            if let Some(file) = crate::db::sqlite_file(&url).filter(|file| !file.exists()) {
+            if let Some(file) = undertone_server_core::db::sqlite_file(&url).filter(|file| !file.exists()) {
                 let remedy = "start the server, which makes it, or correct `database_url` or `data_dir`";
                 report.warn(CHECK, format!("the SQLite file {} is not there yet", file.display()), remedy);
             } else {

@@ -7,12 +7,12 @@ use ed25519_dalek::VerifyingKey;
 
 use super::database::Tables;
 use super::report::Examination;
-use crate::app::open_mode;
-use crate::config::Config;
 use crate::connections::open_files;
-use crate::db::sqlite_file;
-use crate::keys::{self, FactorKeys};
 use crate::rest::write_probe_file;
+use undertone_server_core::config::Config;
+use undertone_server_core::db::sqlite_file;
+use undertone_server_core::keys::{self, FactorKeys};
+use undertone_server_core::open_mode;
 
 /// Free MiB below which a backup or a job's files may fill the disk.
 pub(super) const FEW_MIB: u64 = 4096;

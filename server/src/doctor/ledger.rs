@@ -4,11 +4,11 @@ use time::{Duration, OffsetDateTime};
 
 use super::folder::ServerKeys;
 use super::report::Examination;
-use crate::db::Db;
-use crate::error::Error;
-use crate::service::alarm::{AlarmCounts, count_alarms};
-use crate::service::factor::locked_out;
-use crate::service::log::{LogEnd, examine_end};
+use undertone_server_core::db::Db;
+use undertone_server_core::error::Error;
+use undertone_server_core::service::alarm::{AlarmCounts, count_alarms};
+use undertone_server_core::service::factor::locked_out;
+use undertone_server_core::service::log::{LogEnd, examine_end};
 
 /// The age above which the newest backup is reported, because a restore would lose this much of the ledger.
 pub(super) const BACKUP_AGE: Duration = Duration::days(7);

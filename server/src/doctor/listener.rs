@@ -17,8 +17,8 @@ use undertone_api::problem::Problem;
 
 use super::PATIENCE;
 use super::report::Examination;
-use crate::config::Config;
-use crate::tls;
+use undertone_server_core::config::Config;
+use undertone_server_core::tls;
 
 /// The largest accepted response, bytes: 4 MiB.
 const LARGEST: u64 = 4 << 20;

@@ -1,8 +1,8 @@
 //! The ways of security notices: the mail server and the webhook, when they are configured. Nothing is sent.
 
 use super::report::Examination;
-use crate::config::Config;
-use crate::outbound::{Mailer, OutboundError, Webhook};
+use undertone_server_core::config::Config;
+use undertone_server_core::outbound::{Mailer, OutboundError, Webhook};
 
 const MAIL: &str = "mail";
 const WEBHOOK: &str = "webhook";

@@ -4,8 +4,8 @@ use tokio::time::timeout;
 
 use super::PATIENCE;
 use super::report::Examination;
-use crate::auth::Provider;
-use crate::config::Config;
+use undertone_server_core::auth::Provider;
+use undertone_server_core::config::Config;
 
 const CHECK: &str = "provider";
 

@@ -3,8 +3,8 @@
 use time::{Duration, OffsetDateTime};
 
 use super::report::Examination;
-use crate::config::{Config, SignerKind};
-use crate::keys::{ExternalSigner, ServerSigner, verifying_key};
+use undertone_server_core::config::{Config, SignerKind};
+use undertone_server_core::keys::{ExternalSigner, ServerSigner, verifying_key};
 
 const CERTIFICATES: &str = "signing keys";
 const SIGNER: &str = "signer";

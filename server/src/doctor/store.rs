@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::PATIENCE;
 use super::report::Examination;
-use crate::config::Config;
-use crate::exchange::object::{self, Store};
+use undertone_server_core::config::Config;
+use undertone_server_core::exchange::object::{self, Store};
 
 const CHECK: &str = "store";
 /// The probe's bytes.

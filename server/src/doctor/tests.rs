@@ -8,12 +8,12 @@ use time::{Duration as Span, OffsetDateTime};
 
 use super::report::{CheckState, Examination};
 use super::{certificate, database, examine, folder, ledger, notice, provider, run, signer};
-use crate::config::{Config, MailConfig, MailTls, ProviderConfig, TlsMode, WebhookConfig};
-use crate::ctx::{Clock, Random};
-use crate::db::ServerFacts;
-use crate::service::alarm::AlarmCounts;
-use crate::service::world::World;
 use crate::testing::{TestApp, on_both, tamper};
+use undertone_server_core::config::{Config, MailConfig, MailTls, ProviderConfig, TlsMode, WebhookConfig};
+use undertone_server_core::ctx::{Clock, Random};
+use undertone_server_core::db::ServerFacts;
+use undertone_server_core::service::alarm::AlarmCounts;
+use undertone_server_core::service::world::World;
 
 const NOW: OffsetDateTime = datetime!(2026-11-20 12:00 UTC);
 
@@ -78,7 +78,7 @@ on_both! {
         let report = look(&app.ctx.config).await;
         assert_eq!(state(&report, "keys"), Some(CheckState::Fail), "{report}");
         assert!(detail(&report, "keys").contains("signing.key is missing"), "{report}");
-        crate::keys::signing_key(app.data_dir(), &Random::seeded(9)).expect("made");
+        undertone_server_core::keys::signing_key(app.data_dir(), &Random::seeded(9)).expect("made");
         let report = look(&app.ctx.config).await;
         assert_eq!((state(&report, "keys"), state(&report, "log")), (Some(CheckState::Ok), Some(CheckState::Fail)), "{report}");
     }

@@ -12,10 +12,10 @@ use undertone_api::id::WorkerId;
 use undertone_api::problem::{Code, Problem};
 use undertone_api::signed::{Document, KeyPurpose, Signed};
 
-use crate::ctx::{Ctx, fingerprint};
-use crate::error::Error;
-use crate::fairness::{WorkOwner, recognize_caller};
-use crate::service::presence;
+use undertone_server_core::ctx::{Ctx, fingerprint};
+use undertone_server_core::error::Error;
+use undertone_server_core::fairness::{WorkOwner, recognize_caller};
+use undertone_server_core::service::presence;
 
 /// The lifetime of a session.
 pub(crate) const SESSION: Duration = Duration::hours(12);

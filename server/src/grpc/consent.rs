@@ -6,9 +6,9 @@ use undertone_api::signed::SignedApproval;
 use undertone_proto::v1;
 
 use super::worker_gateway::fail;
-use crate::ctx::Ctx;
-use crate::error::Error;
-use crate::service::notification::credential::{CredentialNotice, notices_after};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::error::Error;
+use undertone_server_core::service::notification::credential::{CredentialNotice, notices_after};
 
 /// Converts a signed approval to JSON.
 pub(super) fn written(approval: &SignedApproval) -> Result<String, Status> {

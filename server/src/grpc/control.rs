@@ -25,11 +25,11 @@ use self::message::{field, id, optional, page, struct_of};
 use super::messages;
 use super::stream::{self, Answer};
 use super::worker_gateway::{fail, json, json_texts, texts};
-use crate::auth::Actor;
-use crate::ctx::Ctx;
-use crate::error::Error;
-use crate::service::version::Expected;
-use crate::service::{
+use undertone_server_core::auth::Actor;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::error::Error;
+use undertone_server_core::service::version::Expected;
+use undertone_server_core::service::{
     approval, budget, certificate, consortium, dataset, job, ledger, member, model, organization, plan, question,
     report, session,
 };

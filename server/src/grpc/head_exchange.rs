@@ -6,8 +6,8 @@ use undertone_proto::v1;
 
 use super::documents::{all_kept, kept, signed};
 use super::worker_gateway::fail;
-use crate::ctx::Ctx;
-use crate::service::head_exchange::{self, HandedPositions};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::head_exchange::{self, HandedPositions};
 
 /// Stores what the caller hands in, and returns what its peers have handed in.
 ///

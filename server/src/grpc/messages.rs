@@ -24,11 +24,13 @@ use super::LARGEST_MESSAGE;
 use super::auth::{self, Recognized};
 use super::metered::{MeteredBody, SharedCharge};
 use super::worker_gateway::fail;
-use crate::connections::{ByteBudget, ConnectionHandle, network_of};
-use crate::ctx::Ctx;
-use crate::fairness::{WorkOwner, recognize_caller};
+use crate::connections::ConnectionHandle;
 use crate::rest::extract;
-use crate::service::session;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::exchange::budget::ByteBudget;
+use undertone_server_core::fairness::{WorkOwner, recognize_caller};
+use undertone_server_core::network::network_of;
+use undertone_server_core::service::session;
 
 /// The highest number of bytes of a stranger's message: enrolment, sign-in and key rotation are far smaller.
 pub(crate) const LARGEST_OF_STRANGER: usize = 64 << 10;

@@ -14,8 +14,8 @@ use undertone_api::problem::{Code, Problem};
 use undertone_proto::status_later;
 
 use super::messages::{MESSAGE_RATE, MessageSender};
-use crate::connections::ByteCharge;
-use crate::metrics::{Limit, Metrics};
+use undertone_server_core::exchange::budget::ByteCharge;
+use undertone_server_core::metrics::{Limit, Metrics};
 
 /// Bytes before each message: a flag, and the length (gRPC over HTTP/2, "Length-Prefixed-Message").
 const HEAD: usize = 5;
@@ -204,9 +204,9 @@ mod tests {
     use uuid::Uuid;
 
     use super::{MeteredBody, SharedCharge};
-    use crate::connections::ByteBudget;
     use crate::grpc::messages::{MESSAGE_RATE, MessageSender};
-    use crate::metrics::{Metrics, Transactions};
+    use undertone_server_core::exchange::budget::ByteBudget;
+    use undertone_server_core::metrics::{Metrics, Transactions};
 
     const TIME: Duration = Duration::from_mins(1);
 

@@ -16,8 +16,8 @@ use undertone_api::problem::{Code, Problem};
 use undertone_proto::status_later;
 
 use super::{auth, messages};
-use crate::ctx::Ctx;
 use crate::rate::Rates;
+use undertone_server_core::ctx::Ctx;
 
 /// Health checks, which programs call often and which cost nothing.
 const HEALTH: &str = "/grpc.health.v1.Health/";

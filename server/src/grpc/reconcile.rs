@@ -6,8 +6,8 @@ use undertone_proto::v1;
 
 use super::documents::{all_kept, kept, malformed, signed};
 use super::worker_gateway::fail;
-use crate::ctx::Ctx;
-use crate::service::restoration::{self, ReconciledPart, Reconciliation};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::restoration::{self, ReconciledPart, Reconciliation};
 
 /// Accepts receipts from a site, and returns the server's countersignatures.
 ///

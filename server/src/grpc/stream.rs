@@ -7,7 +7,7 @@ use tonic::Status;
 use undertone_api::problem::{Code, Problem};
 use undertone_proto::{CHUNK, status_of};
 
-use crate::ctx::Ctx;
+use undertone_server_core::ctx::Ctx;
 
 /// The stream that a method returns.
 pub(super) type Answer<T> = std::pin::Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;

@@ -5,8 +5,8 @@ use undertone_proto::v1::{self, submit_chunk};
 
 use super::documents::malformed;
 use super::worker_gateway::fail;
-use crate::ctx::Ctx;
-use crate::service::round;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::round;
 
 /// Receives a vector to its end; stores the received bytes if the end is late or missing.
 pub(super) async fn receive(

@@ -25,10 +25,10 @@ use undertone_proto::v1::{self, average_chunk, get_artifact_chunk, put_artifact_
 use undertone_proto::vector::{Form, read};
 use undertone_proto::{CHUNK, problem_of};
 
-use crate::ctx::Ctx;
-use crate::exchange::upload::LONGEST_HELD;
-use crate::service::world::{Site, World};
 use crate::testing::on_both;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::exchange::upload::LONGEST_HELD;
+use undertone_server_core::service::world::{Site, World};
 
 type Client = WorkerGatewayClient<Channel>;
 

@@ -15,15 +15,15 @@ use undertone_proto::{status_later, status_of, v1::average_chunk};
 use super::documents::{all_kept, kept, malformed, signed};
 use super::stream::{self, Answer};
 use super::{auth, consent, submission};
-use crate::ctx::Ctx;
-use crate::error::Error;
-use crate::fairness::WorkOwner;
-use crate::metrics::Limit;
-use crate::nul;
 use crate::rate::OrganizationRates;
-use crate::service::finish::Outcome;
-use crate::service::offer::{Asking, Offer};
-use crate::service::{
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::error::Error;
+use undertone_server_core::fairness::WorkOwner;
+use undertone_server_core::metrics::Limit;
+use undertone_server_core::nul;
+use undertone_server_core::service::finish::Outcome;
+use undertone_server_core::service::offer::{Asking, Offer};
+use undertone_server_core::service::{
     approval, challenge, dataset, finish, job, job_log, lease, measurement, model, offer, pins, presence, question,
     receipt, round, site_key, witness, worker,
 };

@@ -10,8 +10,8 @@ use super::dashboard::{FUNCTIONS, PAGES};
 use super::grpc::GRPC;
 use super::rest::REST;
 use super::{At, Row};
-use crate::auth::Operation;
 use crate::rest::openapi;
+use undertone_server_core::auth::Operation;
 
 /// Returns the existing entries that are not listed, and the listed entries that do not exist.
 fn differences(there: &BTreeSet<String>, table: &[Row]) -> Vec<String> {

@@ -19,11 +19,11 @@ use self::request::Requests;
 use self::scene::Scene;
 use super::Row;
 use super::rest::REST;
-use crate::auth::policy::asked::{self, Asked};
-use crate::auth::{Actor, Operation, policy};
-use crate::config::RateConfig;
-use crate::service::session;
 use crate::testing::TestApp;
+use undertone_server_core::auth::policy::asked::{self, Asked};
+use undertone_server_core::auth::{Actor, Operation, policy};
+use undertone_server_core::config::RateConfig;
+use undertone_server_core::service::session;
 
 /// Codes of responses to an authenticated caller with a wrong code, password or passkey.
 const WRONG_PROOFS: [&str; 3] =

@@ -11,7 +11,8 @@ use tokio::time::Instant;
 use tower::{Layer, Service};
 use tracing::Instrument as _;
 
-use super::{Called, Metrics};
+use undertone_server_core::metrics::Metrics;
+
 use crate::telemetry;
 
 /// Counts and times the calls that pass it.
@@ -67,7 +68,7 @@ where
             let answer = answer.await;
             let code = answer.as_ref().map_or("Unknown", |answer| code(answer.headers()));
             within.record("rpc.code", code);
-            metrics.0.calls.get_or_create(&Called { method, code }).observe(began.elapsed().as_secs_f64());
+            metrics.record_call(method, code, began.elapsed());
             answer
         };
         Box::pin(counted.instrument(span))

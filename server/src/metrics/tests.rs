@@ -1,6 +1,7 @@
 use axum::http::StatusCode;
 
-use super::{render, table};
+use undertone_server_core::metrics::{render, table};
+
 use crate::testing::{TestApp, newcomer, on_both};
 
 on_both! {
@@ -37,7 +38,10 @@ fn every_metric_is_documented() {
         operation.contains(&table()),
         "put the output of `undertone-server config --metrics` into server/OPERATION.md"
     );
-    assert!(operation.contains(&crate::config::keys::table()), "and that of `undertone-server config --table`");
+    assert!(
+        operation.contains(&undertone_server_core::config::keys::table()),
+        "and that of `undertone-server config --table`"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

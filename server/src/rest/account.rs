@@ -12,8 +12,8 @@ use undertone_api::problem::Problem;
 
 use super::extract::{Caller, From, Json, Path, Query, cut};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::{factor, password, reset, sessions};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::{factor, password, reset, sessions};
 
 /// See how one's second factor stands
 #[utoipa::path(get, path = "/me/second-factor", tag = "account", operation_id = "show_second_factor",

@@ -9,8 +9,8 @@ use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path, Query, cut};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::api_key;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::api_key;
 
 /// List one's keys, newest first
 ///

@@ -8,8 +8,8 @@ use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::approval_key;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::approval_key;
 
 /// List one's approval keys, newest first
 #[utoipa::path(get, path = "/me/approval-keys", tag = "account", operation_id = "list_approval_keys",

@@ -9,8 +9,8 @@ use undertone_api::problem::Problem;
 use super::etag::{IfMatch, of_part};
 use super::extract::{Caller, Json, Path};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::{approval, version};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::{approval, version};
 
 /// List the limits of a dataset, the newest first; at most one is in force
 ///

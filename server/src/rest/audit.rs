@@ -8,8 +8,8 @@ use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::{audit, freeze};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::{audit, freeze};
 
 /// List what the audits of a job found, as each site signed it
 #[utoipa::path(get, path = "/jobs/{id}/audits", tag = "jobs", operation_id = "list_job_audits", params(("id" = JobId, Path)),

@@ -13,9 +13,9 @@ use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path, Query};
 use super::problem::Rejection;
-use crate::auth::Actor;
-use crate::ctx::Ctx;
-use crate::service::audit_log::{self, Export, Format};
+use undertone_server_core::auth::Actor;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::audit_log::{self, Export, Format};
 
 /// In which form a log is taken away.
 #[derive(Debug, Clone, Copy, Default, Deserialize, utoipa::IntoParams)]

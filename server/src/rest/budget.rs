@@ -10,8 +10,8 @@ use undertone_privacy::{Adjacency, PrivacyUnit};
 use super::etag::IfMatch;
 use super::extract::{Caller, Json, Path};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::{budget, dataset};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::{budget, dataset};
 
 /// An account with its full balance: what the ledger itself decides by.
 #[derive(Debug, serde::Serialize, utoipa::ToSchema)]

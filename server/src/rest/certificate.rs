@@ -10,8 +10,8 @@ use undertone_api::signed::CertificateFile;
 use super::extract::{Caller, Json, Path};
 use super::problem::Rejection;
 use super::schema;
-use crate::ctx::Ctx;
-use crate::service::certificate;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::certificate;
 
 /// Take a job's certificate away, with its evidence
 ///

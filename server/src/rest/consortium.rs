@@ -13,8 +13,8 @@ use undertone_api::problem::Problem;
 use super::etag::IfMatch;
 use super::extract::{Caller, Json, Path, Query, cut};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::{consortium, dataset, invitation, organization};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::{consortium, dataset, invitation, organization};
 
 /// List the consortia one takes part in, by name
 #[utoipa::path(get, path = "/consortia", tag = "consortia", operation_id = "list_consortia", params(PageQuery),

@@ -11,11 +11,11 @@ use undertone_api::id::MemberId;
 use undertone_api::problem::Code;
 use undertone_api::session::Tokens;
 
-use crate::auth::{Access, Actor, KNOWN, open_device, sign_device};
 use crate::connections::ConnectionHandle;
-use crate::ctx::Ctx;
-use crate::fairness::{WorkOwner, recognize_caller};
-use crate::service::session::{self, Renewed};
+use undertone_server_core::auth::{Access, Actor, KNOWN, open_device, sign_device};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::fairness::{WorkOwner, recognize_caller};
+use undertone_server_core::service::session::{self, Renewed};
 
 /// Returns whether browsers reach the server over TLS, directly or through a proxy.
 pub fn secure(ctx: &Ctx) -> bool {

@@ -7,8 +7,8 @@ use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::dataset;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::dataset;
 
 /// See a dataset and its accounts
 #[utoipa::path(get, path = "/datasets/{id}", tag = "datasets", operation_id = "get_dataset", params(("id" = DatasetId, Path)),

@@ -10,8 +10,8 @@ use undertone_api::problem::Problem;
 use super::etag::IfMatch;
 use super::extract::{Caller, Json, Path, Query, cut};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::job;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::job;
 
 /// List the drafts of one's organization's researchers in a consortium, the last changed first
 #[utoipa::path(get, path = "/consortia/{id}/drafts", tag = "jobs", operation_id = "list_drafts", params(("id" = ConsortiumId, Path), PageQuery),

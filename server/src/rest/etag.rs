@@ -15,7 +15,7 @@ use axum::response::{IntoResponse as _, Response};
 use undertone_api::problem::Code;
 
 use super::problem::Rejection;
-use crate::service::version::{self, Expected};
+use undertone_server_core::service::version::{self, Expected};
 
 /// The versions in `If-Match`; without the header, any version.
 #[derive(Debug, Clone)]

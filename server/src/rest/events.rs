@@ -17,9 +17,9 @@ use undertone_api::problem::Problem;
 
 use super::extract::{Caller, From, Path};
 use super::problem::Rejection;
-use crate::auth::Operation;
-use crate::ctx::{Ctx, Seen, Subject};
-use crate::service::event::{Events, watch};
+use undertone_server_core::auth::Operation;
+use undertone_server_core::ctx::{Ctx, Seen, Subject};
+use undertone_server_core::service::event::{Events, watch};
 
 /// The interval of keep-alive messages, so that both ends detect a lost connection.
 pub(crate) const BEAT: Duration = Duration::from_secs(15);

@@ -9,8 +9,8 @@ use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::ledger;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::ledger;
 
 /// A row of an account.
 #[derive(Debug, Clone, Copy, Deserialize, utoipa::IntoParams)]

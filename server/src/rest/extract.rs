@@ -18,13 +18,13 @@ use uuid::Uuid;
 
 use super::problem::Rejection;
 use super::unread::explain;
-use crate::auth::{Actor, Origin};
 use crate::connections::ConnectionHandle;
-use crate::ctx::Ctx;
-use crate::error::Error;
-use crate::fairness::{WorkOwner, recognize_caller};
-use crate::nul;
-use crate::service::session;
+use undertone_server_core::auth::{Actor, Origin};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::error::Error;
+use undertone_server_core::fairness::{WorkOwner, recognize_caller};
+use undertone_server_core::nul;
+use undertone_server_core::service::session;
 
 /// The caller, by bearer token or by the cookies that [`super::cookie::identify`] has read.
 #[derive(Debug, Clone)]

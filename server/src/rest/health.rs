@@ -16,9 +16,9 @@ use undertone_api::problem::{Code, Problem};
 
 use self::probe::WriteProbe;
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::exchange::object;
-use crate::service::log;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::exchange::object;
+use undertone_server_core::service::log;
 
 /// The timeout of a check.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -8,8 +8,8 @@ use undertone_api::session::LinkedIdentity;
 
 use super::extract::{Caller, Json, Path};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::oidc;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::oidc;
 
 /// List one's identities at the provider of sign-ins
 #[utoipa::path(get, path = "/me/identities", tag = "session", operation_id = "list_identities",

@@ -9,8 +9,8 @@ use undertone_api::session::Session;
 
 use super::extract::{Caller, Json, Path, Whence};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::invitation;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::invitation;
 
 /// Invite an organization or an annotator into a consortium, or a member into an organization
 ///

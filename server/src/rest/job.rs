@@ -11,8 +11,8 @@ use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, OptionalJson, Path, Query};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::{approval, job};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::{approval, job};
 
 /// Which jobs of a consortium are listed.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]

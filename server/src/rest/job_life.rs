@@ -8,8 +8,8 @@ use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::{approval, job};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::{approval, job};
 
 /// Pause a job: its workers put down what they are at, no deadline runs, what is reserved stays reserved
 #[utoipa::path(post, path = "/jobs/{id}/pause", tag = "jobs", operation_id = "pause_job", params(("id" = JobId, Path)), request_body = Pause,

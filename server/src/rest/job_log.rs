@@ -10,8 +10,8 @@ use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path, Query};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::job_log;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::job_log;
 
 /// Read a job's log, newest first
 #[utoipa::path(get, path = "/jobs/{id}/log", tag = "jobs", operation_id = "list_job_log", params(("id" = JobId, Path), LogQuery),

@@ -16,8 +16,8 @@ use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path, Query};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::{bundle, ledger, log};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::{bundle, ledger, log};
 
 /// Which rows of a ledger are read.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]

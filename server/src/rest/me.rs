@@ -5,7 +5,7 @@ use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json};
 use super::problem::Rejection;
-use crate::service::member;
+use undertone_server_core::service::member;
 
 /// See who one is and which roles one has
 #[utoipa::path(get, path = "/me", tag = "session", operation_id = "get_me",

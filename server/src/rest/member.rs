@@ -10,9 +10,9 @@ use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path, Query, cut};
 use super::problem::Rejection;
-use crate::auth::Place;
-use crate::ctx::Ctx;
-use crate::service::{invitation, role};
+use undertone_server_core::auth::Place;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::{invitation, role};
 
 /// Give a member of an organization other roles
 ///

@@ -14,9 +14,9 @@ use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path, Query};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::error::Error;
-use crate::service::{job, model};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::error::Error;
+use undertone_server_core::service::{job, model};
 
 /// Which models of a consortium are listed.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]

@@ -8,8 +8,8 @@ use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path, Query};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::notification;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::notification;
 
 /// List what one was told, newest first
 #[utoipa::path(get, path = "/me/notifications", tag = "notifications", operation_id = "list_notifications", params(NotificationQuery),

@@ -26,12 +26,12 @@ use undertone_api::problem::Code;
 use super::cookie;
 use super::extract::{Path, Query, SignedIn, Whence};
 use super::problem::Rejection;
-use crate::auth::provider::{Attempt, ProviderError};
-use crate::auth::{Actor, Origin, Provider};
-use crate::ctx::Ctx;
-use crate::keys::ring::RingKey;
-use crate::service::oidc;
-use crate::service::session::Entered;
+use undertone_server_core::auth::provider::{Attempt, ProviderError};
+use undertone_server_core::auth::{Actor, Origin, Provider};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::keys::ring::RingKey;
+use undertone_server_core::service::oidc;
+use undertone_server_core::service::session::Entered;
 
 /// The path where a sign-in at the provider begins.
 const START: &str = "/oidc/start";

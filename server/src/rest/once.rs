@@ -17,11 +17,11 @@ use undertone_api::problem::Code;
 
 use super::problem::Rejection;
 use super::question::LARGEST_IMPORT;
-use crate::auth::Actor;
-use crate::ctx::Ctx;
-use crate::fairness::{WorkOwner, recognize_caller};
-use crate::service::idempotency::{self, Begun, Kept, Seen};
-use crate::service::session;
+use undertone_server_core::auth::Actor;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::fairness::{WorkOwner, recognize_caller};
+use undertone_server_core::service::idempotency::{self, Begun, Kept, Seen};
+use undertone_server_core::service::session;
 
 /// The request header of the key.
 pub(super) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -130,7 +130,7 @@ fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
 }
 
 /// Logs an error of storing. The request has taken effect anyway; the next request with the key gets an error.
-fn logged(result: Result<(), crate::error::Error>) {
+fn logged(result: Result<(), undertone_server_core::error::Error>) {
     if let Err(error) = result {
         let _ = error.into_problem();
     }

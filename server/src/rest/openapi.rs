@@ -20,7 +20,7 @@ use utoipa::openapi::{OpenApi, SecurityRequirement};
 use utoipa::{Modify, OpenApi as _};
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::ctx::Ctx;
+use undertone_server_core::ctx::Ctx;
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -39,7 +39,7 @@ use crate::ctx::Ctx;
     components(schemas(
         undertone_api::problem::Problem,
         undertone_api::question::ExportFormat,
-        crate::service::audit_log::Format
+        undertone_server_core::service::audit_log::Format
     )),
     modifiers(&Bearer)
 )]

@@ -11,8 +11,8 @@ use undertone_api::worker::{Enrolment, NewEnrolment, Worker};
 
 use super::extract::{Caller, Json, Path, Query, cut};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::{invitation, member, organization, worker};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::{invitation, member, organization, worker};
 
 /// List the organizations one may see, by name
 #[utoipa::path(get, path = "/organizations", tag = "organizations", operation_id = "list_organizations", params(PageQuery),

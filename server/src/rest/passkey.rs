@@ -11,8 +11,8 @@ use undertone_api::session::Session;
 
 use super::extract::{Caller, Json, Path, Whence};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::{passkey, session};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::{passkey, session};
 
 /// Get a challenge for signing in by a passkey
 ///

@@ -6,8 +6,8 @@ use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::plan;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::plan;
 
 /// Ask what a job would cost each owner, and whether the budgets admit it
 #[utoipa::path(post, path = "/plans", tag = "jobs", operation_id = "plan_job", request_body = NewPlan,

@@ -4,7 +4,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use undertone_api::problem::{Code, Problem};
 
-use crate::error::Error;
+use undertone_server_core::error::Error;
 
 /// An error response.
 #[derive(Debug)]

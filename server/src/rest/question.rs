@@ -14,9 +14,9 @@ use undertone_api::question::{
 
 use super::extract::{Caller, Json, Path, Query};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::nul;
-use crate::service::question;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::nul;
+use undertone_server_core::service::question;
 
 /// The largest body of an import, bytes: 16 MiB.
 pub(crate) const LARGEST_IMPORT: usize = 16 << 20;

@@ -8,8 +8,8 @@ use undertone_api::problem::Code;
 
 use super::extract;
 use super::problem::Rejection;
-use crate::ctx::Ctx;
 use crate::rate::Rates;
+use undertone_server_core::ctx::Ctx;
 
 /// Health checks, which programs request often and which are cheap: the parts are checked at most once a second.
 const HEALTH: &str = "/health/";
@@ -34,8 +34,8 @@ mod tests {
     use axum::http::{HeaderValue, StatusCode, header};
     use axum_test::TestServer;
 
-    use crate::config::{Config, RateConfig};
     use crate::testing::TestApp;
+    use undertone_server_core::config::{Config, RateConfig};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn who_sends_too_many_is_told_when_to_come_again_and_others_are_answered() {
@@ -46,7 +46,9 @@ mod tests {
         };
         let dir = tempfile::tempdir().expect("a temporary folder");
         let config = Config { data_dir: dir.path().to_owned(), ..config };
-        let limited = crate::build(config, app.clock.clock(), crate::ctx::Random::seeded(3)).await.expect("it starts");
+        let limited = crate::build(config, app.clock.clock(), undertone_server_core::ctx::Random::seeded(3))
+            .await
+            .expect("it starts");
         let server = TestServer::new(limited.router);
         let ask = async |key: &str| {
             let bearer = HeaderValue::from_str(&format!("Bearer {key}")).expect("a header");

@@ -11,8 +11,8 @@ use undertone_api::report::ReportFile;
 
 use super::extract::{Caller, Json, Path};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::report;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::report;
 
 /// Take a job's report away
 ///

@@ -12,8 +12,8 @@ use undertone_api::worker::{Enrolment, Worker};
 
 use super::extract::{Caller, Json, Path, Query, cut};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::{retirement, worker};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::{retirement, worker};
 
 /// Retire a worker
 ///

@@ -56,10 +56,10 @@ mod tests {
     use boon::{Compiler, Schemas};
     use serde_json::{Value, json};
 
-    use crate::service::certificate;
-    use crate::service::certificate::tests::finished;
-    use crate::service::world::World;
     use crate::testing::on_both;
+    use undertone_server_core::service::certificate;
+    use undertone_server_core::service::world::World;
+    use undertone_server_core::service::world::finished::finished;
 
     /// Returns the mismatch between a document and the published schema, if any. The content of the signed text is
     /// checked too.

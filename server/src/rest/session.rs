@@ -9,8 +9,8 @@ use undertone_api::session::{Refresh, Session, SignIn, Tokens};
 
 use super::extract::{Caller, Json, Whence};
 use super::problem::Rejection;
-use crate::ctx::Ctx;
-use crate::service::session::{self, Entered, Renewed};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::session::{self, Entered, Renewed};
 
 /// Sign in
 ///

@@ -3,6 +3,8 @@ mod disk;
 mod limits;
 mod lists;
 mod nul;
+mod report;
+mod session;
 
 use axum::http::{HeaderName, StatusCode, header};
 use axum_test::TestResponse;
@@ -12,9 +14,9 @@ use undertone_api::member::Role;
 use undertone_api::organization::{NewInvitation, Purpose};
 use undertone_api::problem::{Code, Problem};
 
-use crate::service::invitation;
-use crate::service::world::World;
 use crate::testing::{PASSWORD, Person, newcomer, on_both};
+use undertone_server_core::service::invitation;
+use undertone_server_core::service::world::World;
 
 /// Checks that an error response is a problem document with this code, and returns it.
 fn problem(response: &TestResponse, code: Code) -> Problem {

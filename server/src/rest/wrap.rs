@@ -16,11 +16,12 @@ use undertone_api::problem::Code;
 
 use super::problem::Rejection;
 use super::{cookie, etag, once, rate};
-use crate::ctx::Ctx;
-use crate::fairness::scope_request;
-use crate::metrics::{self, Limit, Metrics};
+use crate::metrics;
 use crate::rate::Rates;
+use crate::scope::scope_request;
 use crate::telemetry;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::metrics::{Limit, Metrics};
 
 /// The largest body of a request, bytes: 1 MiB.
 pub(crate) const LARGEST_BODY: usize = 1 << 20;
@@ -170,8 +171,8 @@ mod tests {
     use tower::ServiceExt as _;
 
     use super::{LONGEST, LONGEST_CALLER_ID, REQUEST_ID, bound_time};
-    use crate::metrics::{Limit, Metrics, Transactions};
     use crate::testing::TestApp;
+    use undertone_server_core::metrics::{Limit, Metrics, Transactions};
 
     #[tokio::test(start_paused = true)]
     async fn answer_begins_within_its_time_or_is_a_problem() {

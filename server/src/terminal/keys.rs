@@ -15,11 +15,11 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use crate::config::Config;
-use crate::ctx::{Clock, Random};
-use crate::error::Error;
-use crate::keys::ceremony::CeremonyError;
-use crate::keys::ring::RingError;
+use undertone_server_core::config::Config;
+use undertone_server_core::ctx::{Clock, Random};
+use undertone_server_core::error::Error;
+use undertone_server_core::keys::ceremony::CeremonyError;
+use undertone_server_core::keys::ring::RingError;
 
 pub use certified::{InstallOptions, RequestOptions, RootFile, SignOptions};
 pub use secrets::{PruneOptions, RotateOptions, SecretKind};

@@ -19,10 +19,10 @@ use undertone_api::signed::ApprovalKey;
 use undertone_api::worker::NewEnrolment;
 use undertone_privacy::ledger::{Balance, Budget, GridKind};
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
-use undertone_server::auth::Actor;
-use undertone_server::ctx::{Addresses, ManualClock, Random};
-use undertone_server::service::{budget, consortium, dataset, invitation, session, setup, worker as workers};
-use undertone_server::{Config, Ctx};
+use undertone_server_core::auth::Actor;
+use undertone_server_core::ctx::{Addresses, ManualClock, Random};
+use undertone_server_core::service::{budget, consortium, dataset, invitation, session, setup, worker as workers};
+use undertone_server_core::{Config, Ctx};
 use undertone_worker::config::{Config as SiteConfig, Server, Token};
 use undertone_worker::daemon::Site;
 use undertone_worker::site::consent::pin_key;
@@ -162,7 +162,7 @@ impl Ground {
         let dir = folder()?;
         let clock = ManualClock::starting_at(START);
         let config = server_config(dir.path(), &database);
-        let ctx = undertone_server::open(config, clock.clock(), Random::seeded(7), None, addresses()).await?;
+        let ctx = undertone_server_core::open(config, clock.clock(), Random::seeded(7), None, addresses()).await?;
         let link = setup::operator_link(&ctx).await?.ok_or("there is an operator already")?;
         let operator = accept(&ctx, &link, "Operator", None).await?;
         let new = NewConsortium {

@@ -2,8 +2,8 @@
 
 use undertone_api::problem::Code;
 use undertone_api::signed::Signed;
-use undertone_server::service::finish::Outcome;
-use undertone_server::service::offer::Offer;
+use undertone_server_core::service::finish::Outcome;
+use undertone_server_core::service::offer::Offer;
 use undertone_worker::daemon::Letter;
 
 /// A call of a worker.

@@ -7,13 +7,13 @@ use std::path::Path;
 use futures::FutureExt as _;
 use time::Duration;
 use undertone_api::id::WorkerId;
-use undertone_server::ctx::{ManualClock, Random};
-use undertone_server::error::Error;
-use undertone_server::fault::{self, Accident, Death, Plan};
-use undertone_server::service::offer::Asking;
-use undertone_server::service::round::{Header, Incoming};
-use undertone_server::service::{approval, finish, lease, offer, receipt, round, witness};
-use undertone_server::{Config, Ctx};
+use undertone_server_core::ctx::{ManualClock, Random};
+use undertone_server_core::error::Error;
+use undertone_server_core::fault::{self, Accident, Death, Plan};
+use undertone_server_core::service::offer::Asking;
+use undertone_server_core::service::round::{Header, Incoming};
+use undertone_server_core::service::{approval, finish, lease, offer, receipt, round, witness};
+use undertone_server_core::{Config, Ctx};
 
 use super::Failed;
 use super::ground::{Plot, START, addresses, server_config};
@@ -59,7 +59,7 @@ impl Server {
             self.lives += 1;
             let random = Random::seeded(self.seed.wrapping_mul(1_000_003).wrapping_add(self.lives));
             let opened =
-                undertone_server::open(self.config.clone(), self.clock.clock(), random, None, addresses()).await?;
+                undertone_server_core::open(self.config.clone(), self.clock.clock(), random, None, addresses()).await?;
             self.ctx = Some(opened);
         }
         Ok(())

@@ -15,7 +15,7 @@ use time::{Duration, OffsetDateTime};
 use undertone_api::id::{DatasetId, JobId, WorkerId};
 use undertone_api::problem::Code;
 use undertone_api::signed::Manifest;
-use undertone_server::service::offer::Offer;
+use undertone_server_core::service::offer::Offer;
 use undertone_worker::config::Config;
 use undertone_worker::daemon::{self, Site};
 use undertone_worker::fault::{self, Death, Plan};

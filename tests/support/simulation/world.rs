@@ -11,8 +11,8 @@ use undertone_api::job::{NewJob, Refuse, Spec as AnySpec, State};
 use undertone_api::problem::Code;
 use undertone_api::signed::{ApprovalStatement, SignedApproval};
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate};
-use undertone_server::error::Error;
-use undertone_server::service::{approval, budget, job as jobs};
+use undertone_server_core::error::Error;
+use undertone_server_core::service::{approval, budget, job as jobs};
 
 use super::audit::server::Tables;
 use super::audit::{at_rest, between};
@@ -424,9 +424,11 @@ impl<'g> World<'g> {
         let Some(ctx) = self.network.servers.iter().find_map(|server| server.ctx.as_ref()) else { return Ok(()) };
         for party in &self.ground.parties[1..] {
             for holding in party.holdings.iter().filter(|holding| holding.visibility == Visibility::Private) {
-                let dataset = undertone_server::service::dataset::get(ctx, &party.admin, holding.id).await?;
+                let dataset = undertone_server_core::service::dataset::get(ctx, &party.admin, holding.id).await?;
                 for account in dataset.accounts {
-                    if let Err(error) = undertone_server::service::ledger::rebuild(ctx.db.read(), account.id.0).await {
+                    if let Err(error) =
+                        undertone_server_core::service::ledger::rebuild(ctx.db.read(), account.id.0).await
+                    {
                         let Code::Internal = error.code() else { return Err(error.into()) };
                         return Err(Stop::Wrong(format!("an account cannot be rebuilt: {error}")));
                     }

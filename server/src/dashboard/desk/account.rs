@@ -14,12 +14,12 @@ use undertone_api::organization::{Invitation, Purpose};
 use undertone_app::{Accounts, Answer, Cookies, Entered};
 
 use super::Desk;
-use crate::auth::{Actor, Place, page_seal};
-use crate::ctx::Ctx;
-use crate::error::Error;
 use crate::rest::cookie;
-use crate::service::session::{self, Entered as Proven};
-use crate::service::{approval_key, factor, invitation, password, reset, role, sessions};
+use undertone_server_core::auth::{Actor, Place, page_seal};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::error::Error;
+use undertone_server_core::service::session::{self, Entered as Proven};
+use undertone_server_core::service::{approval_key, factor, invitation, password, reset, role, sessions};
 
 /// Returns the cookies of a complete or half sign-in.
 pub(super) fn entered(ctx: &Ctx, proven: &Proven) -> Entered {

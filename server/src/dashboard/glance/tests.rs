@@ -11,15 +11,15 @@ use undertone_api::member::{Grant, Role, Scope};
 use undertone_api::session::Tokens;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
-use crate::ctx::Ctx;
 use crate::rest::cookie;
-use crate::service::finish::{Outcome, finish};
-use crate::service::job::{cancel, propose, state};
-use crate::service::question::tests::poll;
-use crate::service::version::Expected;
-use crate::service::world::{World, people};
-use crate::service::{approval, budget, freeze, session};
 use crate::testing::{TestApp, on_both};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::finish::{Outcome, finish};
+use undertone_server_core::service::job::{cancel, propose, state};
+use undertone_server_core::service::version::Expected;
+use undertone_server_core::service::world::poll;
+use undertone_server_core::service::world::{World, people};
+use undertone_server_core::service::{approval, budget, freeze, session};
 
 /// The number of requests of each page. Concurrent work of the server only adds statements to some of them.
 const TIMES: usize = 3;

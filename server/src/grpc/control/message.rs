@@ -16,7 +16,7 @@ use undertone_proto::{document, status_of, v1};
 use uuid::Uuid;
 
 use crate::grpc::worker_gateway::{json_texts, texts};
-use crate::service::version;
+use undertone_server_core::service::version;
 
 pub(super) fn wrong(name: &str, message: impl Into<String>) -> Status {
     status_of(&Problem::validation(vec![Violation::new(name, message)]))

@@ -8,11 +8,11 @@ use undertone_api::job::Job;
 use undertone_proto::v1;
 
 use super::message::whole_job;
-use crate::auth::Actor;
-use crate::ctx::Ctx;
-use crate::error::Error;
 use crate::grpc::worker_gateway::fail;
-use crate::service::idempotency::{self, Kept, Seen};
+use undertone_server_core::auth::Actor;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::error::Error;
+use undertone_server_core::service::idempotency::{self, Kept, Seen};
 
 /// The metadata field of the key.
 const KEY: &str = "idempotency-key";

@@ -9,11 +9,11 @@ use undertone_proto::v1::access_subject::Subject;
 use undertone_proto::v1::{AccessSubject, JoinedSubject, OwnedSubject};
 
 use super::message::id;
-use crate::auth::Actor;
-use crate::ctx::Ctx;
-use crate::error::Error;
 use crate::grpc::worker_gateway::{fail, texts};
-use crate::service::retirement;
+use undertone_server_core::auth::Actor;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::error::Error;
+use undertone_server_core::service::retirement;
 
 /// Retires a subject; returns it in REST's form.
 pub(super) async fn retire(

@@ -12,11 +12,11 @@ use undertone_api::problem::{Code, Problem};
 use undertone_proto::v1::control_client::ControlClient;
 use undertone_proto::{document, problem_of, v1};
 
-use crate::ctx::Ctx;
-use crate::ctx::MOST_STREAMS;
 use crate::rest::member_of;
-use crate::service::world::World;
 use crate::testing::{Person, TestApp, on_both};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::ctx::MOST_STREAMS;
+use undertone_server_core::service::world::World;
 
 /// Returns a channel to a gRPC server on loopback, which runs until the server stops.
 async fn serve(ctx: &Ctx) -> Channel {
@@ -166,7 +166,7 @@ on_both! {
         let job = client.propose_job(by(&researcher, proposal(&world, 1))).await.unwrap().into_inner().id;
         let mut watch = client.watch_job(by(&researcher, v1::WatchJobRequest { job: job.clone() })).await.unwrap().into_inner();
         assert_eq!(watch.next().await.unwrap().unwrap().state, "proposed");
-        crate::service::approval::approve(&app.ctx, &world.sites[1].steward, job.parse().unwrap(), world.sites[1].dataset).await.unwrap();
+        undertone_server_core::service::approval::approve(&app.ctx, &world.sites[1].steward, job.parse().unwrap(), world.sites[1].dataset).await.unwrap();
         let mut states = Vec::new();
         while states.last().is_none_or(|state| state != "queued") {
             states.push(watch.next().await.unwrap().unwrap().state);
@@ -207,7 +207,7 @@ on_both! {
         let job = client.propose_job(by(&researcher, proposal(&world, 1))).await.unwrap().into_inner().id;
         let mut watch = client.watch_job(by(&researcher, v1::WatchJobRequest { job })).await.unwrap().into_inner();
         watch.next().await.unwrap().unwrap();
-        crate::service::session::sign_out(&app.ctx, &researcher.actor(app).await).await.unwrap();
+        undertone_server_core::service::session::sign_out(&app.ctx, &researcher.actor(app).await).await.unwrap();
         app.ctx.wake().ring();
         problem(watch.next().await.unwrap(), Code::Unauthenticated);
         assert!(watch.next().await.is_none());

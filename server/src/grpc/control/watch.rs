@@ -12,11 +12,11 @@ use undertone_api::problem::{Code, Problem};
 use undertone_proto::{status_of, v1};
 
 use super::message;
-use crate::auth::Actor;
-use crate::ctx::{Ctx, Seat, Waiter};
 use crate::grpc::stream::Answer;
 use crate::grpc::worker_gateway::fail;
-use crate::service::{event, job, session};
+use undertone_server_core::auth::Actor;
+use undertone_server_core::ctx::{Ctx, Seat, Waiter};
+use undertone_server_core::service::{event, job, session};
 
 /// The polling interval for changes by other replicas.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);

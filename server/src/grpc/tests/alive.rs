@@ -7,8 +7,8 @@ use axum::routing::any;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::time::Instant;
 
-use crate::config::ConnectionConfig;
 use crate::connections::{ConnectionLimits, KEEPALIVE, serve_stream};
+use undertone_server_core::config::ConnectionConfig;
 
 /// The type of a ping frame (RFC 9113, 6.7), and the flag of its reply.
 const PING: u8 = 6;

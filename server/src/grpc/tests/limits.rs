@@ -8,12 +8,12 @@ use undertone_api::problem::Code;
 use undertone_proto::{problem_of, v1};
 
 use super::{Client, serve, sign_in, with};
-use crate::ctx::Ctx;
-use crate::exchange::artifact::MAX_SIZE;
 use crate::grpc::{LARGEST_MESSAGE, SESSION};
-use crate::service::world::World;
-use crate::service::{challenge, lease, model};
 use crate::testing::on_both;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::exchange::artifact::MAX_SIZE;
+use undertone_server_core::service::world::World;
+use undertone_server_core::service::{challenge, lease, model};
 
 /// Returns the code that refuses a registration of this length: it is invalid at any size.
 async fn registered(client: &mut Client, session: &str, characters: usize) -> GrpcCode {

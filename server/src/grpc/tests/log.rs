@@ -3,9 +3,9 @@ use undertone_api::problem::Code;
 use undertone_proto::{problem_of, v1};
 
 use super::{serve, sign_in, with, work};
-use crate::service::job_log;
-use crate::service::world::World;
 use crate::testing::on_both;
+use undertone_server_core::service::job_log;
+use undertone_server_core::service::world::World;
 
 on_both! {
     async fn what_a_site_says_over_the_wire_stands_in_the_jobs_log(app: &TestApp) {

@@ -5,8 +5,8 @@ use undertone_proto::v1::finish_request::Outcome;
 use undertone_proto::{problem_of, v1};
 
 use super::{serve, sign_in, with, work};
-use crate::service::world::World;
 use crate::testing::on_both;
+use undertone_server_core::service::world::World;
 
 on_both! {
     async fn no_text_of_a_worker_holds_a_zero_byte(app: &TestApp) {

@@ -8,8 +8,8 @@ use undertone_proto::v1::{self, answers_chunk, ask_chunk, asked_chunk};
 use undertone_proto::{CHUNK, problem_of};
 
 use super::{Client, serve, sign_in, with};
-use crate::service::question::tests::poll::{Poll, said};
 use crate::testing::on_both;
+use undertone_server_core::service::world::poll::{Poll, said};
 
 /// Returns incompressible texts: about half a megabyte is transmitted.
 fn texts(of: &str) -> Vec<String> {

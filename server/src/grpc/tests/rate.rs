@@ -11,10 +11,10 @@ use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
 use undertone_proto::{later, problem_of, v1};
 
 use super::{Client, sign_in, with};
-use crate::config::RateConfig;
-use crate::ctx::Ctx;
-use crate::service::world::World;
 use crate::testing::TestApp;
+use undertone_server_core::config::RateConfig;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::world::World;
 
 /// The capacity of a minute's bucket in these tests.
 const HOLDS: u32 = 60;
@@ -135,7 +135,7 @@ async fn who_calls_too_often_is_told_when_to_come_again_and_others_are_answered(
     );
     let healthy = HealthClient::new(channel).check(HealthCheckRequest::default()).await;
     assert!(healthy.is_ok(), "health is not counted: {healthy:?}");
-    let told = crate::metrics::render(&app.ctx).await.expect("text");
+    let told = undertone_server_core::metrics::render(&app.ctx).await.expect("text");
     let turned_away = told.lines().find_map(|line| line.strip_prefix("undertone_requests_turned_away_total "));
     assert!(turned_away.is_some_and(|count| count.parse::<u32>().is_ok_and(|count| count >= 2)), "{turned_away:?}");
     assert!(told.contains("code=\"ResourceExhausted\""), "{told}");

@@ -8,9 +8,9 @@ use undertone_proto::v1::control_client::ControlClient;
 use undertone_proto::{problem_of, v1};
 
 use super::{listen, serve, sign_in, with};
-use crate::service::retirement::{restore_worker, retire_worker};
-use crate::service::world::World;
 use crate::testing::on_both;
+use undertone_server_core::service::retirement::{restore_worker, retire_worker};
+use undertone_server_core::service::world::World;
 
 on_both! {
     async fn retired_worker_is_refused_at_each_call(app: &TestApp) {

@@ -13,11 +13,11 @@ use undertone_proto::{later, v1};
 
 use super::connect;
 use crate::connections::ConnectionLimits;
-use crate::ctx::Ctx;
 use crate::grpc::LARGEST_OF_STRANGER;
 use crate::grpc::messages::MessageLimits;
-use crate::metrics::Limit;
 use crate::testing::TestApp;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::metrics::Limit;
 
 const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(30);

@@ -2,8 +2,8 @@
 
 use undertone_api::id::MemberId;
 
-use crate::ctx::Ctx;
-use crate::service::world::people;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::world::people;
 
 /// The means of a caller's authentication.
 pub(super) enum Means {

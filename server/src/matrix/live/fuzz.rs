@@ -11,10 +11,10 @@ use undertone_fuzz::Target;
 use super::caller::Caller;
 use super::request::Requests;
 use super::scene::Scene;
-use crate::config::RateConfig;
 use crate::matrix::Row;
 use crate::matrix::rest::REST;
 use crate::testing::TestApp;
+use undertone_server_core::config::RateConfig;
 
 /// Returns the addresses that accept a body.
 fn rows() -> Vec<&'static Row> {

@@ -12,12 +12,12 @@ use undertone_api::organization::{NewInvitation, Purpose};
 use undertone_api::report::ReportFile;
 
 use super::caller::{Caller, Means};
-use crate::auth::{Actor, Place};
 use crate::matrix::At;
-use crate::service::question::tests::poll::Poll;
-use crate::service::world::{World, people};
-use crate::service::{api_key, dataset, invitation, job, report, session};
 use crate::testing::TestApp;
+use undertone_server_core::auth::{Actor, Place};
+use undertone_server_core::service::world::poll::Poll;
+use undertone_server_core::service::world::{World, people};
+use undertone_server_core::service::{api_key, dataset, invitation, job, report, session};
 
 /// The objects and the callers.
 pub(super) struct Scene {

@@ -6,8 +6,8 @@ use undertone_api::problem::{Code, Problem};
 use undertone_privacy::Epsilon;
 
 use crate::rest::member_of;
-use crate::service::world::World;
 use crate::testing::on_both;
+use undertone_server_core::service::world::World;
 
 struct Caller<'a> {
     server: &'a TestServer,

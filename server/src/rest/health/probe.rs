@@ -10,8 +10,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, timeout};
 
 use super::PATIENCE;
-use crate::ctx::Ctx;
-use crate::error::Error;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::error::Error;
 
 /// The time for which a successful write is cached. After a failure, each check tries again.
 pub(crate) const PROBED: Duration = Duration::from_secs(10);

@@ -5,10 +5,10 @@ use undertone_api::organization::Purpose;
 use url::Url;
 
 use super::own_address;
-use crate::config::ProviderConfig;
-use crate::ctx::Clock;
 use crate::testing::provider::{HOME, RealProvider};
 use crate::testing::{PASSWORD, TestApp};
+use undertone_server_core::config::ProviderConfig;
+use undertone_server_core::ctx::Clock;
 
 /// Starts a server with a real provider; the server's clock shows the current time.
 async fn beside() -> Option<(TestApp, RealProvider)> {

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use time::Duration;
 use undertone_api::problem::{Code, Problem};
 
-use crate::service::idempotency::{self, Seen};
 use crate::testing::{TestApp, on_both};
+use undertone_server_core::service::idempotency::{self, Seen};
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 

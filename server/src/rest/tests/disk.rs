@@ -9,8 +9,8 @@ use undertone_api::api_key::{KeyScope, NewApiKey};
 use undertone_api::problem::Code;
 
 use super::problem;
-use crate::service::api_key;
 use crate::testing::TestApp;
+use undertone_server_core::service::api_key;
 
 /// A file system in memory with a limited size.
 struct SmallDisk {

@@ -4,9 +4,9 @@ use axum::http::{StatusCode, header};
 use undertone_api::problem::{Code, Problem};
 
 use super::problem;
-use crate::metrics::Limit;
 use crate::rest::{LARGEST_BODY, LARGEST_IMPORT};
 use crate::testing::{TestApp, on_both};
+use undertone_server_core::metrics::Limit;
 
 /// Pads a text to this number of bytes.
 fn filled(text: &str, with: char, size: usize) -> String {

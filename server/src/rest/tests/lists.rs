@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use undertone_api::problem::{Code, Problem};
 
 use super::member_of;
-use crate::service::job::cancel;
-use crate::service::world::World;
 use crate::testing::{TestApp, on_both};
+use undertone_server_core::service::job::cancel;
+use undertone_server_core::service::world::World;
 
 async fn ids(app: &TestApp, bearer: &str, path: &str) -> Vec<String> {
     let response = app.server.get(&format!("/api/v1{path}")).add_header(header::AUTHORIZATION, bearer).await;
@@ -52,7 +52,7 @@ on_both! {
         app.clock.advance(time::Duration::hours(1));
         let mut third = world.spec(3);
         third.participants.truncate(2);
-        let third = crate::service::job::propose(&app.ctx, &world.sites[1].steward, world.consortium, undertone_api::job::NewJob {
+        let third = undertone_server_core::service::job::propose(&app.ctx, &world.sites[1].steward, world.consortium, undertone_api::job::NewJob {
             title: "100%_of! \\it".to_owned(),
             spec: undertone_api::job::Spec::DpSgd(third),
         }).await.expect("proposed");

@@ -13,11 +13,11 @@ use undertone_api::signed::RootIntroduction;
 use super::KeysError;
 use super::secrets::moment;
 use crate::backup::SHORTEST_PASSPHRASE;
-use crate::config::Config;
-use crate::ctx::Random;
-use crate::keys::ceremony::{self, CeremonyError, KeyGrant, KeyRequest, KeyTerms};
-use crate::keys::online::OnlineFile;
-use crate::keys::{ExternalSigner, ServerSigner, verifying_key, write_secret};
+use undertone_server_core::config::Config;
+use undertone_server_core::ctx::Random;
+use undertone_server_core::keys::ceremony::{self, CeremonyError, KeyGrant, KeyRequest, KeyTerms};
+use undertone_server_core::keys::online::OnlineFile;
+use undertone_server_core::keys::{ExternalSigner, ServerSigner, verifying_key, write_secret};
 
 /// The root's file and its passphrase.
 #[derive(Args)]

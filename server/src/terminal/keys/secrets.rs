@@ -7,14 +7,14 @@ use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
 use super::KeysError;
-use crate::auth::KNOWN;
-use crate::config::Config;
-use crate::ctx::Random;
-use crate::db::Db;
-use crate::error::Error;
-use crate::keys::ring::{KeyRing, RingKey};
-use crate::keys::{FACTOR_FILE, TOKEN_FILE, read_ring, write_secret};
-use crate::service::factor;
+use undertone_server_core::auth::KNOWN;
+use undertone_server_core::config::Config;
+use undertone_server_core::ctx::Random;
+use undertone_server_core::db::Db;
+use undertone_server_core::error::Error;
+use undertone_server_core::keys::ring::{KeyRing, RingKey};
+use undertone_server_core::keys::{FACTOR_FILE, TOKEN_FILE, read_ring, write_secret};
+use undertone_server_core::service::factor;
 
 /// Which ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -5,11 +5,11 @@ use undertone_api::account::FactorCode;
 
 use super::{KeysCommand, KeysError, PruneOptions, RotateOptions, SecretKind, execute};
 use crate::App;
-use crate::ctx::Ctx;
-use crate::keys::{FACTOR_FILE, TOKEN_FILE};
-use crate::service::factor;
-use crate::service::session::{Renewed, refresh, signed_in};
 use crate::testing::{TestApp, code, on_both};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::keys::{FACTOR_FILE, TOKEN_FILE};
+use undertone_server_core::service::factor;
+use undertone_server_core::service::session::{Renewed, refresh, signed_in};
 
 /// Runs a command on the server's data folder.
 async fn command(app: &TestApp, command: KeysCommand) -> Result<String, KeysError> {

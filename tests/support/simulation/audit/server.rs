@@ -10,7 +10,7 @@ use undertone_api::id::{DatasetId, JobId};
 use undertone_api::job::State;
 use undertone_privacy::ledger::Balance;
 use undertone_privacy::{Adjacency, Event};
-use undertone_server::Ctx;
+use undertone_server_core::Ctx;
 use uuid::Uuid;
 
 use super::super::{Failed, Stop};

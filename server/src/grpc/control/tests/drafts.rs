@@ -6,8 +6,8 @@ use undertone_proto::{document, v1};
 
 use super::{by, problem, proposal, scene};
 use crate::rest::member_of;
-use crate::service::world::World;
 use crate::testing::on_both;
+use undertone_server_core::service::world::World;
 
 fn content(world: &World, title: &str, rounds: u32) -> Option<prost_types::Struct> {
     document::of(&NewDraft::of(title, &Spec::DpSgd(world.spec(rounds))).unwrap())

@@ -11,16 +11,15 @@ use undertone_api::signed::{
 
 use super::{command, copy, execute, replica};
 use crate::App;
-use crate::ctx::Ctx;
-use crate::keys::ceremony::CeremonyError;
-use crate::keys::online::ONLINE_FILE;
-use crate::metrics;
-use crate::service::world::World;
-use crate::service::{bundle, pins};
 use crate::terminal::keys::{InstallOptions, KeysCommand, KeysError, RequestOptions, RootFile, SignOptions};
 use crate::testing::signer::TestProgram;
 use crate::testing::{TestApp, on_both};
-use crate::verify;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::keys::ceremony::CeremonyError;
+use undertone_server_core::keys::online::ONLINE_FILE;
+use undertone_server_core::service::world::World;
+use undertone_server_core::service::{bundle, pins};
+use undertone_server_core::verify;
 
 const CHALLENGE: &str = "abababababababababababababababababababababababababababababababab";
 
@@ -197,7 +196,7 @@ on_both! {
     async fn end_of_certificates_is_a_metric(app: &TestApp) {
         let name = "\nundertone_signing_certificate_days ";
         let days = async || {
-            let text = metrics::render(&app.ctx).await.expect("text");
+            let text = undertone_server_core::metrics::render(&app.ctx).await.expect("text");
             text.split_once(name).and_then(|(_, rest)| rest.lines().next()).map(str::to_owned)
         };
         assert_eq!(days().await, None, "the first key signs");

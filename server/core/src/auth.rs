@@ -1,0 +1,31 @@
+//! Authentication and authorization: passwords, tokens, throttling, and the single policy table. This module accesses
+//! no database table.
+
+mod actor;
+mod device;
+pub mod factor;
+mod origin;
+pub mod page_seal;
+pub mod passkey;
+mod password;
+pub mod policy;
+pub mod provider;
+mod throttle;
+mod token;
+
+pub use actor::{Actor, Means, Memberships};
+pub use device::{KNOWN, open_device, sign_device};
+pub use origin::Origin;
+#[cfg(any(test, feature = "testing"))]
+pub use password::{AT_A_TIME, MEMORY_KIB, MOST_OF_NETWORK, MOST_WAITING};
+pub use password::{NetworkPlace, Passwords, guessed_early};
+pub use policy::{Operation, Place};
+pub use provider::Provider;
+#[cfg(any(test, feature = "testing"))]
+pub use throttle::WINDOW;
+pub use throttle::{DAY, Door};
+pub use token::{Access, AccessError};
+
+/// The time for which a proof of identity (password, second factor, or a new sign-in) is valid for operations that
+/// create credentials or revoke access.
+pub const FRESH: time::Duration = time::Duration::minutes(10);

@@ -1,0 +1,294 @@
+//! Passwords: Argon2id with 19 MiB, 2 passes, 1 lane (the first choice of OWASP's password storage cheat sheet, 2024).
+//! Few hashes run at a time, on blocking threads, so that a flood of sign-ins exhausts neither the runtime nor memory.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use argon2::password_hash::phc::PasswordHash;
+use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _};
+use argon2::{Algorithm, Argon2, Params, Version};
+use tokio::sync::Semaphore;
+use undertone_api::problem::{Code, Problem};
+
+use crate::error::Error;
+use crate::network::network_of;
+
+/// Memory of one hash, KiB.
+pub const MEMORY_KIB: u32 = 19 * 1024;
+/// Passes over the memory.
+const PASSES: u32 = 2;
+/// The number of concurrent hashes.
+pub const AT_A_TIME: usize = 4;
+/// The highest number of hashes that wait; further ones are refused.
+pub const MOST_WAITING: usize = 128;
+/// The highest number of one network's passwords that run or wait; further ones are refused.
+pub const MOST_OF_NETWORK: usize = 12;
+/// Seconds after which a refused caller may retry.
+const LATER: u32 = 5;
+
+/// Hashes and checks passwords.
+#[derive(Clone)]
+pub struct Passwords {
+    permits: Arc<Semaphore>,
+    /// One permit for each running or waiting hash.
+    places: Arc<Semaphore>,
+    /// The running and waiting checks of each network that has any.
+    of_networks: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    /// A hash to compare the password of an unknown e-mail with, so that it takes as long as for a known one.
+    decoy: Arc<OnceLock<String>>,
+}
+
+impl Default for Passwords {
+    fn default() -> Self {
+        Self {
+            permits: Arc::new(Semaphore::new(AT_A_TIME)),
+            places: Arc::new(Semaphore::new(AT_A_TIME + MOST_WAITING)),
+            of_networks: Arc::default(),
+            decoy: Arc::default(),
+        }
+    }
+}
+
+impl Passwords {
+    /// Returns the hash of a password with the given salt, in PHC form.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if the hash cannot be computed.
+    pub async fn hash(&self, password: &str, salt: [u8; 16]) -> Result<String, Error> {
+        let password = password.to_owned();
+        self.run(move || hash(&password, salt)).await?
+    }
+
+    /// Returns whether the password matches the hash. Without a hash (an unknown e-mail) it returns false, after the
+    /// same work.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if the stored hash is malformed.
+    pub async fn verify(&self, password: &str, stored: Option<&str>) -> Result<bool, Error> {
+        let (password, stored, decoy) = (password.to_owned(), stored.map(str::to_owned), Arc::clone(&self.decoy));
+        self.run(move || {
+            let known = stored.is_some();
+            let phc = match stored {
+                Some(phc) => phc,
+                None => decoy_hash(&decoy)?,
+            };
+            let parsed = PasswordHash::new(&phc)
+                .map_err(|error| Error::internal("reading a password's hash", error.to_string()))?;
+            Ok(argon2()?.verify_password(password.as_bytes(), &parsed).is_ok() && known)
+        })
+        .await?
+    }
+
+    /// Blocks all hashing until the returned permit is dropped.
+    #[cfg(any(test, feature = "testing"))]
+    pub async fn busy(&self) -> tokio::sync::OwnedSemaphorePermit {
+        let all = Arc::clone(&self.permits).acquire_many_owned(AT_A_TIME as u32).await;
+        all.expect("nobody closes the semaphore")
+    }
+
+    /// Refuses a caller whose password would have to wait too long.
+    ///
+    /// # Errors
+    /// `unavailable`, with the seconds after which the caller may retry.
+    pub fn expect_room(&self) -> Result<(), Error> {
+        if self.places.available_permits() == 0 { Err(crowded()) } else { Ok(()) }
+    }
+
+    /// Returns one of the places that the network of `address` has, so that one network does not fill the queue.
+    ///
+    /// # Errors
+    /// `unavailable`, with the seconds after which the caller may retry, when `MOST_OF_NETWORK` are taken.
+    pub fn enter(&self, address: IpAddr) -> Result<NetworkPlace, Error> {
+        let network = network_of(address);
+        let mut taken = self.of_networks.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = taken.entry(network).or_default();
+        if *count >= MOST_OF_NETWORK {
+            return Err(crowded());
+        }
+        *count += 1;
+        Ok(NetworkPlace { network, taken: Arc::clone(&self.of_networks) })
+    }
+
+    async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| crowded())?;
+        let permit = Arc::clone(&self.permits)
+            .acquire_owned()
+            .await
+            .map_err(|error| Error::internal("waiting to hash a password", error))?;
+        tokio::task::spawn_blocking(move || {
+            let _held = (permit, place);
+            work()
+        })
+        .await
+        .map_err(|error| Error::internal("hashing a password", error))
+    }
+}
+
+/// A place of a network among the passwords that are checked; it is free again when dropped.
+#[derive(Debug)]
+pub struct NetworkPlace {
+    network: IpAddr,
+    taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+impl Drop for NetworkPlace {
+    fn drop(&mut self) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = taken.get_mut(&self.network) {
+            *count -= 1;
+            if *count == 0 {
+                taken.remove(&self.network);
+            }
+        }
+    }
+}
+
+/// Returns whether a password is easily guessed: common passwords, words, dates, neighbouring keys, or terms known
+/// about its owner. Fewer than 10^8 guesses (zxcvbn's score below 3) are too few even with a slow hash.
+pub fn guessed_early(password: &str, known: &[&str]) -> bool {
+    zxcvbn::zxcvbn(password, known).score() < zxcvbn::Score::Three
+}
+
+fn crowded() -> Error {
+    let detail = format!("more people sign in than passwords can be checked: try again in {LATER} s");
+    Problem::new(Code::Unavailable, detail).after(LATER).into()
+}
+
+fn argon2() -> Result<Argon2<'static>, Error> {
+    let params = Params::new(MEMORY_KIB, PASSES, 1, None)
+        .map_err(|error| Error::internal("setting Argon2's parameters", error.to_string()))?;
+    Ok(Argon2::new(Algorithm::Argon2id, Version::V0x13, params))
+}
+
+fn hash(password: &str, salt: [u8; 16]) -> Result<String, Error> {
+    let hash: PasswordHash = argon2()?
+        .hash_password_with_salt(password.as_bytes(), &salt)
+        .map_err(|error| Error::internal("hashing a password", error.to_string()))?;
+    Ok(hash.to_string())
+}
+
+fn decoy_hash(cell: &OnceLock<String>) -> Result<String, Error> {
+    if let Some(hash) = cell.get() {
+        return Ok(hash.clone());
+    }
+    let made = hash("nobody has this password", [0; 16])?;
+    Ok(cell.get_or_init(|| made).clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex, mpsc};
+
+    use undertone_api::problem::Code;
+
+    use super::{AT_A_TIME, LATER, MOST_OF_NETWORK, MOST_WAITING, Passwords, guessed_early};
+
+    /// Each task reports its start and then waits for permission to continue.
+    #[tokio::test]
+    async fn four_are_hashed_at_a_time_and_a_fifth_waits() {
+        let passwords = Passwords::default();
+        let (begin, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let (go_on, let_go) = mpsc::channel::<()>();
+        let let_go = Arc::new(Mutex::new(let_go));
+        let work = |number: usize| {
+            let (passwords, begin, let_go) = (passwords.clone(), begin.clone(), Arc::clone(&let_go));
+            tokio::spawn(async move {
+                let work = move || {
+                    begin.send(number).expect("the test listens");
+                    let_go.lock().expect("nobody panics").recv().expect("it is let go");
+                };
+                passwords.run(work).await.expect("done");
+            })
+        };
+        let mut works: Vec<_> = (0..AT_A_TIME).map(&work).collect();
+        for _ in 0..AT_A_TIME {
+            begun.recv().await.expect("it begins");
+        }
+        assert_eq!(passwords.permits.available_permits(), 0);
+        works.push(work(AT_A_TIME));
+        tokio::task::yield_now().await;
+        assert!(begun.try_recv().is_err(), "the fifth waits");
+        go_on.send(()).expect("one goes on");
+        assert_eq!(begun.recv().await, Some(AT_A_TIME));
+        for _ in 0..AT_A_TIME {
+            go_on.send(()).expect("the others go on");
+        }
+        for work in works {
+            work.await.expect("no panic");
+        }
+    }
+
+    #[tokio::test]
+    async fn full_queue_refuses_the_next_and_says_when() {
+        let passwords = Passwords::default();
+        let busy = passwords.busy().await;
+        let waiting: Vec<_> = (0..AT_A_TIME + MOST_WAITING)
+            .map(|_| {
+                let passwords = passwords.clone();
+                tokio::spawn(async move { passwords.run(|| ()).await })
+            })
+            .collect();
+        while passwords.places.available_permits() > 0 {
+            passwords.expect_room().expect("there is room");
+            tokio::task::yield_now().await;
+        }
+        let refused = passwords.run(|| ()).await.expect_err("no place is left").into_problem();
+        assert_eq!((refused.code, refused.retry_after), (Code::Unavailable, Some(LATER)));
+        assert!(passwords.expect_room().is_err());
+        drop(busy);
+        for one in waiting {
+            one.await.expect("no panic").expect("its turn came");
+        }
+        passwords.expect_room().expect("there is room again");
+    }
+
+    #[test]
+    fn network_beyond_its_places_is_refused_and_others_are_not() {
+        let passwords = Passwords::default();
+        let [address, other] = ["127.0.0.2", "127.0.0.3"].map(|text| text.parse().expect("an address"));
+        let places: Vec<_> = (0..MOST_OF_NETWORK).map(|_| passwords.enter(address).expect("a place")).collect();
+        let refused = passwords.enter(address).expect_err("no place is left").into_problem();
+        assert_eq!((refused.code, refused.retry_after), (Code::Unavailable, Some(LATER)));
+        passwords.enter(other).expect("another network has its own");
+        drop(places);
+        passwords.enter(address).expect("there are places again");
+        assert!(passwords.of_networks.lock().expect("nobody panics").is_empty(), "no network stays listed");
+    }
+
+    #[test]
+    fn what_is_guessed_early_is_refused_and_a_sentence_is_not() {
+        for early in [
+            "password1234",
+            "passwordpassword",
+            "123456789012",
+            "qwertyuiopas",
+            "aaaaaaaaaaaaaa",
+            "1q2w3e4r5t6y",
+            "iloveyou1234",
+            "northernnorthern",
+        ] {
+            assert!(guessed_early(early, &["Northern", "n@northern.example"]), "{early}");
+        }
+        for late in
+            ["a long enough password", "another long password", "correct horse battery staple", "right horse battery"]
+        {
+            assert!(!guessed_early(late, &["Northern", "n@northern.example"]), "{late}");
+        }
+    }
+
+    #[tokio::test]
+    async fn only_the_password_that_was_hashed_is_right() {
+        let passwords = Passwords::default();
+        let stored = passwords.hash("correct horse battery", [7; 16]).await.expect("hashed");
+        assert!(stored.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{stored}");
+        assert!(passwords.verify("correct horse battery", Some(&stored)).await.expect("checked"));
+        assert!(!passwords.verify("correct horse batterz", Some(&stored)).await.expect("checked"));
+    }
+
+    #[tokio::test]
+    async fn no_password_is_right_for_nobody_not_even_the_decoys_own() {
+        let passwords = Passwords::default();
+        assert!(!passwords.verify("nobody has this password", None).await.expect("checked"));
+    }
+}

@@ -1,0 +1,332 @@
+//! The subjects of the event streams in this process, and the number of streams: each subject is queried once for all
+//! its streams.
+//!
+//! This module has no rules: `service::event` decides about access, and runs the queries. Each replica counts its own
+//! streams.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use undertone_api::id::{ConsortiumId, JobId, MemberId, OrganizationId};
+use undertone_api::problem::{Code, Problem};
+
+use crate::fairness::{FairQueue, QueueLimits, QueueTimings};
+use crate::network::network_of;
+
+/// The highest number of streams of one member at a replica: tabs, machines and programs together.
+pub const MOST_STREAMS: u32 = 16;
+/// The highest number of streams of the members of one organization.
+pub const MOST_STREAMS_OF_ORGANIZATION: u32 = 1024;
+/// The highest number of streams from one address, which many members may share.
+pub const MOST_STREAMS_OF_ADDRESS: u32 = 512;
+/// The highest number of streams at a replica.
+pub const MOST_STREAMS_IN_ALL: u32 = 4096;
+/// Seconds after which a refused caller may retry.
+const LATER: u32 = 10;
+/// The number of subjects that are queried concurrently.
+pub const LOOKS_AT_A_TIME: usize = 4;
+/// The queue of queries; there are no more subjects than streams.
+const LOOKS: QueueLimits = QueueLimits {
+    name: "looks",
+    turns: "watched jobs and consortia",
+    at_a_time: LOOKS_AT_A_TIME,
+    waiting: MOST_STREAMS_IN_ALL as usize,
+    waiting_of_owner: MOST_STREAMS_IN_ALL as usize,
+    patience: Duration::from_mins(1),
+};
+
+/// The subject of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// A job.
+    Job(JobId),
+    /// A consortium, with its jobs, budgets and questions.
+    Consortium(ConsortiumId),
+}
+
+/// The state of a subject.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// A version that differs whenever the state differs.
+    pub version: String,
+    /// The state as JSON.
+    pub json: String,
+}
+
+/// Receives the newest state of a subject; `None` before the first query.
+pub type News = watch::Receiver<Option<Arc<Seen>>>;
+/// Sends the newest state of a subject.
+pub type Desk = watch::Sender<Option<Arc<Seen>>>;
+
+/// The subjects of the event streams in this process.
+#[derive(Debug)]
+pub struct Watchers {
+    subjects: Mutex<HashMap<Subject, Desk>>,
+    seats: Mutex<TakenSeats>,
+    looks: FairQueue,
+}
+
+/// The caller that opens a stream.
+#[derive(Debug, Clone, Copy)]
+pub struct StreamCaller {
+    /// The member.
+    pub member: MemberId,
+    /// The member's organization, if any.
+    pub organization: Option<OrganizationId>,
+    /// The caller's address.
+    pub address: IpAddr,
+}
+
+impl Watchers {
+    /// Makes an empty registry.
+    pub fn new(timings: QueueTimings) -> Self {
+        Self { subjects: Mutex::default(), seats: Mutex::default(), looks: FairQueue::new(LOOKS, timings) }
+    }
+
+    /// Returns the queue of queries.
+    pub const fn looks(&self) -> &FairQueue {
+        &self.looks
+    }
+
+    /// Subscribes to a subject. The first subscriber also gets the sender and must query for all.
+    pub fn join(&self, subject: Subject) -> (News, Option<Desk>) {
+        let mut subjects = lock(&self.subjects);
+        if let Some(desk) = subjects.get(&subject) {
+            return (desk.subscribe(), None);
+        }
+        let (desk, news) = watch::channel(None);
+        subjects.insert(subject, desk.clone());
+        (news, Some(desk))
+    }
+
+    /// Returns whether a subject has no subscribers. In that case it is removed, and its querying task stops.
+    pub fn is_left(&self, subject: Subject) -> bool {
+        let mut subjects = lock(&self.subjects);
+        let left = subjects.get(&subject).is_none_or(|desk| desk.receiver_count() == 0);
+        if left {
+            subjects.remove(&subject);
+        }
+        left
+    }
+
+    /// Counts a stream of a member until the permit is dropped.
+    ///
+    /// # Errors
+    /// [`StreamRefusal`] names the exceeded limit.
+    pub fn sit(self: &Arc<Self>, caller: StreamCaller) -> Result<Seat, StreamRefusal> {
+        let StreamCaller { member, organization, address } = caller;
+        let network = network_of(address);
+        let mut seats = lock(&self.seats);
+        let of_member = seats.by_member.get(&member).copied().unwrap_or_default();
+        let of_network = seats.by_network.get(&network).copied().unwrap_or_default();
+        if of_member >= MOST_STREAMS {
+            return Err(StreamRefusal::Member);
+        }
+        let of_organization = organization.and_then(|id| seats.by_organization.get(&id).copied()).unwrap_or_default();
+        if of_organization >= MOST_STREAMS_OF_ORGANIZATION {
+            return Err(StreamRefusal::Organization);
+        }
+        if of_network >= MOST_STREAMS_OF_ADDRESS {
+            return Err(StreamRefusal::Address);
+        }
+        if seats.total >= MOST_STREAMS_IN_ALL {
+            return Err(StreamRefusal::Total);
+        }
+        seats.total += 1;
+        seats.by_member.insert(member, of_member + 1);
+        seats.by_network.insert(network, of_network + 1);
+        if let Some(id) = organization {
+            seats.by_organization.insert(id, of_organization + 1);
+        }
+        drop(seats);
+        Ok(Seat { watchers: Arc::clone(self), member, organization, network })
+    }
+}
+
+/// The open streams.
+#[derive(Debug, Default)]
+struct TakenSeats {
+    total: u32,
+    by_member: HashMap<MemberId, u32>,
+    by_organization: HashMap<OrganizationId, u32>,
+    by_network: HashMap<IpAddr, u32>,
+}
+
+/// The exceeded limit of streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamRefusal {
+    /// [`MOST_STREAMS`].
+    Member,
+    /// [`MOST_STREAMS_OF_ORGANIZATION`].
+    Organization,
+    /// [`MOST_STREAMS_OF_ADDRESS`].
+    Address,
+    /// [`MOST_STREAMS_IN_ALL`].
+    Total,
+}
+
+impl From<StreamRefusal> for Problem {
+    fn from(refusal: StreamRefusal) -> Self {
+        let (code, detail) = match refusal {
+            StreamRefusal::Member => (
+                Code::RateLimited,
+                format!("a member has at most {MOST_STREAMS} streams at once: close some pages, and try again"),
+            ),
+            StreamRefusal::Organization => (
+                Code::RateLimited,
+                format!(
+                    "an organization has at most {MOST_STREAMS_OF_ORGANIZATION} streams at once: close some pages, and try \
+                     again"
+                ),
+            ),
+            StreamRefusal::Address => (
+                Code::RateLimited,
+                format!("an address has at most {MOST_STREAMS_OF_ADDRESS} streams at once: close some, and try again"),
+            ),
+            StreamRefusal::Total => {
+                (Code::Unavailable, format!("the server has {MOST_STREAMS_IN_ALL} streams open: try again later"))
+            }
+        };
+        Self::new(code, detail).after(LATER)
+    }
+}
+
+/// The permit of a counted stream.
+#[derive(Debug)]
+pub struct Seat {
+    watchers: Arc<Watchers>,
+    member: MemberId,
+    organization: Option<OrganizationId>,
+    network: IpAddr,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut seats = lock(&self.watchers.seats);
+        seats.total -= 1;
+        release(&mut seats.by_member, &self.member);
+        release(&mut seats.by_network, &self.network);
+        if let Some(id) = &self.organization {
+            release(&mut seats.by_organization, id);
+        }
+    }
+}
+
+fn release<K: Hash + Eq>(counts: &mut HashMap<K, u32>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::sync::Arc;
+
+    use undertone_api::id::{JobId, MemberId, OrganizationId};
+    use undertone_api::problem::{Code, Problem};
+    use uuid::Uuid;
+
+    use super::{
+        MOST_STREAMS, MOST_STREAMS_IN_ALL, MOST_STREAMS_OF_ADDRESS, MOST_STREAMS_OF_ORGANIZATION, StreamCaller,
+        StreamRefusal, Subject, Watchers, lock,
+    };
+    use crate::fairness::QueueTimings;
+
+    #[test]
+    fn a_subject_is_looked_at_by_one_for_all_until_nobody_watches() {
+        let (watchers, subject) = (watchers(), Subject::Job(JobId(Uuid::nil())));
+        let (first, desk) = watchers.join(subject);
+        let (second, none) = watchers.join(subject);
+        assert!(desk.is_some() && none.is_none());
+        drop(first);
+        assert!(!watchers.is_left(subject));
+        drop(second);
+        assert!(watchers.is_left(subject));
+        assert!(watchers.join(subject).1.is_some(), "the next one looks again");
+    }
+
+    fn member(number: u32) -> MemberId {
+        MemberId(Uuid::from_u128(number.into()))
+    }
+
+    fn watchers() -> Watchers {
+        Watchers::new(QueueTimings::default())
+    }
+
+    /// Returns a member without an organization.
+    fn caller(number: u32, last: u32) -> StreamCaller {
+        StreamCaller { member: member(number), organization: None, address: address(last) }
+    }
+
+    fn address(last: u32) -> IpAddr {
+        IpAddr::from(Ipv4Addr::from_bits((10 << 24) + last))
+    }
+
+    #[test]
+    fn a_member_has_so_many_streams_and_one_that_ends_makes_room() {
+        let watchers = Arc::new(watchers());
+        let sit = |number| watchers.sit(caller(1, number));
+        let mut seats: Vec<_> = (0..MOST_STREAMS).map(|number| sit(number).expect("there is room")).collect();
+        assert_eq!(sit(99).expect_err("one more"), StreamRefusal::Member);
+        assert!(watchers.sit(caller(2, 1)).is_ok());
+        seats.pop();
+        assert!(sit(99).is_ok());
+    }
+
+    #[test]
+    fn organization_beyond_its_streams_is_refused() {
+        let watchers = Arc::new(watchers());
+        let of = |organization: u128, number| StreamCaller {
+            organization: Some(OrganizationId(Uuid::from_u128(organization))),
+            ..caller(number, number)
+        };
+        let mut seats: Vec<_> = (0..MOST_STREAMS_OF_ORGANIZATION)
+            .map(|number| watchers.sit(of(1, number)).expect("there is room"))
+            .collect();
+        let refusal = watchers.sit(of(1, 9999)).expect_err("one more");
+        assert_eq!(refusal, StreamRefusal::Organization);
+        assert_eq!(Problem::from(refusal).code, Code::RateLimited);
+        assert!(watchers.sit(of(2, 9999)).is_ok());
+        seats.pop();
+        assert!(watchers.sit(of(1, 9999)).is_ok());
+        seats.clear();
+        assert!(lock(&watchers.seats).by_organization.is_empty(), "what is not taken is not kept");
+    }
+
+    #[test]
+    fn address_has_so_many_streams_whoever_reads_them() {
+        let watchers = Arc::new(watchers());
+        let mut seats: Vec<_> = (0..MOST_STREAMS_OF_ADDRESS)
+            .map(|number| watchers.sit(caller(number, 1)).expect("there is room"))
+            .collect();
+        assert_eq!(watchers.sit(caller(9999, 1)).expect_err("one more"), StreamRefusal::Address);
+        assert!(watchers.sit(caller(9999, 2)).is_ok());
+        seats.clear();
+        assert!(watchers.sit(caller(9999, 1)).is_ok());
+        assert!(lock(&watchers.seats).by_network.is_empty(), "what is not taken is not kept");
+    }
+
+    #[test]
+    fn replica_has_so_many_streams_in_all() {
+        let watchers = Arc::new(watchers());
+        let _seats: Vec<_> = (0..MOST_STREAMS_IN_ALL)
+            .map(|number| watchers.sit(caller(number, number)).expect("there is room"))
+            .collect();
+        let refusal = watchers.sit(caller(9999, 9999)).expect_err("one more");
+        assert_eq!(refusal, StreamRefusal::Total);
+        let problem = Problem::from(refusal);
+        assert_eq!((problem.code, problem.retry_after), (Code::Unavailable, Some(10)));
+    }
+}

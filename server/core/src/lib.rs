@@ -1,0 +1,31 @@
+//! The consortium's rules on the only database: accounts, budgets, jobs, rounds, receipts, the ledger and its log.
+//!
+//! [`open`] opens a consortium from a configuration; the server's interfaces (REST, gRPC, dashboard) translate requests and call
+//! [`service`], whose operations check the policy first. Only `service` and `db` access tables. To add an operation: a function in
+//! the file of its subject in `service`, a row in `auth::policy`.
+
+pub mod address;
+pub mod auth;
+pub mod compute;
+pub mod config;
+pub mod ctx;
+pub mod db;
+pub mod error;
+pub mod exchange;
+pub mod fairness;
+pub mod fault;
+pub mod keys;
+pub mod metrics;
+pub mod network;
+pub mod nul;
+mod open;
+pub mod outbound;
+pub mod service;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod tls;
+pub mod verify;
+
+pub use config::Config;
+pub use ctx::Ctx;
+pub use open::{StartError, data_folder, open, open_mode, open_tables};

@@ -1,0 +1,67 @@
+//! The server's operations: one file per subject, one function per operation. Each operation first checks the
+//! [`policy`](crate::auth::policy). The interfaces translate requests and call operations. Only this module reads and
+//! writes tables.
+
+mod attempt;
+mod code;
+mod entity;
+
+pub mod alarm;
+pub mod api_key;
+pub mod approval;
+pub mod approval_key;
+pub mod audit;
+pub mod audit_log;
+pub mod budget;
+pub mod bundle;
+pub mod census;
+pub mod certificate;
+pub mod challenge;
+pub mod consortium;
+pub mod dataset;
+pub mod delivery;
+pub mod duty;
+pub mod event;
+pub mod factor;
+pub mod finish;
+pub mod freeze;
+pub mod head_exchange;
+pub mod idempotency;
+pub mod invitation;
+pub mod job;
+pub mod job_log;
+pub mod lease;
+pub mod ledger;
+pub mod log;
+pub mod measurement;
+pub mod member;
+pub mod model;
+pub mod notification;
+pub mod offer;
+pub mod oidc;
+pub mod operator;
+pub mod organization;
+pub mod passkey;
+pub mod password;
+pub mod pins;
+pub mod plan;
+pub mod presence;
+pub mod question;
+pub mod receipt;
+pub mod report;
+pub mod reset;
+pub mod restoration;
+pub mod retirement;
+pub mod role;
+pub mod round;
+pub mod session;
+pub mod sessions;
+pub mod setup;
+pub mod site_key;
+pub mod stuck;
+pub mod version;
+pub mod witness;
+pub mod worker;
+#[cfg(any(test, feature = "testing"))]
+#[allow(missing_docs, reason = "fields and steps of the fixture are named by what they are")]
+pub mod world;

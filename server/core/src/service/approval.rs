@@ -1,0 +1,280 @@
+//! The owners' answers to a proposed job: from a steward, given here, or from a site's policy, signed with the site's
+//! key. Either approval is enough for the consortium (the site decides again for itself before it runs). Either refusal
+//! refuses the job. All answers are stored.
+//!
+//! An answer belongs to one manifest, and a job has only one: a changed spec makes another job. If the budget or the
+//! dataset changes while other owners still decide, `void` revokes the answer. Jobs within a steward's standing limit
+//! (`limit`) are approved automatically. `review` builds the page for manual approval; `waiting` lists pending
+//! approvals.
+
+pub mod consent;
+pub mod limit;
+mod review;
+#[cfg(test)]
+mod tests;
+mod total;
+mod void;
+mod waiting;
+
+use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
+use serde_json::json;
+use undertone_api::id::{DatasetId, JobId, OrganizationId, WorkerId};
+use undertone_api::job::{Job, Refuse, State, Step};
+use undertone_api::problem::{Code, Violation};
+use undertone_api::signed::{self, Consent, Decision, Signed, SignedApproval};
+use uuid::Uuid;
+
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::audit_log::{self, Act, By, What};
+use crate::service::code::to_json;
+use crate::service::entity::{decision, job, participant, worker};
+use crate::service::job::{readable, shown, state};
+use crate::service::round;
+
+pub use limit::{limit_set, limit_withdraw, limits, limits_version};
+pub use review::{review, site_approvals};
+pub use void::{changed, voided};
+pub use waiting::{Waiting, waiting};
+
+/// The author of a site's answer, in words.
+const SITE_POLICY: &str = "site policy";
+
+/// Approves a job for one dataset, as a steward of the dataset's owner.
+///
+/// # Errors
+/// 403 unless the caller is a steward there, `wrong_state` when the job no longer waits for answers, and as
+/// [`approve_signed`] where the dataset's site verifies signatures.
+pub async fn approve(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId) -> Result<Job, Error> {
+    approve_signed(ctx, actor, job, dataset, None, None).await
+}
+
+/// Approves as [`approve`], and only the manifest with the given digest, if there is one: the manifest that the steward
+/// read. The signature goes to the dataset's site, which verifies it.
+///
+/// # Errors
+/// As [`approve`], `precondition_failed` when the job has another manifest, `validation_failed` without a signature
+/// that the site demands, `bad_signature` when the signature does not approve this manifest with a key that the site
+/// pins.
+pub async fn approve_signed(
+    ctx: &Ctx,
+    actor: &Actor,
+    job: JobId,
+    dataset: DatasetId,
+    manifest: Option<&str>,
+    signature: Option<&SignedApproval>,
+) -> Result<Job, Error> {
+    signature.map(consent::check_size).transpose()?;
+    answer(ctx, actor, job, dataset, None, manifest, signature).await
+}
+
+/// Refuses a job for one dataset, as a steward of the dataset's owner. The whole job is then refused.
+///
+/// # Errors
+/// As [`approve`], and `validation_failed` without a reason.
+pub async fn refuse(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId, refuse: &Refuse) -> Result<Job, Error> {
+    let reason = refuse.reason.trim();
+    if !(1..=1000).contains(&reason.chars().count()) {
+        let violation = Violation::new("reason", "give a reason of 1 to 1,000 characters: the proposer reads it");
+        return Err(Error::validation(vec![violation]));
+    }
+    answer(ctx, actor, job, dataset, Some(reason), None, None).await
+}
+
+async fn answer(
+    ctx: &Ctx,
+    actor: &Actor,
+    job: JobId,
+    dataset: DatasetId,
+    refusal: Option<&str>,
+    manifest: Option<&str>,
+    signature: Option<&SignedApproval>,
+) -> Result<Job, Error> {
+    readable(ctx, actor, job).await?;
+    let part = part(ctx.db.read(), job, dataset).await?;
+    policy::check(actor, Operation::DecideJob, Place::Organization(OrganizationId(part.organization_id)))?;
+    let row = ctx
+        .db
+        .write("decide job", async |tx| {
+            let part = self::part(tx, job, dataset).await?;
+            let row = state::row(tx, job).await?;
+            if state::of(&row)? != State::Proposed {
+                return Err(Error::wrong_state(format!("the job is {}", state::of(&row)?.label())));
+            }
+            if part.approval == "not_needed" {
+                return Err(Error::wrong_state("the dataset is public: nobody has to agree"));
+            }
+            if manifest.is_some_and(|manifest| !manifest.eq_ignore_ascii_case(&row.digest)) {
+                let detail = format!("the job's manifest is {}: read it, and decide about that one", row.digest);
+                return Err(Error::problem(Code::PreconditionFailed, detail));
+            }
+            let steward_approved = refusal.is_none();
+            let consent = if steward_approved {
+                let site = consent::of_site(tx, part.dataset_id).await?;
+                let consent = consent::of_steward(site.as_ref(), signature, &row.digest, job, dataset)?;
+                Some(to_json(&consent)?)
+            } else {
+                None
+            };
+            log(ctx, tx, &row, &part, actor.into(), refusal).await?;
+            let by = actor.member.name.as_str();
+            record(ctx, tx, &part, "steward", by, refusal, signature.map(Evidence::Steward)).await?;
+            let part = participant::Model { steward_approved, consent, ..part };
+            apply(ctx, tx, actor.into(), row, part, by, refusal).await
+        })
+        .await?;
+    round::clear(ctx, JobId(row.id)).await;
+    ctx.wake().ring();
+    shown(ctx, actor, row).await
+}
+
+/// Accepts a site's signed answer. The same answer again changes nothing.
+///
+/// # Errors
+/// `bad_signature` when the site's key did not sign it or it answers another manifest.
+pub async fn decide(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), Error> {
+    let job = ctx
+        .db
+        .write("site decides", async |tx| {
+            let site = worker::Entity::find_by_id(worker.0).one(tx).await?.ok_or_else(|| Error::not_found("worker"))?;
+            let key = signed::public_key(&site.public_key)
+                .map_err(|error| Error::internal("reading a worker's key", error))?;
+            let bad = |detail: String| Error::problem(Code::BadSignature, detail);
+            let decision: Decision = signed.open(&key).map_err(|error| bad(error.to_string()))?;
+            let row = state::row(tx, decision.job).await?;
+            let part = part(tx, decision.job, decision.dataset).await?;
+            if part.worker_id != worker.0 {
+                return Err(Error::not_found("job"));
+            }
+            if decision.manifest != row.digest {
+                return Err(bad("the decision answers another manifest".to_owned()));
+            }
+            // An approval may become a refusal, but not the reverse: a refused job is over.
+            let known = if decision.approve { part.site_answered } else { part.approval == "refused" };
+            if known || part.approval == "not_needed" {
+                return Ok(decision.job);
+            }
+            let refusal = (!decision.approve).then_some(decision.reason.as_str());
+            log(ctx, tx, &row, &part, By::Worker(worker), refusal).await?;
+            record(ctx, tx, &part, "site", SITE_POLICY, refusal, Some(Evidence::Site(signed))).await?;
+            let site = to_json(&Consent::Site)?;
+            let consent = part.consent.clone().or_else(|| refusal.is_none().then_some(site));
+            let part = participant::Model { site_answered: true, consent, ..part };
+            apply(ctx, tx, By::Worker(worker), row, part, SITE_POLICY, refusal).await?;
+            Ok(decision.job)
+        })
+        .await?;
+    round::clear(ctx, job).await;
+    ctx.wake().ring();
+    Ok(())
+}
+
+async fn apply(
+    ctx: &Ctx,
+    tx: &Tx,
+    hand: By,
+    row: job::Model,
+    mut part: participant::Model,
+    by: &str,
+    refusal: Option<&str>,
+) -> Result<job::Model, Error> {
+    let (now, owner) = (state::of(&row)?, part.organization_name.clone());
+    if let Some(reason) = refusal {
+        "refused".clone_into(&mut part.approval);
+        part.approval_by = Some(by.to_owned());
+        part.approval_reason = Some(reason.to_owned());
+    } else if part.approval == "pending" || part.steward_approved {
+        "approved".clone_into(&mut part.approval);
+        // A person's name takes precedence over a policy's.
+        if part.approval_by.is_none() || by != SITE_POLICY {
+            part.approval_by = Some(by.to_owned());
+        }
+    }
+    part.into_active_model().reset_all().update(tx).await?;
+    match (refusal, now) {
+        (None, State::Proposed) => state::admit(ctx, tx, hand, row).await,
+        (Some(reason), State::Proposed) => {
+            state::step(ctx, tx, hand, row, Step::Refuse, Some(format!("{owner}, {by}: {reason}"))).await
+        }
+        // The site refuses after all others approved: it will not run, so the job cannot complete.
+        (Some(reason), State::Queued | State::Running | State::Paused) => {
+            state::step(ctx, tx, hand, row, Step::Fail, Some(format!("{owner}, {by}: {reason}"))).await
+        }
+        _ => Ok(row),
+    }
+}
+
+/// Records an answer in the owner's audit log.
+async fn log(
+    ctx: &Ctx,
+    tx: &Tx,
+    row: &job::Model,
+    part: &participant::Model,
+    by: By,
+    refusal: Option<&str>,
+) -> Result<(), Error> {
+    let act = Act {
+        by,
+        what: if refusal.is_none() { What::JobApproved } else { What::JobRefused },
+        place: Place::Organization(OrganizationId(part.organization_id)),
+        subject: Some(("job", row.id.to_string())),
+        detail: json!({ "dataset": part.dataset_id, "manifest": row.digest, "reason": refusal }),
+    };
+    audit_log::record(ctx, tx, act).await
+}
+
+/// The evidence of an answer.
+#[derive(Debug, Clone, Copy)]
+enum Evidence<'a> {
+    /// A site's signed decision.
+    Site(&'a Signed),
+    /// A steward's signed approval.
+    Steward(&'a SignedApproval),
+}
+
+async fn record(
+    ctx: &Ctx,
+    tx: &Tx,
+    part: &participant::Model,
+    source: &str,
+    by: &str,
+    refusal: Option<&str>,
+    evidence: Option<Evidence<'_>>,
+) -> Result<(), Error> {
+    let payload = match evidence {
+        None => None,
+        Some(Evidence::Site(signed)) => Some(signed.payload.clone()),
+        Some(Evidence::Steward(approval)) => Some(to_json(approval)?),
+    };
+    let signature = match evidence {
+        Some(Evidence::Site(signed)) => Some(signed.signature.clone()),
+        Some(Evidence::Steward(_)) | None => None,
+    };
+    let row = decision::Model {
+        id: ctx.id::<Uuid>(),
+        job_id: part.job_id,
+        dataset_id: part.dataset_id,
+        source: source.to_owned(),
+        approve: refusal.is_none(),
+        by: by.to_owned(),
+        reason: refusal.unwrap_or_default().to_owned(),
+        payload,
+        signature,
+        at: ctx.now(),
+    };
+    row.into_active_model().insert(tx).await?;
+    Ok(())
+}
+
+async fn part(
+    connection: &impl sea_orm::ConnectionTrait,
+    job: JobId,
+    dataset: DatasetId,
+) -> Result<participant::Model, Error> {
+    participant::Entity::find_by_id((job.0, dataset.0))
+        .one(connection)
+        .await?
+        .ok_or_else(|| Error::not_found("dataset in this job"))
+}

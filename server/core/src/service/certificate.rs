@@ -1,0 +1,136 @@
+//! Certificates: the cost of a job and of all its releases. Made once, when the job is over, and stored as signed.
+//!
+//! `draft` reads the facts. `price` computes every figure from them; verification runs the same code again. `evidence`
+//! adds the signed documents for a download. [`verify`] checks all of it on any machine, [`command`] does so from the
+//! command line. Nothing here decides about the admission of a job.
+
+mod draft;
+mod evidence;
+mod price;
+#[cfg(test)]
+mod tests;
+pub mod verify;
+
+use sea_orm::{ActiveModelTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _};
+use undertone_api::id::JobId;
+use undertone_api::problem::Code;
+use undertone_api::signed::certificate::Party;
+use undertone_api::signed::{Certificate, CertificateFile, Manifest};
+
+use crate::auth::Actor;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::fairness::WorkOwner;
+use crate::service::audit_log::{self, What};
+use crate::service::code::from_json;
+use crate::service::entity::{certificate, job};
+use crate::service::job::{readable, state};
+use crate::service::notification;
+
+pub use draft::covered;
+
+/// Returns a job's certificate, for reading.
+///
+/// # Errors
+/// 404 when there is no job that the caller may know, `wrong_state` while there is nothing to certify.
+pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Certificate, Error> {
+    readable(ctx, actor, id).await?;
+    from_json(&wanted(ctx, id).await?.payload)
+}
+
+/// Returns a job's certificate with its evidence, for a download.
+///
+/// # Errors
+/// As [`get`].
+pub async fn file(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<CertificateFile, Error> {
+    let job = readable(ctx, actor, id).await?;
+    let row = wanted(ctx, id).await?;
+    let evidence = evidence::of(ctx, job, &from_json(&row.payload)?).await?;
+    Ok(CertificateFile { payload: row.payload, signature: row.signature, evidence })
+}
+
+/// Returns a job's certificate as a downloaded file, which the audit log notes.
+///
+/// # Errors
+/// As `file`.
+pub async fn take(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<CertificateFile, Error> {
+    let row = readable(ctx, actor, id).await?;
+    let file = file(ctx, actor, id).await?;
+    audit_log::note_taken(ctx, actor, What::CertificateTaken, &row).await?;
+    Ok(file)
+}
+
+/// Returns the certificate, and makes it if it is due and was not made when the job ended (the server crashed in
+/// between).
+async fn wanted(ctx: &Ctx, id: JobId) -> Result<certificate::Model, Error> {
+    issue(ctx, id).await?.ok_or_else(|| {
+        Error::problem(
+            Code::WrongState,
+            "there is no certificate: one is made when a job has finished, or has ended otherwise after releasing something \
+             and every site has closed its part",
+        )
+    })
+}
+
+/// Makes a job's certificate when it is due, and returns the existing one.
+///
+/// The figures are computed outside of any transaction, because they take time. Their inputs can only improve in the
+/// meantime: a settled part does not change, and for an open one the whole reservation counts.
+pub(crate) async fn issue(ctx: &Ctx, id: JobId) -> Result<Option<certificate::Model>, Error> {
+    if let Some(made) = find(ctx.db.read(), id).await? {
+        return Ok(Some(made));
+    }
+    let job = state::row(ctx.db.read(), id).await?;
+    let Some(draft) = draft::of(ctx, &job).await? else { return Ok(None) };
+    let told = job;
+    let certificate = ctx
+        .compute()
+        .run(WorkOwner::current(), "pricing a certificate", move || price::filled(draft))
+        .await?
+        .map_err(|error| Error::internal("pricing a certificate", error))?;
+    let signed =
+        ctx.signer.sign(&certificate).await.map_err(|error| Error::internal("signing a certificate", error))?;
+    let row = certificate::Model {
+        job_id: id.0,
+        digest: signed.digest(),
+        payload: signed.payload,
+        signature: signed.signature,
+        issued_at: certificate.issued_at,
+    };
+    let made = ctx
+        .db
+        .write("issue certificate", async |tx| {
+            // Another replica or request may have made it in the meantime.
+            if let Some(made) = find(tx, id).await? {
+                return Ok(made);
+            }
+            notification::job::certified(ctx, tx, &told).await?;
+            Ok(row.clone().into_active_model().insert(tx).await?)
+        })
+        .await?;
+    tracing::info!(job.id = %id, certificate.digest = made.digest, "a certificate was issued");
+    Ok(Some(made))
+}
+
+/// Makes the certificate as [`issue`] does, after the end of a job. A failure is logged and does not undo the end; the
+/// certificate is then made at the first request.
+pub(crate) async fn issue_if_due(ctx: &Ctx, id: JobId) {
+    if let Err(error) = issue(ctx, id).await {
+        tracing::error!(job.id = %id, %error, "a certificate was not issued");
+    }
+}
+
+/// Returns every dataset of a job with its charges until now, the lead first, without figures.
+pub async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) -> Result<Vec<Party>, Error> {
+    draft::parties(ctx, job, manifest).await
+}
+
+/// Returns the certificate that a job has already, with the digest of its signed payload. It makes none.
+pub async fn existing(ctx: &Ctx, id: JobId) -> Result<Option<(String, Certificate)>, Error> {
+    let made = find(ctx.db.read(), id).await?;
+    made.map(|made| Ok((made.digest, from_json(&made.payload)?))).transpose()
+}
+
+async fn find(connection: &impl ConnectionTrait, id: JobId) -> Result<Option<certificate::Model>, Error> {
+    Ok(certificate::Entity::find_by_id(id.0).one(connection).await?)
+}

@@ -1,0 +1,253 @@
+//! The registration of a site's datasets when its worker connects.
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _,
+    PaginatorTrait as _, QueryFilter as _,
+};
+use serde_json::json;
+use undertone_api::dataset::{Content, Dataset, Registration, SizeClass, Visibility};
+use undertone_api::id::{DatasetId, WorkerId};
+use undertone_api::job::State;
+use undertone_api::member::check_name;
+use undertone_api::problem::{Code, Violation};
+use undertone_api::signed::MOST_APPROVAL_KEYS;
+use undertone_privacy::PrivacyUnit;
+
+use super::shown;
+use crate::auth::Place;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::metrics::Limit;
+use crate::service::approval;
+use crate::service::audit_log::{self, Act, By, What};
+use crate::service::code::{from_word, to_json, word};
+use crate::service::entity::{dataset, job, participant, worker};
+
+/// The highest number of coefficients in a frame, and of classes.
+const WIDEST: u32 = 1_000_000;
+
+/// The highest number of datasets of one worker: none is ever removed.
+pub const MOST_DATASETS: u64 = 1_000;
+
+/// Registers a dataset that `worker` holds, or updates the facts of one with the same name. The caller is the worker
+/// itself, proven by its key; no member's role is checked. Several datasets of an organization may have one lineage, at
+/// one worker or at several: they share its accounts. The sites determine the lineage; the server learns only its id.
+///
+/// # Errors
+/// `validation_failed` with every violation; `too_large` when the worker has `MOST_DATASETS`; `wrong_state` when the
+/// lineage or the kind of content of a name would change, or its visibility while it is in a job.
+pub async fn register(ctx: &Ctx, worker: WorkerId, told: &Registration) -> Result<Dataset, Error> {
+    if let Some(known) = registered(ctx, worker, told).await? {
+        return Ok(known);
+    }
+    let row = ctx
+        .db
+        .write("register dataset", async |tx| {
+            let worker = worker::Entity::find_by_id(worker.0).one(tx).await?;
+            let worker = worker.ok_or_else(|| Error::not_found("worker"))?;
+            let known = dataset::Entity::find()
+                .filter(dataset::Column::OrganizationId.eq(worker.organization_id))
+                .filter(dataset::Column::Name.eq(told.name.trim()))
+                .one(tx)
+                .await?;
+            let Some(known) = known else {
+                let held = dataset::Entity::find().filter(dataset::Column::WorkerId.eq(worker.id)).count(tx).await?;
+                if held >= MOST_DATASETS {
+                    ctx.metrics.reach(Limit::Datasets);
+                    return Err(Error::problem(
+                        Code::TooLarge,
+                        format!(
+                            "a worker has at most {MOST_DATASETS} datasets: prepare these under a name that is known"
+                        ),
+                    ));
+                }
+                let row = row(ctx, &worker, ctx.id(), ctx.now(), told)?;
+                let act = Act {
+                    by: By::Worker(worker.id.into()),
+                    what: What::DatasetRegistered,
+                    place: Place::Organization(worker.organization_id.into()),
+                    subject: Some(("dataset", row.id.to_string())),
+                    detail: json!({ "name": row.name, "visibility": told.visibility, "content": told.content }),
+                };
+                audit_log::record(ctx, tx, act).await?;
+                return Ok(row.into_active_model().insert(tx).await?);
+            };
+            if known.worker_id != worker.id {
+                return Err(Error::wrong_state(format!(
+                    "another worker of your organization registered a dataset named {:?}: choose another name",
+                    told.name.trim()
+                )));
+            }
+            agrees(tx, &known, told).await?;
+            let row = row(ctx, &worker, known.id.into(), known.created_at, told)?;
+            let row = row.into_active_model().reset_all().update(tx).await?;
+            if let Some(now) = shown(tx, vec![row.clone()]).await?.pop() {
+                // A manifest with other facts about the dataset is no longer valid.
+                approval::changed(ctx, tx, &now).await?;
+            }
+            Ok(row)
+        })
+        .await?;
+    ctx.wake().ring();
+    tracing::info!(dataset.id = %row.id, worker.id = %worker, "a dataset was registered");
+    shown(ctx.db.read(), vec![row]).await?.pop().ok_or_else(|| Error::not_found("dataset"))
+}
+
+/// Returns a worker's dataset if it is registered with exactly these facts already, so that nothing must be written.
+///
+/// # Errors
+/// `validation_failed` with every violation.
+pub async fn registered(ctx: &Ctx, worker: WorkerId, told: &Registration) -> Result<Option<Dataset>, Error> {
+    let violations = violations(told);
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
+    let connection = ctx.db.read();
+    let Some(worker) = worker::Entity::find_by_id(worker.0).one(connection).await? else { return Ok(None) };
+    let known = dataset::Entity::find()
+        .filter(dataset::Column::WorkerId.eq(worker.id))
+        .filter(dataset::Column::Name.eq(told.name.trim()))
+        .one(connection)
+        .await?;
+    let Some(known) = known else { return Ok(None) };
+    let row = row(ctx, &worker, known.id.into(), known.created_at, told)?;
+    if (dataset::Model { updated_at: known.updated_at, ..row }) != known {
+        return Ok(None);
+    }
+    Ok(shown(connection, vec![known]).await?.pop())
+}
+
+/// Checks that the new facts may replace the old ones.
+async fn agrees(connection: &impl ConnectionTrait, known: &dataset::Model, told: &Registration) -> Result<(), Error> {
+    if known.lineage_id != told.lineage.0 {
+        return Err(Error::wrong_state(
+            "the name has accounts of its own, and what was spent on them stays spent: a dataset never leaves its lineage. Prepare data \
+             that continue another dataset under a new name",
+        ));
+    }
+    if from_word::<Content>(&known.content)? != told.content {
+        return Err(Error::wrong_state("the name is of data of another kind: register these under another name"));
+    }
+    // Running jobs were approved for the previous visibility.
+    if from_word::<Visibility>(&known.visibility)? != told.visibility {
+        let parts =
+            participant::Entity::find().filter(participant::Column::DatasetId.eq(known.id)).all(connection).await?;
+        let under_way = [State::Proposed, State::Queued, State::Running, State::Paused].iter().map(word);
+        let under_way = under_way.collect::<Result<Vec<_>, _>>()?;
+        let busy = job::Entity::find()
+            .filter(job::Column::Id.is_in(parts.into_iter().map(|part| part.job_id)))
+            .filter(job::Column::State.is_in(under_way))
+            .one(connection)
+            .await?;
+        if busy.is_some() {
+            return Err(Error::wrong_state("the dataset is in a job: change its visibility when the job is over"));
+        }
+    }
+    Ok(())
+}
+
+fn row(
+    ctx: &Ctx,
+    worker: &worker::Model,
+    id: DatasetId,
+    created_at: time::OffsetDateTime,
+    told: &Registration,
+) -> Result<dataset::Model, Error> {
+    let too_many = |error| Error::internal("storing a count", error);
+    Ok(dataset::Model {
+        id: id.0,
+        organization_id: worker.organization_id,
+        worker_id: worker.id,
+        lineage_id: told.lineage.0,
+        name: told.name.trim().to_owned(),
+        visibility: word(&told.visibility)?,
+        inputs: i32::try_from(told.inputs).map_err(too_many)?,
+        classes: i32::try_from(told.classes).map_err(too_many)?,
+        records: i64::try_from(told.records.0).map_err(too_many)?,
+        speakers: i64::try_from(told.speakers.0).map_err(too_many)?,
+        test_records: i64::try_from(told.test_records).map_err(too_many)?,
+        users: told.users.map(|users| i64::try_from(users.0).map_err(too_many)).transpose()?,
+        seconds: told.seconds.map(|seconds| i64::try_from(seconds.0).map_err(too_many)).transpose()?,
+        content: word(&told.content)?,
+        approval: told.approval.as_ref().map(to_json).transpose()?,
+        units: Some(told.units.iter().map(word).collect::<Result<Vec<_>, _>>()?.join(" ")),
+        created_at,
+        updated_at: ctx.now(),
+    })
+}
+
+fn violations(told: &Registration) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    check_name("name", &told.name, &mut violations);
+    check_content(told, &mut violations);
+    let rest = [("users", told.users), ("seconds", told.seconds)];
+    let rest = rest.into_iter().filter_map(|(field, size)| Some((field, size?.0)));
+    for (field, size) in [("records", told.records.0), ("speakers", told.speakers.0)].into_iter().chain(rest) {
+        if size == 0 || SizeClass::of(size).0 != size {
+            violations.push(Violation::new(field, "tell sizes roughly: 1, 2 or 5 times a power of ten"));
+        }
+    }
+    if told.test_records != 0 && SizeClass::of(told.test_records).0 != told.test_records {
+        violations.push(Violation::new("test_records", "tell sizes roughly: 0, or 1, 2 or 5 times a power of ten"));
+    }
+    let keys = told.approval.iter().flat_map(|approval| &approval.keys);
+    if keys.clone().count() > MOST_APPROVAL_KEYS || keys.clone().any(|key| key.check().is_err()) {
+        violations.push(Violation::new("approval", format!("name at most {MOST_APPROVAL_KEYS} well-formed keys")));
+    }
+    if told.units.is_empty() || !told.units.is_sorted_by(|a, b| a < b) {
+        violations.push(Violation::new(
+            "units",
+            "name at least one of `record`, `speaker`, `user`, `words`, in this order, each once",
+        ));
+    }
+    if told.units.contains(&PrivacyUnit::User) && told.users.is_none() {
+        violations.push(Violation::new("users", "tell roughly how many users there are, as users can be protected"));
+    }
+    violations
+}
+
+/// Checks the rules for each kind of content. Speech has coefficients and classes. The labels of a private query log
+/// are never disclosed. For recordings without labels, only the words are protected, and the length is stated.
+fn check_content(told: &Registration, violations: &mut Vec<Violation>) {
+    let mut within = |field: &str, count: u32, least: u32, most: u32| {
+        if !(least..=most).contains(&count) {
+            violations.push(Violation::new(field, format!("use {least} to {most}, not {count}")));
+        }
+    };
+    match told.content {
+        Content::Speech => {
+            within("inputs", told.inputs, 1, WIDEST);
+            within("classes", told.classes, 1, WIDEST);
+        }
+        Content::Queries => {
+            within("inputs", told.inputs, 0, 0);
+            within("classes", told.classes, 0, if told.visibility == Visibility::Public { WIDEST } else { 0 });
+            if told.units.contains(&PrivacyUnit::Speaker) {
+                violations.push(Violation::new(
+                    "units",
+                    "queries have no speakers: name `record`, and `user` where there are any",
+                ));
+            }
+        }
+        Content::Recordings => {
+            within("inputs", told.inputs, 0, 0);
+            within("classes", told.classes, 0, 0);
+            if told.units != [PrivacyUnit::Words] {
+                let only = "of recordings without labels words are protected, and nothing else: name `words` alone";
+                violations.push(Violation::new("units", only));
+            }
+            if told.test_records != 0 {
+                violations.push(Violation::new("test_records", "use 0: recordings have no test part"));
+            }
+        }
+    }
+    if told.content != Content::Recordings && told.units.contains(&PrivacyUnit::Words) {
+        violations.push(Violation::new("units", "only of recordings to be transcribed words are protected"));
+    }
+    if told.seconds.is_some() != (told.content == Content::Recordings) {
+        violations.push(Violation::new(
+            "seconds",
+            "tell roughly how long recordings to be transcribed are, and nothing of others",
+        ));
+    }
+}

@@ -1,0 +1,219 @@
+//! The end of a participant's part: its last receipts are counted, then the releases that were never made are returned
+//! to the account.
+
+use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
+use undertone_api::id::{JobId, WorkerId};
+use undertone_api::job::{Report, Step};
+use undertone_api::problem::{Code, Violation};
+use undertone_api::signed::Signed;
+
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::audit_log::By;
+use crate::service::code::{from_json, to_json};
+use crate::service::entity::{job, participant};
+use crate::service::job::series::Planned;
+use crate::service::job::state;
+use crate::service::{audit, lease, ledger, question, receipt, round};
+
+/// The limit of a reason for giving up, in characters.
+const LONGEST_REASON: usize = 1000;
+
+/// The outcome of a part.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// Completed; the lead submits the report.
+    Done(Option<Report>),
+    /// Given up for good, with a reason that other members may read.
+    GaveUp(String),
+}
+
+/// Ends a participant's part, and countersigns its last receipts. A part of an already ended job submits its last
+/// receipts in the same way. A repetition changes nothing.
+///
+/// # Errors
+/// `lease_lost` when a later lease has begun; `validation_failed` when the lead submits no report or one of another
+/// kind, or a promised audit is missing; and the errors of the receipts.
+pub async fn finish(
+    ctx: &Ctx,
+    worker: WorkerId,
+    token: &str,
+    outcome: &Outcome,
+    receipts: &[Signed],
+) -> Result<Vec<Signed>, Error> {
+    finish_audited(ctx, worker, token, outcome, None, receipts).await
+}
+
+/// Ends a part as [`finish`], with the statement of the audit of the participant's releases.
+///
+/// # Errors
+/// As [`finish`]; `bad_signature` and `validation_failed` for a statement that this worker did not sign, that is about
+/// another part, or that is inconsistent.
+pub async fn finish_audited(
+    ctx: &Ctx,
+    worker: WorkerId,
+    token: &str,
+    outcome: &Outcome,
+    statement: Option<&Signed>,
+    receipts: &[Signed],
+) -> Result<Vec<Signed>, Error> {
+    let judged = match statement {
+        Some(statement) => Some(audit::judge(ctx, worker, token, statement).await?),
+        None => None,
+    };
+    let (id, countersigned) = ctx
+        .db
+        .write("finish part", async |tx| {
+            let held = lease::held(tx, worker, token).await?;
+            let countersigned = receipt::accept(ctx, tx, worker, receipts).await?;
+            let part = participant::Entity::find_by_id((held.job.0, held.dataset.0)).one(tx).await?;
+            let part = part.ok_or_else(|| Error::not_found("job"))?;
+            if matches!(&*part.state, "done" | "failed") {
+                return Ok((held.job, countersigned));
+            }
+            let row = state::row(tx, held.job).await?;
+            let disproved = match &judged {
+                Some(judged) => audit::accept(ctx, tx, &row, &part, judged).await?,
+                None => None,
+            };
+            end(ctx, tx, By::Worker(worker), row, part, outcome, disproved).await?;
+            // Last, so that all charges are counted before the rest is returned.
+            ledger::settle(ctx, tx, held.job.0, held.dataset.0).await?;
+            Ok((held.job, countersigned))
+        })
+        .await?;
+    round::clear(ctx, id).await;
+    crate::service::certificate::issue_if_due(ctx, id).await;
+    ctx.wake().ring();
+    Ok(countersigned)
+}
+
+async fn end(
+    ctx: &Ctx,
+    tx: &Tx,
+    by: By,
+    mut row: job::Model,
+    part: participant::Model,
+    outcome: &Outcome,
+    disproved: Option<String>,
+) -> Result<(), Error> {
+    let leads = part.position == 0;
+    let over = state::of(&row)?.is_over();
+    match outcome {
+        Outcome::Done(report) => {
+            if !over && audit::is_missing(tx, &row, &part).await? {
+                let message = "the job promises an audit of these releases: hand in its signed statement";
+                return Err(Error::validation(vec![Violation::new("done.audit", message)]));
+            }
+            if leads && !over {
+                row.report = Some(checked(&row, report.as_ref(), part.charge.is_some())?);
+                row = row.into_active_model().reset_all().update(tx).await?;
+            }
+            set_state(tx, part, "done").await?;
+            match disproved {
+                Some(_) if over => {}
+                Some(reason) => {
+                    state::step(ctx, tx, by, row, Step::Fail, Some(reason)).await?;
+                }
+                None => {
+                    state::finish_if_done(ctx, tx, by, row).await?;
+                }
+            }
+        }
+        Outcome::GaveUp(reason) => {
+            let reason = format!("{}: {}", part.organization_name, short(reason));
+            let owes = audit::is_missing(tx, &row, &part).await?;
+            set_state(tx, part, "failed").await?;
+            if over {
+                return Ok(());
+            }
+            // A job must not finish without its promised audit.
+            if leads || owes || !can_go_on(tx, &row).await? {
+                state::step(ctx, tx, by, row, Step::Fail, Some(reason)).await?;
+            } else {
+                let reason = Some(row.reason.map_or(reason.clone(), |before| format!("{before}; {reason}")));
+                let row = job::Model { reason, ..row }.into_active_model().reset_all().update(tx).await?;
+                state::finish_if_done(ctx, tx, by, row).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes a participant from a job, which continues or fails: its worker or its organization was retired. Its lease
+/// ends. A part without any lease returns its reservation; one that had a lease keeps it until the worker accounts for
+/// it (`state::settle_untouched`).
+///
+/// # Errors
+/// When the database fails, or the job's state has no such step.
+pub async fn withdraw(
+    ctx: &Ctx,
+    tx: &Tx,
+    by: By,
+    row: job::Model,
+    part: participant::Model,
+    reason: &str,
+) -> Result<(), Error> {
+    let reason = format!("{}: {reason}", part.organization_name);
+    let leads = part.position == 0;
+    let owes_audit = audit::is_missing(tx, &row, &part).await?;
+    let dataset = part.dataset_id;
+    let had_lease = lease::end(ctx, tx, row.id, dataset).await?;
+    set_state(tx, part, if had_lease { "withdrawn" } else { "failed" }).await?;
+    if !had_lease {
+        ledger::settle(ctx, tx, row.id, dataset).await?;
+    }
+    if leads || owes_audit || !can_go_on(tx, &row).await? {
+        state::step(ctx, tx, by, row, Step::Fail, Some(reason)).await?;
+        return Ok(());
+    }
+    let reason = Some(row.reason.as_ref().map_or_else(|| reason.clone(), |before| format!("{before}; {reason}")));
+    let row = job::Model { reason, ..row }.into_active_model().reset_all().update(tx).await?;
+    state::finish_if_done(ctx, tx, by, row).await?;
+    Ok(())
+}
+
+/// Returns whether every series still has enough contributors for its quorum, and a job with questions has a pool or
+/// can still get one.
+async fn can_go_on(tx: &Tx, row: &job::Model) -> Result<bool, Error> {
+    let participants = state::participants(tx, JobId(row.id)).await?;
+    let planned: Vec<Planned> = from_json(&row.series)?;
+    Ok(question::can_go_on(tx, row, &participants).await?
+        && planned.iter().all(|planned| {
+            let left = participants
+                .iter()
+                .filter(|part| !state::is_out(part) && planned.weight_of(part.dataset_id.into()).is_some())
+                .count();
+            left >= planned.series.quorum as usize
+        }))
+}
+
+fn checked(row: &job::Model, report: Option<&Report>, charged: bool) -> Result<String, Error> {
+    let wrong = |message: &str| Error::validation(vec![Violation::new("report", message)]);
+    let report = report.ok_or_else(|| wrong("the lead hands in the job's report"))?;
+    let kind = serde_json::to_value(report).ok().and_then(|value| value["kind"].as_str().map(str::to_owned));
+    if kind.as_deref() != Some(&*row.kind) {
+        return Err(wrong("the report is of another kind than the job"));
+    }
+    if charged && !report.tells_no_more(&from_json(&row.spec)?) {
+        return Err(wrong(
+            "it tells more than the spec does, of data that are charged: leave out what was computed of them",
+        ));
+    }
+    let text = to_json(report)?;
+    if text.len() > 1 << 20 {
+        return Err(Error::problem(Code::TooLarge, "a report has at most 1 MiB"));
+    }
+    Ok(text)
+}
+
+async fn set_state(tx: &Tx, part: participant::Model, state: &str) -> Result<(), Error> {
+    let part = participant::Model { state: state.to_owned(), ..part };
+    part.into_active_model().reset_all().update(tx).await?;
+    Ok(())
+}
+
+fn short(reason: &str) -> String {
+    reason.chars().filter(|character| !character.is_control()).take(LONGEST_REASON).collect()
+}

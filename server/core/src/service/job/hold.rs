@@ -1,0 +1,345 @@
+//! Holds: a job is paused while it has at least one hold, and continues after the last hold ends.
+//!
+//! During a pause no lease is given or extended, no round opens or closes, and no deadline runs: the length of the
+//! pause is added to open deadlines. Reservations stay, and the ledger does not change, so ε stays the same. Only the
+//! holder can end a hold: an admin cannot lift a steward's hold, nor a steward a site's.
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+    QueryOrder as _,
+};
+use serde_json::json;
+use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId, WorkerId};
+use undertone_api::job::{Hold, Holder, Job, Pause, State, Step};
+use undertone_api::member::Role;
+use undertone_api::problem::Code;
+use undertone_api::signed::{self, Signed, SiteHold};
+use uuid::Uuid;
+
+use super::{readable, shown, state};
+use crate::auth::{Actor, Operation, Place, policy};
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::audit_log::{Act, By, What, record};
+use crate::service::code::{from_word, word};
+use crate::service::entity::{job, job_hold, participant, worker};
+use crate::service::{certificate, round};
+
+/// The length limit of a site's reason, in characters.
+const LONGEST_REASON: usize = 500;
+
+/// The holder of a new or ending hold.
+struct Grip<'a> {
+    holder: Holder,
+    dataset: Option<DatasetId>,
+    who: &'a str,
+    by: By,
+}
+
+/// Pauses a whole job, for its proposer or the consortium's admins.
+///
+/// # Errors
+/// 404 and 403 as usual, `validation_failed` without a reason, `wrong_state` unless workers may run the job or when the
+/// same holder holds it already.
+pub async fn pause(ctx: &Ctx, actor: &Actor, id: JobId, pause: &Pause) -> Result<Job, Error> {
+    let row = readable(ctx, actor, id).await?;
+    may_steer(actor, Operation::PauseJob, &row)?;
+    let grip = Grip { holder: Holder::Job, dataset: None, who: &actor.member.name, by: actor.into() };
+    hold(ctx, actor, id, &grip, pause).await
+}
+
+/// Ends the hold on a whole job; it stays paused while stewards or sites hold it.
+///
+/// # Errors
+/// As [`pause`].
+pub async fn resume(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
+    let row = readable(ctx, actor, id).await?;
+    may_steer(actor, Operation::PauseJob, &row)?;
+    let grip = Grip { holder: Holder::Job, dataset: None, who: &actor.member.name, by: actor.into() };
+    release(ctx, actor, id, &grip).await
+}
+
+/// Holds a job for a dataset, for its owner's stewards. The other sites pause too: a round without a party would differ
+/// from the approved one.
+///
+/// # Errors
+/// As [`pause`].
+pub async fn hold_dataset(
+    ctx: &Ctx,
+    actor: &Actor,
+    id: JobId,
+    dataset: DatasetId,
+    pause: &Pause,
+) -> Result<Job, Error> {
+    readable(ctx, actor, id).await?;
+    let part = part(ctx.db.read(), id, dataset).await?;
+    policy::check(actor, Operation::HoldJob, Place::Organization(OrganizationId(part.organization_id)))?;
+    let grip = Grip { holder: Holder::Steward, dataset: Some(dataset), who: &actor.member.name, by: actor.into() };
+    hold(ctx, actor, id, &grip, pause).await
+}
+
+/// Ends the hold of a dataset's stewards.
+///
+/// # Errors
+/// As [`pause`].
+pub async fn release_dataset(ctx: &Ctx, actor: &Actor, id: JobId, dataset: DatasetId) -> Result<Job, Error> {
+    readable(ctx, actor, id).await?;
+    let part = part(ctx.db.read(), id, dataset).await?;
+    policy::check(actor, Operation::HoldJob, Place::Organization(OrganizationId(part.organization_id)))?;
+    let grip = Grip { holder: Holder::Steward, dataset: Some(dataset), who: &actor.member.name, by: actor.into() };
+    release(ctx, actor, id, &grip).await
+}
+
+/// Accepts a site's signed hold for its dataset, or the end of one. The same statement again changes nothing.
+///
+/// # Errors
+/// `bad_signature` when the site's key did not sign it or it is about another manifest, `wrong_state` when no worker
+/// can run the job.
+pub async fn hold_by_site(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), Error> {
+    let id = ctx
+        .db
+        .write("site holds job", async |tx| {
+            let site = worker::Entity::find_by_id(worker.0).one(tx).await?.ok_or_else(|| Error::not_found("worker"))?;
+            let key = signed::public_key(&site.public_key)
+                .map_err(|error| Error::internal("reading a worker's key", error))?;
+            let bad = |detail: String| Error::problem(Code::BadSignature, detail);
+            let said: SiteHold = signed.open(&key).map_err(|error| bad(error.to_string()))?;
+            let row = state::row(tx, said.job).await?;
+            let part = part(tx, said.job, said.dataset).await?;
+            if part.worker_id != worker.0 {
+                return Err(Error::not_found("job"));
+            }
+            if said.manifest != row.digest {
+                return Err(bad("the hold is about another manifest".to_owned()));
+            }
+            let who = part.organization_name.as_str();
+            let grip = Grip { holder: Holder::Site, dataset: Some(said.dataset), who, by: By::Worker(worker) };
+            let held = of_grip(tx, row.id, &grip).await?;
+            match (said.hold, held) {
+                (true, None) => {
+                    let reason: String =
+                        said.reason.chars().filter(|letter| !letter.is_control()).take(LONGEST_REASON).collect();
+                    place(ctx, tx, row, &grip, &reason, Some(signed)).await?;
+                }
+                (false, Some(open)) => {
+                    lift(ctx, tx, row, open, &grip).await?;
+                }
+                (true, Some(_)) | (false, None) => {}
+            }
+            Ok(said.job)
+        })
+        .await?;
+    moved(ctx, id).await;
+    Ok(())
+}
+
+/// Returns the holds in force on a job, oldest first; none unless it is paused.
+pub async fn of(connection: &impl ConnectionTrait, row: &job::Model) -> Result<Vec<Hold>, Error> {
+    if state::of(row)? != State::Paused {
+        return Ok(Vec::new());
+    }
+    let parts = state::participants(connection, JobId(row.id)).await?;
+    let name = |dataset: Option<Uuid>| {
+        let part = parts.iter().find(|part| Some(part.dataset_id) == dataset);
+        part.map_or_else(String::new, |part| part.dataset_name.clone())
+    };
+    let view = |hold: job_hold::Model| {
+        Ok(Hold {
+            holder: from_word(&hold.holder)?,
+            dataset: hold.dataset_id.map(DatasetId),
+            dataset_name: name(hold.dataset_id),
+            by: hold.by,
+            reason: hold.reason,
+            since: hold.since,
+        })
+    };
+    open(connection, row.id).await?.into_iter().map(view).collect()
+}
+
+/// Returns the reasons of a pause, in words.
+pub(crate) async fn in_words(connection: &impl ConnectionTrait, row: &job::Model) -> Result<String, Error> {
+    let said = |hold: &Hold| match hold.holder {
+        Holder::Job => format!("paused by {}: {}", hold.by, hold.reason),
+        Holder::Steward => format!("held for {} by {}: {}", hold.dataset_name, hold.by, hold.reason),
+        Holder::Site => format!("held for {} at the site of {}: {}", hold.dataset_name, hold.by, hold.reason),
+    };
+    let held: Vec<_> = of(connection, row).await?.iter().map(said).collect();
+    Ok(if held.is_empty() { State::Paused.label().to_owned() } else { held.join("; ") })
+}
+
+/// Checks that the caller may steer the job: its proposer, while a researcher, and the consortium's admins may.
+pub(super) fn may_steer(actor: &Actor, operation: Operation, row: &job::Model) -> Result<(), Error> {
+    let consortium = ConsortiumId(row.consortium_id);
+    policy::check(actor, operation, Place::Consortium(consortium))?;
+    let proposed_it = row.proposer_id == actor.id().0;
+    // Auditors and annotators have a role over the consortium too.
+    let runs_consortium = actor.roles_over(consortium).any(|role| role == Role::ConsortiumAdmin);
+    if proposed_it || runs_consortium {
+        return Ok(());
+    }
+    Err(Error::forbidden("only who proposed a job, or an admin of the consortium, pauses or ends it"))
+}
+
+async fn hold(ctx: &Ctx, actor: &Actor, id: JobId, grip: &Grip<'_>, pause: &Pause) -> Result<Job, Error> {
+    let violations = pause.check();
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
+    let row = ctx
+        .db
+        .write("hold job", async |tx| {
+            let row = state::row(tx, id).await?;
+            if of_grip(tx, row.id, grip).await?.is_some() {
+                return Err(Error::wrong_state(
+                    "it is held so already: let it go on first to hold it for another reason",
+                ));
+            }
+            place(ctx, tx, row, grip, pause.reason.trim(), None).await
+        })
+        .await?;
+    ctx.wake().ring();
+    shown(ctx, actor, row).await
+}
+
+async fn release(ctx: &Ctx, actor: &Actor, id: JobId, grip: &Grip<'_>) -> Result<Job, Error> {
+    let row = ctx
+        .db
+        .write("release job", async |tx| {
+            let row = state::row(tx, id).await?;
+            let Some(open) = of_grip(tx, row.id, grip).await? else {
+                let by_others = match state::of(&row)? {
+                    State::Paused => format!("you do not hold it; it is {}", in_words(tx, &row).await?),
+                    other => format!("the job is {}: nobody holds it", other.label()),
+                };
+                return Err(Error::wrong_state(by_others));
+            };
+            lift(ctx, tx, row, open, grip).await
+        })
+        .await?;
+    moved(ctx, id).await;
+    let row = state::row(ctx.db.read(), JobId(row.id)).await?;
+    shown(ctx, actor, row).await
+}
+
+/// Lifts the holds for a dataset whose part was withdrawn: otherwise the other participants would wait.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn lift_dataset(
+    ctx: &Ctx,
+    tx: &Tx,
+    by: By,
+    mut row: job::Model,
+    dataset: DatasetId,
+) -> Result<(), Error> {
+    for held in open(tx, row.id).await? {
+        if held.dataset_id == Some(dataset.0) {
+            let grip = Grip { holder: from_word(&held.holder)?, dataset: Some(dataset), who: "a retirement", by };
+            row = lift(ctx, tx, row, held, &grip).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs the reactions outside the transaction to a change of a job that its workers did not cause.
+async fn moved(ctx: &Ctx, id: JobId) {
+    round::clear(ctx, id).await;
+    certificate::issue_if_due(ctx, id).await;
+    ctx.wake().ring();
+}
+
+async fn place(
+    ctx: &Ctx,
+    tx: &Tx,
+    row: job::Model,
+    grip: &Grip<'_>,
+    reason: &str,
+    signed: Option<&Signed>,
+) -> Result<job::Model, Error> {
+    let now = state::of(&row)?;
+    if !now.is_under_way() && now != State::Paused {
+        return Err(Error::wrong_state(format!(
+            "the job is {}: only one that is queued or running is paused",
+            now.label()
+        )));
+    }
+    let hold = job_hold::Model {
+        id: ctx.id::<Uuid>(),
+        job_id: row.id,
+        dataset_id: grip.dataset.map(|dataset| dataset.0),
+        holder: word(&grip.holder)?,
+        by: grip.who.to_owned(),
+        reason: reason.to_owned(),
+        payload: signed.map(|signed| signed.payload.clone()),
+        signature: signed.map(|signed| signed.signature.clone()),
+        since: ctx.now(),
+        ended_at: None,
+        ended_by: None,
+    };
+    hold.into_active_model().insert(tx).await?;
+    let what = if grip.holder == Holder::Job { What::JobPaused } else { What::JobHeld };
+    log(ctx, tx, &row, grip, what).await?;
+    if now == State::Paused { Ok(row) } else { state::step(ctx, tx, grip.by, row, Step::Pause, None).await }
+}
+
+async fn lift(
+    ctx: &Ctx,
+    tx: &Tx,
+    row: job::Model,
+    held: job_hold::Model,
+    grip: &Grip<'_>,
+) -> Result<job::Model, Error> {
+    let ended = job_hold::Model { ended_at: Some(ctx.now()), ended_by: Some(grip.who.to_owned()), ..held };
+    ended.into_active_model().reset_all().update(tx).await?;
+    if state::of(&row)? != State::Paused {
+        return Ok(row);
+    }
+    log(ctx, tx, &row, grip, What::JobResumed).await?;
+    if !open(tx, row.id).await?.is_empty() {
+        return Ok(row);
+    }
+    let begun = row.started_at.is_some();
+    let row = state::step(ctx, tx, grip.by, row, Step::Resume { begun }, None).await?;
+    // Its last participant may have finished in the meantime.
+    state::finish_if_done(ctx, tx, grip.by, row).await
+}
+
+async fn log(ctx: &Ctx, tx: &Tx, row: &job::Model, grip: &Grip<'_>, what: What) -> Result<(), Error> {
+    let act = Act {
+        by: grip.by,
+        what,
+        place: Place::Consortium(ConsortiumId(row.consortium_id)),
+        subject: Some(("job", row.id.to_string())),
+        detail: json!({ "holder": grip.holder, "dataset": grip.dataset }),
+    };
+    record(ctx, tx, act).await
+}
+
+/// Returns the open holds of a job, oldest first.
+async fn open(connection: &impl ConnectionTrait, job: Uuid) -> Result<Vec<job_hold::Model>, Error> {
+    Ok(job_hold::Entity::find()
+        .filter(job_hold::Column::JobId.eq(job))
+        .filter(job_hold::Column::EndedAt.is_null())
+        .order_by_asc(job_hold::Column::Since)
+        .order_by_asc(job_hold::Column::Id)
+        .all(connection)
+        .await?)
+}
+
+/// Returns the open hold of this holder.
+async fn of_grip(
+    connection: &impl ConnectionTrait,
+    job: Uuid,
+    grip: &Grip<'_>,
+) -> Result<Option<job_hold::Model>, Error> {
+    let (holder, dataset) = (word(&grip.holder)?, grip.dataset.map(|dataset| dataset.0));
+    let mut open = open(connection, job).await?;
+    open.retain(|hold| hold.holder == holder && hold.dataset_id == dataset);
+    Ok(open.pop())
+}
+
+async fn part(connection: &impl ConnectionTrait, job: JobId, dataset: DatasetId) -> Result<participant::Model, Error> {
+    let found = participant::Entity::find_by_id((job.0, dataset.0)).one(connection).await?;
+    found.ok_or_else(|| Error::not_found("dataset in this job"))
+}

@@ -1,0 +1,278 @@
+//! The transitions of a job. Every change of state goes through this module, with its consequences for leases and
+//! reservations. Admissions and ends get an entry in the consortium's audit log. Callers name the author of each
+//! transition.
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+    QueryOrder as _,
+};
+use serde_json::json;
+use time::Duration;
+use undertone_api::id::{ConsortiumId, JobId};
+use undertone_api::job::log::LogEvent;
+use undertone_api::job::{Charge, Purpose, State, Step};
+use uuid::Uuid;
+
+use super::refused;
+use crate::auth::Place;
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::audit_log::{self, Act, By, What};
+use crate::service::code::{from_json, from_word, to_json, word};
+use crate::service::entity::{asking, job, lease, participant, round};
+use crate::service::ledger::{self, Ask};
+use crate::service::{audit, dataset, job_log, notification, restoration};
+
+/// Returns the job's row.
+pub async fn row(connection: &impl ConnectionTrait, id: JobId) -> Result<job::Model, Error> {
+    job::Entity::find_by_id(id.0).one(connection).await?.ok_or_else(|| Error::not_found("job"))
+}
+
+/// Returns the participants of a job, the lead first.
+pub async fn participants(connection: &impl ConnectionTrait, id: JobId) -> Result<Vec<participant::Model>, Error> {
+    Ok(participant::Entity::find()
+        .filter(participant::Column::JobId.eq(id.0))
+        .order_by_asc(participant::Column::Position)
+        .all(connection)
+        .await?)
+}
+
+/// Returns the state of a row.
+pub fn of(row: &job::Model) -> Result<State, Error> {
+    from_word(&row.state)
+}
+
+/// Moves a job to its next state, caused by `by`, and writes the entry in the audit log; `reason` explains a bad end.
+///
+/// # Errors
+/// `wrong_state` when its present state does not have this step.
+pub async fn step(
+    ctx: &Ctx,
+    tx: &Tx,
+    by: By,
+    row: job::Model,
+    step: Step,
+    reason: Option<String>,
+) -> Result<job::Model, Error> {
+    let (before, told) = (of(&row)?, reason.clone());
+    let row = moved(ctx, tx, row, step, reason).await?;
+    if of(&row)? != before
+        && let Some(what) = logged(step)
+    {
+        log(ctx, tx, by, &row, what, told).await?;
+    }
+    Ok(row)
+}
+
+/// Returns the audit log's name of a step; `None` for steps whose own operation writes a more precise entry.
+const fn logged(step: Step) -> Option<What> {
+    match step {
+        Step::Reserve => Some(What::JobAdmitted),
+        Step::Refuse => Some(What::JobRefused),
+        Step::Finish => Some(What::JobFinished),
+        Step::Fail => Some(What::JobFailed),
+        Step::Cancel => Some(What::JobCancelled),
+        Step::Start | Step::Pause | Step::Resume { .. } => None,
+    }
+}
+
+/// Writes about a job into the audit log of its consortium. The reason of a site is its own free text: the job contains
+/// it, the immutable log does not.
+pub(super) async fn log(
+    ctx: &Ctx,
+    tx: &Tx,
+    by: By,
+    row: &job::Model,
+    what: What,
+    reason: Option<String>,
+) -> Result<(), Error> {
+    let reason = reason.filter(|_| !matches!(by, By::Worker(_)));
+    let act = Act {
+        by,
+        what,
+        place: Place::Consortium(ConsortiumId(row.consortium_id)),
+        subject: Some(("job", row.id.to_string())),
+        detail: json!({ "reason": reason, "rounds_done": row.rounds_done }),
+    };
+    audit_log::record(ctx, tx, act).await
+}
+
+/// Moves a job without an entry in the audit log, for callers that write another entry.
+///
+/// # Errors
+/// As [`step`].
+pub(super) async fn moved(
+    ctx: &Ctx,
+    tx: &Tx,
+    mut row: job::Model,
+    step: Step,
+    reason: Option<String>,
+) -> Result<job::Model, Error> {
+    let before = of(&row)?;
+    let after = before.after(step).map_err(|_| Error::wrong_state(format!("the job is {}", before.label())))?;
+    row.state = word(&after)?;
+    if step == Step::Pause {
+        row.paused_at = Some(ctx.now());
+    } else if let Some(since) = row.paused_at.take() {
+        // No worker ran the job during the pause, so no deadline ran.
+        let paused = ctx.now() - since;
+        row.paused_for += paused.whole_milliseconds() as i64;
+        put_off(tx, row.id, paused).await?;
+    }
+    if step == Step::Start {
+        row.started_at = row.started_at.or_else(|| Some(ctx.now()));
+    }
+    if after.is_over() {
+        row.finished_at = Some(ctx.now());
+        row.reason = reason.or(row.reason);
+    }
+    let row = row.into_active_model().reset_all().update(tx).await?;
+    if after != before {
+        job_log::note(ctx, tx, row.id, None, LogEvent::State { state: after }).await?;
+    }
+    if step == Step::Reserve {
+        notification::job::reserved(ctx, tx, &row).await?;
+    }
+    if after.is_over() {
+        settle_untouched(ctx, tx, &row).await?;
+        notification::job::ended(ctx, tx, &row, after).await?;
+    }
+    Ok(row)
+}
+
+/// Moves the deadlines of open rounds by `time`.
+async fn put_off(tx: &Tx, job: Uuid, time: Duration) -> Result<(), Error> {
+    let open = round::Entity::find().filter(round::Column::JobId.eq(job)).filter(round::Column::ClosedAt.is_null());
+    for row in open.all(tx).await? {
+        let row = round::Model { deadline: row.deadline + time, ..row };
+        row.into_active_model().reset_all().update(tx).await?;
+    }
+    let open = asking::Entity::find().filter(asking::Column::JobId.eq(job)).filter(asking::Column::ClosedAt.is_null());
+    for row in open.all(tx).await? {
+        let row = asking::Model { deadline: row.deadline + time, ..row };
+        row.into_active_model().reset_all().update(tx).await?;
+    }
+    Ok(())
+}
+
+/// Reserves everything and queues the job when no answer is missing, caused by the author `by` of the last answer. If a
+/// budget refuses, the server refuses the job. Does nothing while an answer is missing.
+pub async fn admit(ctx: &Ctx, tx: &Tx, by: By, row: job::Model) -> Result<job::Model, Error> {
+    let id = JobId(row.id);
+    let participants = participants(tx, id).await?;
+    if of(&row)? != State::Proposed || participants.iter().any(|part| part.approval == "pending") {
+        return Ok(row);
+    }
+    // The charges that a worker made and the restored server lacks are unknown: the job waits for the worker.
+    if !restoration::waiting(tx, participants.iter().map(|part| part.worker_id)).await?.is_empty() {
+        return Ok(row);
+    }
+    let refusals = ledger::reserve(ctx, tx, row.id, &asks(&participants)?).await?;
+    if refusals.is_empty() {
+        return step(ctx, tx, by, row, Step::Reserve, None).await;
+    }
+    let datasets = dataset::in_consortium(tx, ConsortiumId(row.consortium_id)).await?;
+    let reason = refused::in_words(&refusals, &datasets);
+    let row = job::Model { refusals: to_json(&refusals)?, ..row };
+    step(ctx, tx, By::System, row, Step::Refuse, Some(reason)).await
+}
+
+/// Returns the requests of participants to their accounts.
+pub fn asks(participants: &[participant::Model]) -> Result<Vec<Ask>, Error> {
+    let mut asks = Vec::new();
+    for part in participants {
+        if let Some(charge) = part.charge.as_deref().map(from_json::<Charge>).transpose()? {
+            asks.push(Ask {
+                dataset: part.dataset_id.into(),
+                dataset_name: part.dataset_name.clone(),
+                organization: part.organization_id.into(),
+                lineage: part.lineage_id.into(),
+                charge,
+            });
+        }
+    }
+    Ok(asks)
+}
+
+/// Finishes a running job whose lead has reported and in which no participant is still running. A participant that
+/// became silent after the last closed round does not delay the end, and settles when it returns. If it owes a promised
+/// audit, the job fails. `by` is the last participant to finish.
+pub(crate) async fn finish_if_done(ctx: &Ctx, tx: &Tx, by: By, row: job::Model) -> Result<job::Model, Error> {
+    if !is_done(ctx, tx, &row).await? {
+        return Ok(row);
+    }
+    match audit::flaw(tx, &row).await? {
+        None => step(ctx, tx, by, row, Step::Finish, None).await,
+        Some(reason) => step(ctx, tx, by, row, Step::Fail, Some(reason)).await,
+    }
+}
+
+/// Finishes jobs whose last running participant has become silent, which no message reports.
+pub(crate) async fn finish_silent(ctx: &Ctx) -> Result<(), Error> {
+    let reported = job::Entity::find()
+        .filter(job::Column::State.eq(word(&State::Running)?))
+        .filter(job::Column::Report.is_not_null())
+        .all(ctx.db.read())
+        .await?;
+    for found in reported {
+        if is_done(ctx, ctx.db.read(), &found).await? {
+            ctx.db
+                .write("finish silent job", async |tx| {
+                    let row = row(tx, JobId(found.id)).await?;
+                    finish_if_done(ctx, tx, By::System, row).await
+                })
+                .await?;
+            crate::service::round::clear(ctx, JobId(found.id)).await;
+            ctx.wake().ring();
+        }
+    }
+    Ok(())
+}
+
+async fn is_done(ctx: &Ctx, connection: &impl ConnectionTrait, row: &job::Model) -> Result<bool, Error> {
+    // The lead of a job with questions may end early, when no useful question remains; a missing mean is still expected
+    // by a participant.
+    let rounds_left = !row.asks && row.rounds_done < row.rounds;
+    if of(row)? != State::Running || row.report.is_none() || rounds_left {
+        return Ok(false);
+    }
+    for part in participants(connection, JobId(row.id)).await? {
+        let at_work = part.purpose == word(&Purpose::Participate)? && matches!(&*part.state, "waiting" | "running");
+        if at_work {
+            if audit::is_missing(connection, row, &part).await? {
+                return Ok(false);
+            }
+            let lease = lease::Entity::find_by_id((row.id, part.dataset_id)).one(connection).await?;
+            if lease.is_some_and(|lease| lease.expires_at > ctx.now()) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Returns whether a participant contributes nothing more: it gave up, or its worker or organization was retired.
+pub(crate) fn is_out(part: &participant::Model) -> bool {
+    matches!(&*part.state, "failed" | "withdrawn")
+}
+
+/// Ends the parts of participants that never had a lease and returns their reservations: they provably made no release.
+/// The others settle with their last receipts.
+async fn settle_untouched(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
+    let end = if of(row)? == State::Finished { "done" } else { "failed" };
+    for part in participants(tx, JobId(row.id)).await? {
+        let dataset = part.dataset_id;
+        if lease::Entity::find_by_id((row.id, dataset)).one(tx).await?.is_none() {
+            let part = participant::Model { state: end.to_owned(), ..part };
+            part.into_active_model().reset_all().update(tx).await?;
+            ledger::settle(ctx, tx, row.id, dataset).await?;
+        } else if part.state == "withdrawn" {
+            // Releases may have been made before the retirement. The part is offered until its worker has accounted for
+            // them.
+            let part = participant::Model { state: "running".to_owned(), ..part };
+            part.into_active_model().reset_all().update(tx).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! Leases: the assignment of a participant's part of a job to a worker, proved by a fencing token. No lease is granted
+//! before the job's reservation; a new token ends the one before it.
+
+#[cfg(test)]
+mod tests;
+
+use sea_orm::sea_query::{Expr, Query};
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+};
+use time::Duration;
+use undertone_api::id::{DatasetId, JobId, WorkerId};
+use undertone_api::job::log::LogEvent;
+use undertone_api::job::{State, Step};
+use undertone_api::problem::Code;
+use uuid::Uuid;
+
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::audit_log::By;
+use crate::service::code::word;
+use crate::service::entity::{job, lease, participant};
+use crate::service::job::{hold, state};
+use crate::service::{job_log, ledger};
+
+/// The validity of a lease without a call from its worker, in seconds.
+pub const SECONDS: u32 = 60;
+
+/// A lease in force.
+#[derive(Debug, Clone)]
+pub struct Held {
+    /// The job.
+    pub job: JobId,
+    /// The dataset.
+    pub dataset: DatasetId,
+    /// The worker.
+    pub worker: WorkerId,
+    row: lease::Model,
+}
+
+/// The response to a renewal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Renewal {
+    /// False when the job is over: the worker must stop.
+    pub go_on: bool,
+    /// The reason to stop, in words.
+    pub reason: String,
+}
+
+/// Returns the lease of a token, if it is this worker's and no later one has replaced it.
+///
+/// # Errors
+/// `lease_lost` otherwise.
+pub async fn held(connection: &impl ConnectionTrait, worker: WorkerId, token: &str) -> Result<Held, Error> {
+    let row = lease::Entity::find().filter(lease::Column::Token.eq(token)).one(connection).await?;
+    let row = row.filter(|row| row.worker_id == worker.0).ok_or_else(|| {
+        Error::problem(Code::LeaseLost, "another lease of this participant has begun: ask for work again")
+    })?;
+    Ok(Held { job: row.job_id.into(), dataset: row.dataset_id.into(), worker, row })
+}
+
+/// Returns the same as [`held`], and checks that the job is queued or running.
+pub async fn at_work(
+    connection: &impl ConnectionTrait,
+    worker: WorkerId,
+    token: &str,
+) -> Result<(Held, job::Model), Error> {
+    let held = held(connection, worker, token).await?;
+    let row = state::row(connection, held.job).await?;
+    match state::of(&row)? {
+        State::Queued | State::Running => Ok((held, row)),
+        State::Paused => Err(paused(connection, &row).await?),
+        over => Err(Error::problem(Code::LeaseLost, format!("the job is {}", over.label()))),
+    }
+}
+
+/// Begins a lease of a participant for its worker: a new token, valid at once.
+///
+/// # Errors
+/// `wrong_state` when the job has no work to give, or nothing is reserved for its charges.
+pub async fn grant(
+    ctx: &Ctx,
+    tx: &Tx,
+    worker: WorkerId,
+    job: JobId,
+    dataset: DatasetId,
+) -> Result<(job::Model, participant::Model, String), Error> {
+    let row = state::row(tx, job).await?;
+    let part = participant::Entity::find_by_id((job.0, dataset.0)).one(tx).await?;
+    let part = part.filter(|part| part.worker_id == worker.0).ok_or_else(|| Error::not_found("job"))?;
+    if !matches!(&*part.state, "waiting" | "running") {
+        return Err(Error::wrong_state("this participant has done its part"));
+    }
+    if part.charge.is_some() && ledger::of(tx, job.0, dataset.0).await?.is_none_or(|reservation| reservation.settled) {
+        return Err(Error::wrong_state("nothing is reserved for this participant: it must not run"));
+    }
+    // After the end of the job, a participant that had a lease gets another one, only to finish its part.
+    let to_end = part.state == "running" && part.charge.is_some() && state::of(&row)?.is_over();
+    let row = if to_end { row } else { state::step(ctx, tx, By::Worker(worker), row, Step::Start, None).await? };
+    let before = lease::Entity::find_by_id((job.0, dataset.0)).one(tx).await?;
+    let token = ctx.random.secret();
+    let next = lease::Model {
+        job_id: job.0,
+        dataset_id: dataset.0,
+        worker_id: worker.0,
+        token: token.clone(),
+        number: before.as_ref().map_or(1, |lease| lease.number + 1),
+        granted_at: ctx.now(),
+        expires_at: ctx.now() + Duration::seconds(i64::from(SECONDS)),
+    };
+    let number = u32::try_from(next.number).unwrap_or(u32::MAX);
+    let next = next.into_active_model().reset_all();
+    if before.is_some() {
+        next.update(tx).await?
+    } else {
+        next.insert(tx).await?
+    };
+    let part = participant::Model { state: "running".to_owned(), ..part };
+    let part = part.into_active_model().reset_all().update(tx).await?;
+    job_log::note(ctx, tx, job.0, Some(dataset.0), LogEvent::Leased { times: number }).await?;
+    Ok((row, part, token))
+}
+
+/// Ends the lease of a participant: its token becomes invalid. Returns whether there was one.
+///
+/// # Errors
+/// When the database fails.
+pub async fn end(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Uuid) -> Result<bool, Error> {
+    let Some(row) = lease::Entity::find_by_id((job, dataset)).one(tx).await? else { return Ok(false) };
+    let row = lease::Model { token: ctx.random.secret(), expires_at: ctx.now(), ..row };
+    row.into_active_model().reset_all().update(tx).await?;
+    Ok(true)
+}
+
+/// Returns the error for a worker of a paused job: the lease is lost, but the job is not over. The worker then stops as
+/// after a broken connection, returns nothing, and continues when the part is offered again.
+async fn paused(connection: &impl ConnectionTrait, row: &job::Model) -> Result<Error, Error> {
+    Ok(Error::problem(Code::LeaseLost, format!("the job is paused: {}", hold::in_words(connection, row).await?)))
+}
+
+/// Renews a lease; returns whether the job continues. An expired lease without a successor is renewed as well.
+///
+/// # Errors
+/// `lease_lost` when a later lease has begun, and while the job is paused.
+pub async fn renew(ctx: &Ctx, worker: WorkerId, token: &str) -> Result<Renewal, Error> {
+    let held = held(ctx.db.read(), worker, token).await?;
+    let row = state::row(ctx.db.read(), held.job).await?;
+    let now = state::of(&row)?;
+    if now == State::Paused {
+        return Err(paused(ctx.db.read(), &row).await?);
+    }
+    if now.is_over() {
+        let reason = row.reason.unwrap_or_else(|| format!("the job is {}", now.label()));
+        return Ok(Renewal { go_on: false, reason });
+    }
+    extend(ctx, &held, token).await?;
+    Ok(Renewal { go_on: true, reason: String::new() })
+}
+
+/// Checks [`at_work`] again, for a known lease of an existing job: in one statement if nothing has changed.
+///
+/// # Errors
+/// As [`at_work`].
+pub(crate) async fn still_at_work(connection: &impl ConnectionTrait, held: &Held, token: &str) -> Result<(), Error> {
+    let states = [State::Queued, State::Running].iter().map(word).collect::<Result<Vec<_>, _>>()?;
+    let under_way = Query::select()
+        .column(job::Column::Id)
+        .from(job::Entity)
+        .and_where(job::Column::Id.eq(held.job.0))
+        .and_where(job::Column::State.is_in(states))
+        .take();
+    let found = lease::Entity::find_by_id((held.job.0, held.dataset.0))
+        .filter(lease::Column::Token.eq(token))
+        .filter(lease::Column::WorkerId.eq(held.worker.0))
+        .filter(lease::Column::JobId.in_subquery(under_way))
+        .one(connection)
+        .await?;
+    if found.is_none() {
+        // Returns the precise error.
+        at_work(connection, held.worker, token).await?;
+    }
+    Ok(())
+}
+
+/// Extends a lease that has used a third of its time; every call of a running worker does this.
+///
+/// It does not use the single writer: it is one statement by the lease's key. It changes a time and never a token, and
+/// only of the lease as it was read. So a later lease granted in the meantime stays unchanged, and this one is lost. An
+/// operation that finds a lease expired while it is being extended would have found the same a moment earlier.
+///
+/// # Errors
+/// `lease_lost` when a later lease has begun.
+pub async fn extend(ctx: &Ctx, held: &Held, token: &str) -> Result<(), Error> {
+    let (now, whole) = (ctx.now(), Duration::seconds(i64::from(SECONDS)));
+    if held.row.expires_at - now > whole * 2 / 3 {
+        return Ok(());
+    }
+    ctx.db
+        .beside("renew lease", async |tx| {
+            let extended = lease::Entity::update_many()
+                .col_expr(lease::Column::ExpiresAt, Expr::value(now + whole))
+                .filter(lease::Column::JobId.eq(held.job.0))
+                .filter(lease::Column::DatasetId.eq(held.dataset.0))
+                .filter(lease::Column::Token.eq(token))
+                .filter(lease::Column::ExpiresAt.eq(held.row.expires_at))
+                .exec(tx)
+                .await?;
+            if extended.rows_affected == 0 {
+                // Another call has extended it in the meantime, or it is lost.
+                self::held(tx, held.worker, token).await?;
+            }
+            Ok(())
+        })
+        .await
+}

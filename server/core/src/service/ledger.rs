@@ -1,0 +1,350 @@
+//! The consortium's ledger: reserve, commit and settle, over all accounts of a job; and the proof that the balances
+//! follow from the rows.
+//!
+//! Rows contain events with exact parameters; every price is computed here, and none is taken from a caller. Exact
+//! releases, which the owner of a dataset permitted, are recorded too, but outside the finite balance: a sum cannot
+//! contain infinity. A job is charged to every limited unit of a dataset's lineage, or refused (`charged.rs`).
+//! Functions that write take the caller's transaction, so that a charge and the release that it pays for commit
+//! together.
+
+pub mod account;
+pub mod bench;
+mod chain;
+mod charged;
+mod explain;
+mod figures;
+mod histories;
+mod history;
+mod newest;
+mod promises;
+mod read;
+mod rebuild;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+};
+use undertone_api::budget::{EntryKind, Refusal};
+use undertone_api::id::{DatasetId, LineageId, OrganizationId};
+use undertone_api::job::Charge;
+use undertone_api::log::Leaf;
+use undertone_privacy::Event;
+use undertone_privacy::ledger::{Balance, LedgerError, Reservation, ReservationId};
+use uuid::Uuid;
+
+use self::account::{Held, Key, Line};
+use self::charged::AccountCharge;
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::code::{from_json, to_json};
+use crate::service::entity::{self, reservation};
+use crate::service::{freeze, log};
+
+pub use explain::explain;
+pub use figures::{epsilon_alone, epsilon_together};
+pub use histories::histories;
+pub use history::history;
+pub use newest::{Newest, newest};
+pub use promises::promises;
+pub use read::{Wanted, entries, search};
+pub use rebuild::{Rebuilt, rebuild};
+
+/// The request of one dataset of a job to its account.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// The dataset.
+    pub dataset: DatasetId,
+    /// The dataset's name.
+    pub dataset_name: String,
+    /// The organization that owns the dataset.
+    pub organization: OrganizationId,
+    /// The dataset's lineage.
+    pub lineage: LineageId,
+    /// The worst case of the job for the dataset.
+    pub charge: Charge,
+}
+
+impl Ask {
+    /// Returns the key of the account that is charged.
+    pub const fn key(&self) -> Key {
+        Key::new(self.organization, self.lineage, self.charge.unit, self.charge.adjacency)
+    }
+}
+
+/// A commit that a receipt proves.
+#[derive(Debug, Clone)]
+pub struct Release<'a> {
+    /// The job.
+    pub job: Uuid,
+    /// The dataset.
+    pub dataset: Uuid,
+    /// The series of releases.
+    pub series: &'a str,
+    /// The round, from 1.
+    pub round: u32,
+    /// The attempt within the round, from 1.
+    pub attempt: u32,
+    /// The event as the site signed it.
+    pub event: &'a Event,
+    /// Digest of the receipt.
+    pub receipt: &'a str,
+}
+
+/// Returns the refusals that [`reserve`] would return now, without a change; empty when all accounts admit the job.
+///
+/// # Errors
+/// `account_frozen` when an audit has frozen one of the lineages.
+pub async fn check(connection: &impl ConnectionTrait, asks: &[Ask]) -> Result<Vec<Refusal>, Error> {
+    freeze::refuse(connection, asks).await?;
+    let (charged, mut refusals) = charged::accounts(connection, asks).await?;
+    let charged = || charged.iter().map(|charged| &charged.ask).filter(|ask| !ask.charge.is_in_the_clear());
+    let mut balances = account::balances(connection, &charged().map(Ask::key).collect()).await?;
+    for ask in charged() {
+        let balance = balances.entry(ask.key()).or_insert_with(|| Balance::new(None));
+        let cost = figures::price(balance, &ask.charge)?;
+        match balance.reserve(ReservationId(0), &cost, ask.charge.releases) {
+            Ok(_) => {}
+            Err(LedgerError::Refused(refused)) => refusals.push(figures::refusal(balance, &refused, ask)),
+            Err(error) => return Err(Error::internal("keeping an account", error)),
+        }
+    }
+    Ok(refusals)
+}
+
+/// Reserves all requests of a job, or none. Returns the refusals, empty when all is reserved.
+///
+/// # Errors
+/// `account_frozen` when an audit has frozen one of the lineages.
+pub async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[Ask]) -> Result<Vec<Refusal>, Error> {
+    freeze::refuse(tx, asks).await?;
+    let (charged, mut refusals) = charged::accounts(tx, asks).await?;
+    let mut held: BTreeMap<Key, Held> = BTreeMap::new();
+    for key in charged.iter().map(|charged| charged.ask.key()).collect::<std::collections::BTreeSet<_>>() {
+        held.insert(key, account::open(ctx, tx, key).await?);
+    }
+    let mut reserved = Vec::new();
+    for AccountCharge { ask, own } in &charged {
+        let Some(account) = held.get_mut(&ask.key()) else { continue };
+        let (id, cost) = (ctx.id::<Uuid>(), figures::price(&account.balance, &ask.charge)?);
+        let in_the_clear = ask.charge.is_in_the_clear();
+        if !in_the_clear {
+            match account.balance.reserve(ReservationId(id.as_u128()), &cost, ask.charge.releases) {
+                Ok(_) => {}
+                Err(LedgerError::Refused(refused)) => {
+                    refusals.push(figures::refusal(&account.balance, &refused, ask));
+                    continue;
+                }
+                Err(error) => return Err(Error::internal("keeping an account", error)),
+            }
+        }
+        reserved.push((
+            ask.key(),
+            reservation::Model {
+                id,
+                account_id: account.id(),
+                job_id: job,
+                dataset_id: ask.dataset.0,
+                event: to_json(&ask.charge.event)?,
+                per_release: to_json(&cost)?,
+                in_the_clear,
+                releases: i64::try_from(ask.charge.releases)
+                    .map_err(|error| Error::internal("storing a count", error))?,
+                committed: 0,
+                settled: false,
+                own: *own,
+            },
+        ));
+    }
+    if !refusals.is_empty() {
+        return Ok(refusals);
+    }
+    let mut leaves = Vec::new();
+    for account in held.values_mut() {
+        leaves.extend(account.begin(tx).await?);
+    }
+    for (key, row) in reserved {
+        let Some(account) = held.get_mut(&key) else { continue };
+        let line = Line {
+            kind: EntryKind::Reserve,
+            job,
+            dataset: row.dataset_id,
+            release: None,
+            event: &row.event.clone(),
+            count: row.releases as u64,
+            receipt: None,
+        };
+        row.into_active_model().insert(tx).await?;
+        leaves.push(account.append(tx, ctx.now(), line).await?);
+    }
+    for account in held.into_values() {
+        account.save(tx).await?;
+    }
+    log::append(ctx, tx, &leaves).await?;
+    Ok(refusals)
+}
+
+/// Moves one release from reserved to spent. Returns the position of its row in the log.
+///
+/// # Errors
+/// `wrong_state` when the reservation is settled, `budget_exceeded` when all of it is spent: the release is not
+/// counted, and the submission that it should pay for must not be accepted.
+pub async fn commit(ctx: &Ctx, tx: &Tx, release: &Release<'_>) -> Result<u64, Error> {
+    let mut reserved = account::reserved(tx, release.job, release.dataset).await?.into_iter();
+    let (row, mut account) = reserved.next().filter(|(row, _)| row.own).ok_or_else(|| {
+        Error::wrong_state("nothing was ever reserved for this release: the job has not been admitted")
+    })?;
+    // An exact release of a job with charged ones (the open arm of a comparison) uses nothing of the reservation.
+    let in_the_clear = *release.event == Event::NonPrivate;
+    if in_the_clear {
+        if row.settled {
+            return Err(Error::wrong_state("the job is over and settled: nothing more can be released under it"));
+        }
+        account.count_in_the_clear();
+    } else {
+        spend(&row, &mut account)?;
+    }
+    let event = to_json(release.event)?;
+    let leaf = account
+        .append(
+            tx,
+            ctx.now(),
+            Line {
+                kind: EntryKind::Commit,
+                job: release.job,
+                dataset: release.dataset,
+                release: Some((release.series, release.round, release.attempt)),
+                event: &event,
+                count: 1,
+                receipt: Some(release.receipt),
+            },
+        )
+        .await?;
+    account.save(tx).await?;
+    let committed = row.committed + i64::from(in_the_clear == row.in_the_clear);
+    reservation::Model { committed, ..row }.into_active_model().reset_all().update(tx).await?;
+    let mut leaves = vec![leaf];
+    if !in_the_clear {
+        for (row, account) in reserved {
+            leaves.push(commit_beside(ctx, tx, release, row, account).await?);
+        }
+    }
+    log::append(ctx, tx, &leaves).await
+}
+
+/// Counts a release on the account of another limited unit. The receipt is for the unit that the job protects, and only
+/// that unit's row names it; this row names the same job, series, round and attempt.
+async fn commit_beside(
+    ctx: &Ctx,
+    tx: &Tx,
+    release: &Release<'_>,
+    row: reservation::Model,
+    mut account: Held,
+) -> Result<Leaf, Error> {
+    spend(&row, &mut account)?;
+    let line = Line {
+        kind: EntryKind::Commit,
+        job: release.job,
+        dataset: release.dataset,
+        release: Some((release.series, release.round, release.attempt)),
+        event: &row.event.clone(),
+        count: 1,
+        receipt: None,
+    };
+    let leaf = account.append(tx, ctx.now(), line).await?;
+    account.save(tx).await?;
+    let committed = row.committed + 1;
+    reservation::Model { committed, ..row }.into_active_model().reset_all().update(tx).await?;
+    Ok(leaf)
+}
+
+/// Moves one release of a reservation from reserved to spent, in memory.
+fn spend(row: &reservation::Model, account: &mut Held) -> Result<(), Error> {
+    account.balance.commit(&mut part(row)?).map_err(|error| match error {
+        LedgerError::Settled(_) => {
+            Error::wrong_state("the job is over and settled: nothing more can be released under it")
+        }
+        LedgerError::Exhausted { releases, .. } => Error::problem(
+            undertone_api::problem::Code::BudgetExceeded,
+            format!("all {releases} releases that were reserved for this dataset are spent"),
+        ),
+        other => Error::internal("committing a release", other),
+    })
+}
+
+/// Returns the unused part of a dataset's reservations in a job to the accounts, and closes them. Settling again
+/// returns nothing.
+pub async fn settle(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Uuid) -> Result<(), Error> {
+    let mut leaves = Vec::new();
+    for (row, account) in account::reserved(tx, job, dataset).await? {
+        if !row.settled {
+            leaves.push(settle_one(ctx, tx, row, account).await?);
+        }
+    }
+    if !leaves.is_empty() {
+        log::append(ctx, tx, &leaves).await?;
+    }
+    Ok(())
+}
+
+async fn settle_one(ctx: &Ctx, tx: &Tx, row: reservation::Model, mut account: Held) -> Result<Leaf, Error> {
+    let open = if row.in_the_clear {
+        row.releases.saturating_sub(row.committed).max(0) as u64
+    } else {
+        let mut part = part(&row)?;
+        account.balance.settle(&mut part).map_err(|error| Error::internal("keeping an account", error))?
+    };
+    let line = Line {
+        kind: EntryKind::Settle,
+        job: row.job_id,
+        dataset: row.dataset_id,
+        release: None,
+        event: &row.event.clone(),
+        count: open,
+        receipt: None,
+    };
+    let leaf = account.append(tx, ctx.now(), line).await?;
+    account.save(tx).await?;
+    reservation::Model { settled: true, ..row }.into_active_model().reset_all().update(tx).await?;
+    Ok(leaf)
+}
+
+/// Returns the reservation of a dataset in a job on the account of the unit that the job protects.
+pub async fn of(
+    connection: &impl ConnectionTrait,
+    job: Uuid,
+    dataset: Uuid,
+) -> Result<Option<reservation::Model>, Error> {
+    Ok(reservation::Entity::find()
+        .filter(reservation::Column::JobId.eq(job))
+        .filter(reservation::Column::DatasetId.eq(dataset))
+        .filter(reservation::Column::Own.eq(true))
+        .one(connection)
+        .await?)
+}
+
+/// Returns the reservations of a dataset in a job on the accounts of all units except the protected one, with these
+/// accounts.
+pub async fn beside(
+    connection: &impl ConnectionTrait,
+    job: Uuid,
+    dataset: Uuid,
+) -> Result<Vec<(reservation::Model, entity::account::Model)>, Error> {
+    let rows = account::reservations(connection, job, dataset).await?;
+    Ok(rows.into_iter().filter(|(row, _)| !row.own).collect())
+}
+
+/// Converts a row into the type of the privacy rules.
+fn part(row: &reservation::Model) -> Result<Reservation, Error> {
+    Reservation::from_parts(
+        ReservationId(row.id.as_u128()),
+        from_json(&row.per_release)?,
+        row.releases as u64,
+        row.committed as u64,
+        row.settled,
+    )
+    .map_err(|error| Error::internal("keeping an account", error))
+}

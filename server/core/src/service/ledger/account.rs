@@ -1,0 +1,271 @@
+//! An account's row and its evidence rows: reads and writes, without decisions. The rules are those of the `privacy`
+//! crate.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sea_orm::{
+    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, JoinType,
+    QueryFilter as _, QueryOrder as _, QuerySelect as _,
+};
+use time::OffsetDateTime;
+use undertone_api::budget::EntryKind;
+use undertone_api::id::{AccountId, LineageId, OrganizationId};
+use undertone_api::log::Leaf;
+use undertone_privacy::ledger::Balance;
+use undertone_privacy::mechanism::EVALUATOR_VERSION;
+use undertone_privacy::{Adjacency, PrivacyUnit};
+use uuid::Uuid;
+
+use super::chain;
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::code::{from_json, from_word, to_json, word};
+use crate::service::entity::{account, ledger_entry, reservation};
+use crate::service::log::leaf;
+
+/// The observer class of all accounts: an observer that sees each party's own messages.
+const OBSERVER: &str = "insider";
+
+/// The key of an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// The party.
+    pub organization: OrganizationId,
+    /// The lineage.
+    pub lineage: LineageId,
+    /// The protected unit.
+    pub unit: PrivacyUnit,
+    /// The relation that names the account: always [`Adjacency::account`] of the charged one.
+    adjacency: Adjacency,
+}
+
+impl Key {
+    /// Returns the key of the account to which charges under `adjacency` go.
+    pub const fn new(
+        organization: OrganizationId,
+        lineage: LineageId,
+        unit: PrivacyUnit,
+        adjacency: Adjacency,
+    ) -> Self {
+        Self { organization, lineage, unit, adjacency: adjacency.account() }
+    }
+}
+
+/// An account in memory, while its transaction is the single writer.
+#[derive(Debug, Clone)]
+pub struct Held {
+    row: account::Model,
+    /// Whether it has no row yet.
+    new: bool,
+    /// The spent and reserved sums.
+    pub balance: Balance,
+}
+
+/// The content of a new ledger row.
+#[derive(Debug, Clone)]
+pub struct Line<'a> {
+    /// The kind of the entry.
+    pub kind: EntryKind,
+    /// The job.
+    pub job: Uuid,
+    /// The dataset.
+    pub dataset: Uuid,
+    /// Series, round and attempt of a commit.
+    pub release: Option<(&'a str, u32, u32)>,
+    /// The event as JSON.
+    pub event: &'a str,
+    /// The number of applications of the event.
+    pub count: u64,
+    /// Digest of the receipt of a commit.
+    pub receipt: Option<&'a str>,
+}
+
+impl Held {
+    fn of(row: account::Model) -> Result<Self, Error> {
+        let balance = from_json(&row.balance)?;
+        Ok(Self { row, new: false, balance })
+    }
+
+    /// Returns its id.
+    pub const fn id(&self) -> Uuid {
+        self.row.id
+    }
+
+    /// Counts an exact release, outside the balance.
+    pub(crate) const fn count_in_the_clear(&mut self) {
+        self.row.in_the_clear += 1;
+    }
+
+    /// Inserts a new account's row, so that other rows can refer to it. Returns its leaf for the log.
+    pub async fn begin(&mut self, tx: &Tx) -> Result<Option<Leaf>, Error> {
+        if !self.new {
+            return Ok(None);
+        }
+        self.row = self.row.clone().into_active_model().insert(tx).await?;
+        self.new = false;
+        Ok(Some(leaf::of_account(&self.row)))
+    }
+
+    /// Appends an evidence row. Returns its leaf for the log.
+    pub async fn append(&mut self, tx: &Tx, at: OffsetDateTime, line: Line<'_>) -> Result<Leaf, Error> {
+        let mut row = ledger_entry::Model {
+            account_id: self.row.id,
+            sequence: self.row.entries + 1,
+            kind: word(&line.kind)?,
+            job_id: line.job,
+            dataset_id: line.dataset,
+            series: line.release.map(|(series, ..)| series.to_owned()),
+            round: line.release.map(|(_, round, _)| round as i32),
+            attempt: line.release.map(|(.., attempt)| attempt as i32),
+            event: line.event.to_owned(),
+            count: i64::try_from(line.count).map_err(|error| Error::internal("storing a count", error))?,
+            evaluator: EVALUATOR_VERSION.to_owned(),
+            receipt: line.receipt.map(str::to_owned),
+            previous: self.row.head.clone(),
+            hash: String::new(),
+            // Databases keep microseconds, the hash covers milliseconds.
+            at: at.replace_millisecond(at.millisecond()).unwrap_or(at),
+        };
+        row.hash = chain::hash(&row);
+        self.row.entries = row.sequence;
+        self.row.head.clone_from(&row.hash);
+        let leaf = Leaf::Entry(leaf::of_entry(&row));
+        ledger_entry::Entity::insert(row.into_active_model()).exec_without_returning(tx).await?;
+        Ok(leaf)
+    }
+
+    /// Writes the account's row.
+    pub(crate) async fn save(self, tx: &Tx) -> Result<account::Model, Error> {
+        let balance = to_json(&self.balance)?;
+        let row = account::Model { balance, ..self.row };
+        Ok(row.into_active_model().reset_all().update(tx).await?)
+    }
+}
+
+/// Returns the account with this key, if there is one.
+pub async fn find(connection: &impl ConnectionTrait, key: Key) -> Result<Option<account::Model>, Error> {
+    Ok(account::Entity::find().filter(is(key)?).one(connection).await?)
+}
+
+/// Returns the balances of the existing accounts with these keys, in one query.
+pub async fn balances(
+    connection: &impl ConnectionTrait,
+    keys: &BTreeSet<Key>,
+) -> Result<BTreeMap<Key, Balance>, Error> {
+    let rows = of_lineages(connection, keys.iter().map(|key| key.lineage.0).collect()).await?;
+    let mut found = BTreeMap::new();
+    for key in keys {
+        let (unit, adjacency) = (word(&key.unit)?, word(&key.adjacency)?);
+        let is_it = |row: &&account::Model| {
+            (row.organization_id, row.lineage_id) == (key.organization.0, key.lineage.0)
+                && row.unit == unit
+                && row.adjacency == adjacency
+                && row.observer == OBSERVER
+        };
+        if let Some(row) = rows.iter().find(is_it) {
+            found.insert(*key, from_json(&row.balance)?);
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the account with this key. If there is none, returns one without a budget, which is not stored before
+/// [`Held::begin`].
+pub async fn open(ctx: &Ctx, connection: &impl ConnectionTrait, key: Key) -> Result<Held, Error> {
+    if let Some(found) = find(connection, key).await? {
+        return Held::of(found);
+    }
+    let row = account::Model {
+        id: ctx.id::<AccountId>().0,
+        organization_id: key.organization.0,
+        lineage_id: key.lineage.0,
+        unit: word(&key.unit)?,
+        adjacency: word(&key.adjacency)?,
+        observer: OBSERVER.to_owned(),
+        balance: to_json(&Balance::new(None))?,
+        in_the_clear: 0,
+        entries: 0,
+        head: chain::origin(),
+        created_at: ctx.now(),
+    };
+    Ok(Held { balance: from_json(&row.balance)?, row, new: true })
+}
+
+/// Returns the reservations of a dataset in a job with their accounts, that of the protected unit first.
+pub async fn reserved(tx: &Tx, job: Uuid, dataset: Uuid) -> Result<Vec<(reservation::Model, Held)>, Error> {
+    let rows = reservations(tx, job, dataset).await?;
+    rows.into_iter().map(|(reserved, row)| Ok((reserved, Held::of(row)?))).collect()
+}
+
+/// Returns the same reservations with the accounts' rows.
+pub(super) async fn reservations(
+    connection: &impl ConnectionTrait,
+    job: Uuid,
+    dataset: Uuid,
+) -> Result<Vec<(reservation::Model, account::Model)>, Error> {
+    let on =
+        reservation::Entity::belongs_to(account::Entity).from(reservation::Column::AccountId).to(account::Column::Id);
+    let found = reservation::Entity::find()
+        .filter(reservation::Column::JobId.eq(job))
+        .filter(reservation::Column::DatasetId.eq(dataset))
+        .join(JoinType::LeftJoin, on.into())
+        .order_by_desc(reservation::Column::Own)
+        .order_by_asc(reservation::Column::AccountId)
+        .select_also(account::Entity)
+        .all(connection)
+        .await?;
+    let known = |(reserved, row): (reservation::Model, Option<account::Model>)| {
+        let row =
+            row.ok_or_else(|| Error::internal("reading an account", "a reservation names one that is not there"))?;
+        Ok((reserved, row))
+    };
+    found.into_iter().map(known).collect()
+}
+
+/// Returns the limited units of a lineage, with the balances of their accounts, in a stable order.
+pub async fn limited(
+    connection: &impl ConnectionTrait,
+    organization: OrganizationId,
+    lineage: LineageId,
+) -> Result<Vec<(PrivacyUnit, Balance)>, Error> {
+    let mut all = limited_of(connection, vec![lineage.0]).await?;
+    Ok(all.remove(&(organization, lineage)).unwrap_or_default())
+}
+
+/// Returns the limited units of several lineages, in one query.
+pub(super) async fn limited_of(
+    connection: &impl ConnectionTrait,
+    lineages: Vec<Uuid>,
+) -> Result<BTreeMap<(OrganizationId, LineageId), Vec<(PrivacyUnit, Balance)>>, Error> {
+    let mut limited: BTreeMap<(OrganizationId, LineageId), Vec<(PrivacyUnit, Balance)>> = BTreeMap::new();
+    for row in of_lineages(connection, lineages).await? {
+        let balance: Balance = from_json(&row.balance)?;
+        if balance.budget().is_some() {
+            let line = (row.organization_id.into(), row.lineage_id.into());
+            limited.entry(line).or_default().push((from_word(&row.unit)?, balance));
+        }
+    }
+    Ok(limited)
+}
+
+/// Returns the accounts of lineages, in a stable order.
+pub(crate) async fn of_lineages(
+    connection: &impl ConnectionTrait,
+    lineages: Vec<Uuid>,
+) -> Result<Vec<account::Model>, Error> {
+    let rows = account::Entity::find()
+        .filter(account::Column::LineageId.is_in(lineages))
+        .order_by_asc(account::Column::Unit)
+        .order_by_asc(account::Column::Id);
+    Ok(rows.all(connection).await?)
+}
+
+fn is(key: Key) -> Result<sea_orm::sea_query::Condition, Error> {
+    Ok(sea_orm::Condition::all()
+        .add(account::Column::OrganizationId.eq(key.organization.0))
+        .add(account::Column::LineageId.eq(key.lineage.0))
+        .add(account::Column::Unit.eq(word(&key.unit)?))
+        .add(account::Column::Adjacency.eq(word(&key.adjacency)?))
+        .add(account::Column::Observer.eq(OBSERVER)))
+}

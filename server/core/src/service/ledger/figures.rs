@@ -1,0 +1,159 @@
+//! The figures of an answer: the cost of a charge, and the details of a refusal. Every epsilon is rounded up.
+
+use undertone_api::budget::{ExceededPart, Refusal, SideDelta};
+use undertone_api::job::Charge;
+use undertone_privacy::curve::{Curve, OrderGrid};
+use undertone_privacy::ledger::{self, Balance, Cost};
+use undertone_privacy::{Adjacency, Delta, Event, PrivacyUnit, convert, mechanism};
+
+use super::Ask;
+use crate::error::Error;
+
+/// Returns the cost of one release of a charge on the account's orders.
+pub(super) fn price(balance: &Balance, charge: &Charge) -> Result<Cost, Error> {
+    balance.price(&charge.event, charge.adjacency).map_err(|error| Error::wrong_state(error.to_string()))
+}
+
+/// Returns an account's refusal of a charge. Without a budget every figure is 0, and no release fits.
+pub(super) fn refusal(balance: &Balance, refused: &ledger::Refusal, ask: &Ask) -> Refusal {
+    let summary = balance.summary();
+    let shortfall = refused.shortfall();
+    Refusal {
+        dataset: ask.dataset,
+        dataset_name: ask.dataset_name.clone(),
+        unit: ask.charge.unit,
+        limit: summary.limit.map_or(0.0, f64::from),
+        delta: summary.delta.map_or(0.0, f64::from),
+        spent: summary.committed_epsilon,
+        asked: shortfall.and_then(|shortfall| shortfall.asked),
+        would_be: shortfall.and_then(|shortfall| shortfall.would_be),
+        releases_that_fit: shortfall.map_or(0, |shortfall| shortfall.releases_that_fit),
+        reason: None,
+        exceeded: Some(exceeded_part(refused)),
+        side_delta: match refused {
+            ledger::Refusal::OverDelta(shortfall) => Some(SideDelta {
+                limit: shortfall.side_limit,
+                committed: shortfall.side_committed,
+                asked: shortfall.side_asked,
+            }),
+            _ => None,
+        },
+    }
+}
+
+const fn exceeded_part(refused: &ledger::Refusal) -> ExceededPart {
+    match refused {
+        ledger::Refusal::NoBudget => ExceededPart::NoBudget,
+        ledger::Refusal::Infinite => ExceededPart::InfiniteLoss,
+        ledger::Refusal::OverBudget(_) => ExceededPart::Epsilon,
+        ledger::Refusal::OverDelta(_) => ExceededPart::SideDelta,
+    }
+}
+
+/// Returns the refusal by an account of another unit, at which a job has no price.
+pub(super) fn unpriced(balance: &Balance, ask: &Ask, unit: PrivacyUnit, reason: String) -> Refusal {
+    let summary = balance.summary();
+    Refusal {
+        dataset: ask.dataset,
+        dataset_name: ask.dataset_name.clone(),
+        unit,
+        limit: summary.limit.map_or(0.0, f64::from),
+        delta: summary.delta.map_or(0.0, f64::from),
+        spent: summary.committed_epsilon,
+        asked: None,
+        would_be: None,
+        releases_that_fit: 0,
+        reason: Some(reason),
+        exceeded: Some(ExceededPart::NoPrice),
+        side_delta: None,
+    }
+}
+
+/// Returns ε at δ of `releases` releases of a charge alone, on the fine grid of reports; `None` when it is infinite.
+pub fn epsilon_alone(charge: &Charge, releases: u64, delta: f64) -> Option<f64> {
+    epsilon_together([(&charge.event, releases)], charge.adjacency, delta)
+}
+
+/// Returns ε at δ of the releases of several events together, on the fine grid of reports. Their losses add at every
+/// order, even if later events are chosen by earlier outputs (adaptive composition of Rényi DP). `None` when it is
+/// infinite.
+pub fn epsilon_together<'a>(
+    releases: impl IntoIterator<Item = (&'a Event, u64)>,
+    adjacency: Adjacency,
+    delta: f64,
+) -> Option<f64> {
+    let grid = OrderGrid::reporting();
+    let together = releases.into_iter().try_fold(Curve::zero(&grid), |sum, (event, count)| {
+        sum.add(&mechanism::curve(event, adjacency, &grid).ok()?.times(count)).ok()
+    })?;
+    Some(convert::epsilon(&together, Delta::new(delta).ok()?)?.get())
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+    use undertone_api::budget::ExceededPart;
+    use undertone_api::id::{DatasetId, LineageId, OrganizationId};
+    use undertone_api::job::Charge;
+    use undertone_privacy::ledger::{Balance, Budget, GridKind, LedgerError, ReservationId};
+    use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit};
+    use uuid::Uuid;
+
+    use super::refusal;
+    use crate::service::job::refused::in_words;
+    use crate::service::ledger::Ask;
+
+    fn ask(event: Event, releases: u64) -> Ask {
+        Ask {
+            dataset: DatasetId(Uuid::nil()),
+            dataset_name: "rounds".to_owned(),
+            organization: OrganizationId(Uuid::nil()),
+            lineage: LineageId(Uuid::nil()),
+            charge: Charge { unit: PrivacyUnit::Record, adjacency: Adjacency::ZeroOut, event, releases },
+        }
+    }
+
+    fn refused(balance: &mut Balance, ask: &Ask) -> undertone_api::budget::Refusal {
+        let cost = balance.price(&ask.charge.event, ask.charge.adjacency).unwrap();
+        match balance.reserve(ReservationId(2), &cost, ask.charge.releases) {
+            Err(LedgerError::Refused(refused)) => refusal(balance, &refused, ask),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn balance() -> Balance {
+        let (epsilon, delta) = (Epsilon::new(16.0).unwrap(), Delta::new(1e-2).unwrap());
+        Balance::new(Some(Budget::new(epsilon, delta, GridKind::for_epsilon(epsilon)).unwrap()))
+    }
+
+    #[test]
+    fn refusal_over_the_side_delta_names_it() {
+        let mut balance = balance();
+        let ask = ask(Event::Approximate { epsilon: Epsilon::new(0.5).unwrap(), delta: Delta::new(1e-3).unwrap() }, 2);
+        let cost = balance.price(&ask.charge.event, ask.charge.adjacency).unwrap();
+        balance.reserve(ReservationId(1), &cost, 2).unwrap();
+        let refusal = refused(&mut balance, &ask);
+        assert_eq!(refusal.exceeded, Some(ExceededPart::SideDelta));
+        let side = refusal.side_delta.unwrap();
+        assert!(side.committed + side.asked > side.limit && refusal.would_be.unwrap() < refusal.limit, "{refusal:?}");
+        let sentence = in_words(&[refusal], &[]);
+        assert!(sentence.contains("part of δ for releases with a δ of their own"), "{sentence}");
+        assert!(!sentence.contains("would come to ε"), "{sentence}");
+    }
+
+    #[test]
+    fn refusal_over_epsilon_names_it() {
+        let ask = ask(Event::Gaussian { noise_multiplier: NoiseMultiplier::new(0.1).unwrap() }, 9);
+        let refusal = refused(&mut balance(), &ask);
+        assert_eq!((refusal.exceeded, refusal.side_delta), (Some(ExceededPart::Epsilon), None));
+        let sentence = in_words(&[refusal], &[]);
+        assert!(sentence.contains("would come to ε"), "{sentence}");
+    }
+
+    #[test]
+    fn refusal_without_a_budget_says_so() {
+        let ask = ask(Event::Gaussian { noise_multiplier: NoiseMultiplier::new(1.0).unwrap() }, 1);
+        assert_eq!(refused(&mut Balance::new(None), &ask).exceeded, Some(ExceededPart::NoBudget));
+    }
+}

@@ -1,0 +1,67 @@
+//! Notifications about the progress of jobs.
+
+use undertone_api::job::{Charge, State};
+
+use super::notice::{Notice, tell};
+use crate::ctx::Ctx;
+use crate::db::Tx;
+use crate::error::Error;
+use crate::service::code::from_json;
+use crate::service::entity::job;
+use crate::service::job::state;
+use crate::service::ledger::account::limited;
+
+/// The spent and reserved fraction of a budget from which on it is almost used up.
+const NEARLY_USED: f64 = 0.9;
+
+/// Notifies the stewards whose answer a job needs.
+///
+/// # Errors
+/// When the database fails.
+pub async fn proposed(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error> {
+    for part in state::participants(tx, job.id.into()).await? {
+        if part.approval == "pending" {
+            tell(ctx, tx, Notice::JobWaits { job, part: &part }).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Notifies about the end of a job.
+///
+/// # Errors
+/// When the database fails.
+pub async fn ended(ctx: &Ctx, tx: &Tx, job: &job::Model, how: State) -> Result<(), Error> {
+    let parts = state::participants(tx, job.id.into()).await?;
+    tell(ctx, tx, Notice::JobOver { job, parts: &parts, state: how }).await
+}
+
+/// Notifies the stewards of budgets that a job's reservation almost uses up.
+///
+/// # Errors
+/// When the database fails.
+pub async fn reserved(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error> {
+    for part in state::participants(tx, job.id.into()).await? {
+        let Some(charge) = part.charge.as_deref().map(from_json::<Charge>).transpose()? else { continue };
+        if charge.is_in_the_clear() {
+            continue;
+        }
+        // The job was charged to every limited unit.
+        for (unit, balance) in limited(tx, part.organization_id.into(), part.lineage_id.into()).await? {
+            let used = balance.summary().committed_fraction;
+            if used >= NEARLY_USED {
+                tell(ctx, tx, Notice::BudgetLow { job, part: &part, unit, left: 1.0 - used }).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Notifies about a job's certificate.
+///
+/// # Errors
+/// When the database fails.
+pub async fn certified(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error> {
+    let parts = state::participants(tx, job.id.into()).await?;
+    tell(ctx, tx, Notice::CertificateReady { job, parts: &parts }).await
+}

@@ -1,0 +1,96 @@
+//! The stages of a job with questions.
+
+use sea_orm::ConnectionTrait as _;
+use undertone_api::job::State;
+use undertone_api::problem::Code;
+use undertone_api::signed::certificate::Method;
+
+use crate::service::certificate::verify::{Known, verify};
+use crate::service::finish::Outcome;
+use crate::service::world::poll::Poll;
+use crate::service::{certificate, job, question, report};
+use crate::testing::on_both;
+
+on_both! {
+    async fn a_job_that_asks_finishes_with_certificate_and_report_and_its_pools_go(app: &TestApp) {
+        let poll = Poll::pooled(&app.ctx, 1).await;
+        poll.chooses(1, &[poll.id(1, "a")]).await.unwrap();
+        let steward = &poll.world.sites[1].steward;
+        let progress = job::progress(&app.ctx, steward, poll.job.summary.id).await.unwrap();
+        assert_eq!(progress.now, "round 1 of 3: 0 of 1 questions are answered");
+        poll.says(&poll.annotator(), poll.id(1, "a"), "what").await.unwrap();
+        let done = poll.finish().await;
+        assert_eq!((done.summary.state, done.summary.rounds_done, done.summary.rounds), (State::Finished, 1, 3), "the lead ends when it has enough");
+        let account = poll.world.account(1).await;
+        assert!(account.spent > 0.0 && account.committed == account.spent, "nothing stays reserved");
+
+        let certificate = certificate::get(&app.ctx, steward, done.summary.id).await.unwrap();
+        assert_eq!(certificate.parties[0].charged, None, "the lead's data are public");
+        let charged = certificate.parties[1].charged.as_ref().unwrap();
+        assert_eq!((charged.releases.committed, charged.releases.counted), (1, 1));
+        assert_eq!(charged.mechanism.event, poll.charge(1).event);
+        assert_eq!(charged.renyi.unwrap().method, Method::Renyi);
+        let file = certificate::file(&app.ctx, steward, done.summary.id).await.unwrap();
+        let known = Known { server_key: Some(app.ctx.signer.verifying_key()), ..Known::default() };
+        let verdict = verify(&file, &known);
+        assert!(verdict.holds(), "{verdict}");
+        let report = report::get(&app.ctx, steward, done.summary.id).await.unwrap();
+        assert_eq!((report.privacy.len(), report.outcome), (2, done.report));
+
+        let pools = app.data_dir().join("objects/pools").join(done.summary.id.to_string());
+        assert_eq!(std::fs::read_dir(pools).into_iter().flatten().count(), 0, "what was not asked is kept nowhere");
+        let late = poll.says(&poll.annotator(), poll.id(1, "a"), "what").await.unwrap_err();
+        assert_eq!(late.code(), Code::RoundClosed);
+        assert_eq!(question::asking(&app.ctx, steward, poll.world.consortium).await.unwrap().len(), 1);
+    }
+
+    async fn a_job_that_nobody_can_ask_in_any_more_fails_and_gives_back_what_it_held(app: &TestApp) {
+        let poll = Poll::new(&app.ctx, 1).await;
+        for (site, state) in [(1, State::Running), (2, State::Failed)] {
+            poll.end(site, Outcome::GaveUp("the log is damaged".to_owned())).await;
+            assert_eq!(poll.world.job(poll.job.summary.id).await.summary.state, state);
+        }
+        assert_eq!(poll.world.account(1).await.spent, 0.0);
+    }
+
+    async fn a_job_with_a_pool_goes_on_when_all_sites_have_left(app: &TestApp) {
+        let mut poll = Poll::new(&app.ctx, 1).await;
+        poll.asks(1, &["a"]).await.unwrap();
+        for site in [1, 2] {
+            poll.end(site, Outcome::GaveUp("the disk is full".to_owned())).await;
+        }
+        assert_eq!(poll.pools().await.unwrap().pools.len(), 1);
+        assert!(!poll.chooses(1, &[poll.id(1, "a")]).await.unwrap());
+    }
+
+    async fn a_server_that_starts_again_goes_on_where_it_was(app: &TestApp) {
+        let mut poll = Poll::pooled(&app.ctx, 1).await;
+        let (a, d) = (poll.id(1, "a"), poll.id(2, "d"));
+        poll.chooses(1, &[d, a]).await.unwrap();
+        let one = poll.annotator();
+        poll.says(&one, d, "what").await.unwrap();
+        let before = poll.pools().await;
+        let again = app.restarted().await;
+        poll.world.ctx = again.clone();
+        assert_eq!(poll.pools().await, before);
+        assert!(poll.chooses(1, &[d, a]).await.unwrap());
+        poll.says(&one, a, "when").await.unwrap();
+        assert_eq!(poll.answers(1).await.unwrap().len(), 2);
+        again.shutdown.cancel();
+        again.db.clone().close().await.unwrap();
+    }
+
+    async fn what_was_asked_and_answered_cannot_be_changed(app: &TestApp) {
+        let poll = Poll::pooled(&app.ctx, 1).await;
+        poll.chooses(1, &[poll.id(1, "a"), poll.id(1, "b")]).await.unwrap();
+        let one = poll.annotator();
+        poll.says(&one, poll.id(1, "a"), "what").await.unwrap();
+        question::take_back(&app.ctx, &one, poll.id(1, "a")).await.unwrap();
+        for table in ["pool", "question", "annotator", "annotation", "undo"] {
+            let deleted = format!("DELETE FROM {table}");
+            let refused = app.ctx.db.write("test", async |tx| Ok(tx.execute_unprepared(&deleted).await?)).await;
+            let crate::error::Error::Database(error) = refused.unwrap_err() else { panic!("{table}") };
+            assert!(error.to_string().contains(&format!("{table} is append-only")), "{error}");
+        }
+    }
+}

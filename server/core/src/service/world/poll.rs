@@ -1,0 +1,250 @@
+//! A job with questions: a public lead, two private sites with query logs, and annotators.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use undertone_api::dataset::{Content, Dataset, Registration, SizeClass, Visibility};
+use undertone_api::id::{DatasetId, MemberId, QuestionId};
+use undertone_api::job::active_learning::Report as LearningReport;
+use undertone_api::job::{Charge, Job, NewJob, Report, Spec};
+use undertone_api::member::{Grant, Role, Scope};
+use undertone_api::question::{Annotation, Answer, NewAnnotation, Queue};
+use undertone_api::signed::{Receipt, Signed};
+use undertone_privacy::PrivacyUnit;
+use undertone_privacy::mechanism::EVALUATOR_VERSION;
+use undertone_proto::question::{Answered, Posed, id, read_answers, write};
+
+use crate::auth::Actor;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::exchange::object::digest;
+use crate::service::finish::{Outcome, finish};
+use crate::service::question::{self, Choice, Header};
+use crate::service::round::Taken;
+use crate::service::world::{Site, World};
+use crate::service::{dataset, job as jobs};
+
+pub struct Poll {
+    pub world: World,
+    pub job: Job,
+    /// The leases of the lead, and of the two sites with questions.
+    pub leases: [String; 3],
+}
+
+impl Poll {
+    /// Starts a job of three rounds of at most three questions, each answered by `annotators` people within a minute.
+    pub async fn new(ctx: &Ctx, annotators: u32) -> Self {
+        Self::within(ctx, annotators, 60).await
+    }
+
+    /// Starts the same as [`Poll::pooled`], each question answered by one person, with more time.
+    pub async fn lasting(ctx: &Ctx, seconds: u32) -> Self {
+        Self::within(ctx, 1, seconds).await.filled().await
+    }
+
+    async fn within(ctx: &Ctx, annotators: u32, seconds: u32) -> Self {
+        let mut world = World::new(ctx, 2, 50.0).await;
+        for number in 0..world.sites.len() {
+            let dataset = queries(ctx, &world.sites[number], number).await;
+            (world.sites[number].dataset, world.sites[number].lineage) = (dataset.id, dataset.lineage);
+            if number > 0 {
+                world.set_budget(&world.sites[number], 50.0).await.unwrap();
+            }
+        }
+        let spec = spec([0, 1, 2].map(|site| world.sites[site].dataset), annotators, seconds);
+        let new = NewJob { title: "what people ask".to_owned(), spec };
+        let job = jobs::propose(ctx, &world.sites[0].steward, world.consortium, new).await.unwrap();
+        let job = world.approved(job).await;
+        let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
+        Self { world, job, leases }
+    }
+
+    /// Starts the same with the pools of both sites, which the lead has read: `a b c` and `b d`.
+    pub async fn pooled(ctx: &Ctx, annotators: u32) -> Self {
+        Self::new(ctx, annotators).await.filled().await
+    }
+
+    async fn filled(mut self) -> Self {
+        self.asks(1, &["a", "b", "c"]).await.unwrap();
+        self.asks(2, &["b", "d"]).await.unwrap();
+        self.pools().await.unwrap();
+        self
+    }
+
+    pub fn ctx(&self) -> &Ctx {
+        &self.world.ctx
+    }
+
+    /// Returns a site's receipt for a pool, the next in its chain.
+    pub fn receipt(&mut self, site: usize) -> Signed {
+        let charge = self.charge(site);
+        let site = &mut self.world.sites[site];
+        site.sequence += 1;
+        let receipt = Receipt {
+            sequence: site.sequence,
+            previous: site.head.clone(),
+            worker: site.worker,
+            dataset: site.dataset,
+            lineage: site.lineage,
+            job: self.job.summary.id,
+            manifest: self.job.manifest.clone(),
+            series: "pool".to_owned(),
+            round: 1,
+            attempt: 1,
+            unit: charge.unit,
+            adjacency: charge.adjacency,
+            event: charge.event,
+            evaluator: EVALUATOR_VERSION.to_owned(),
+            at: time::OffsetDateTime::UNIX_EPOCH,
+            tick: None,
+        };
+        let signed = Signed::new(&receipt, &site.key).unwrap();
+        site.head = signed.digest();
+        signed
+    }
+
+    pub fn charge(&self, site: usize) -> Charge {
+        let own = |part: &&undertone_api::job::Participant| part.dataset == self.world.sites[site].dataset;
+        self.job.participants.iter().find(own).unwrap().charge.clone().unwrap()
+    }
+
+    /// Pays for a pool and sends it.
+    pub async fn asks(&mut self, site: usize, texts: &[&str]) -> Result<Taken, Error> {
+        let receipts = vec![self.receipt(site)];
+        self.sends(site, &pool(texts), receipts).await
+    }
+
+    pub async fn sends(&self, site: usize, bytes: &[u8], receipts: Vec<Signed>) -> Result<Taken, Error> {
+        let header = Header {
+            lease: self.leases[site].clone(),
+            series: "pool".to_owned(),
+            round: 1,
+            receipts,
+            size: bytes.len() as u64,
+            digest: digest(bytes),
+        };
+        let mut incoming = question::begin(self.ctx(), self.world.sites[site].worker, header).await?;
+        incoming.write(bytes).await?;
+        incoming.accept(self.ctx()).await
+    }
+
+    /// Returns the pools for the lead, without waiting.
+    pub async fn pools(&self) -> Option<question::Pools> {
+        question::asked(self.ctx(), self.world.sites[0].worker, &self.leases[0], 0).await.unwrap()
+    }
+
+    pub fn id(&self, site: usize, text: &str) -> QuestionId {
+        id(self.job.summary.id, self.world.sites[site].dataset, text)
+    }
+
+    /// Chooses questions, the first the most uncertain.
+    pub async fn chooses(&self, round: u32, chosen: &[QuestionId]) -> Result<bool, Error> {
+        let uncertain = (0..)
+            .zip(chosen)
+            .map(|(place, question)| Choice { question: *question, uncertainty: 1.0 - f64::from(place) / 10.0 });
+        let chosen: Vec<Choice> = uncertain.collect();
+        let worker = self.world.sites[0].worker;
+        question::choose(self.ctx(), worker, &self.leases[0], round, &chosen).await
+    }
+
+    /// Returns a round's answers for the lead, without waiting: question, annotator, answer.
+    pub async fn answers(&self, round: u32) -> Result<Vec<Answered>, (u64, u64)> {
+        let worker = self.world.sites[0].worker;
+        let answers = question::answers(self.ctx(), worker, &self.leases[0], round, 0).await.unwrap()?;
+        assert_eq!(digest(&answers.bytes), answers.digest);
+        Ok(read_answers(&answers.bytes).unwrap())
+    }
+
+    /// Returns an actor with the annotator role only.
+    pub fn annotator(&self) -> Actor {
+        let scope = Scope::Consortium(self.world.consortium);
+        let mut actor = self.world.sites[1].steward.clone();
+        actor.member.id = self.ctx().id::<MemberId>();
+        actor.member.grants = vec![Grant { scope, role: Role::Annotator }];
+        actor
+    }
+
+    /// Returns a member of another consortium.
+    pub fn stranger(&self) -> Actor {
+        let elsewhere = self.ctx().id();
+        let grants = vec![Grant { scope: Scope::Consortium(elsewhere), role: Role::ConsortiumAdmin }];
+        let mut actor = self.annotator();
+        actor.member.grants = grants;
+        Actor { consortia: BTreeMap::from([(elsewhere, Vec::new())]), ..actor }
+    }
+
+    pub async fn queue(&self, actor: &Actor) -> Queue {
+        question::next(self.ctx(), actor, self.job.summary.id).await.unwrap()
+    }
+
+    /// Returns the texts assigned to an actor.
+    pub async fn next(&self, actor: &Actor) -> Vec<String> {
+        self.queue(actor).await.questions.into_iter().map(|question| question.text).collect()
+    }
+
+    pub async fn says(&self, actor: &Actor, question: QuestionId, label: &str) -> Result<Annotation, Error> {
+        let answer = match label {
+            "unsure" => Answer::Unsure,
+            "skip" => Answer::Skip,
+            label => Answer::Label { label: label.to_owned() },
+        };
+        question::annotate(self.ctx(), actor, question, &NewAnnotation { answer }).await
+    }
+
+    pub async fn end(&self, site: usize, outcome: Outcome) {
+        finish(self.ctx(), self.world.sites[site].worker, &self.leases[site], &outcome, &[]).await.unwrap();
+    }
+
+    /// Ends every part successfully.
+    pub async fn finish(&self) -> Job {
+        for site in [1, 2] {
+            self.end(site, Outcome::Done(None)).await;
+        }
+        self.end(0, Outcome::Done(Some(Report::ActiveLearning(LearningReport::default())))).await;
+        self.world.job(self.job.summary.id).await
+    }
+}
+
+/// Registers queries at a site: those of the first one are public, and have labels.
+pub async fn queries(ctx: &Ctx, site: &Site, number: usize) -> Dataset {
+    let registration = Registration {
+        name: "queries".to_owned(),
+        lineage: ctx.id(),
+        visibility: if number == 0 { Visibility::Public } else { Visibility::Private },
+        content: Content::Queries,
+        inputs: 0,
+        classes: if number == 0 { 3 } else { 0 },
+        records: SizeClass(10_000),
+        speakers: SizeClass(1),
+        test_records: if number == 0 { 500 } else { 0 },
+        seconds: None,
+        users: None,
+        units: vec![PrivacyUnit::Record],
+        approval: None,
+    };
+    dataset::register(ctx, site.worker, &registration).await.unwrap()
+}
+
+pub fn pool(texts: &[&str]) -> Vec<u8> {
+    write(texts.iter().map(|text| Posed { text: (*text).to_owned(), count: None }).collect()).unwrap()
+}
+
+/// Returns the annotator and the label of an answer.
+pub fn said(answered: &Answered) -> (u32, &str) {
+    (answered.annotator, answered.answer.label().unwrap_or("none"))
+}
+
+/// Returns three rounds of at most three questions, over the public queries of the lead and the private ones of two
+/// sites.
+pub fn spec([lead, north, south]: [DatasetId; 3], annotators: u32, seconds: u32) -> Spec {
+    let gate = json!({ "sampling_rate": 0.05, "threshold": 20, "epsilon": 0.25, "shown": "set" });
+    serde_json::from_value(json!({ "kind": "active_learning", "spec": {
+        "unit": "record",
+        "participants": [{ "dataset": lead }, { "dataset": north, "gate": gate }, { "dataset": south, "gate": gate }],
+        "labels": [{ "name": "what", "key": "w" }, { "name": "where" }, { "name": "when" }],
+        "guidelines": "Label what is wanted.",
+        "tests": [{ "name": "common", "dataset": lead }],
+        "golden": 100, "rounds": 3, "batch": 3, "annotators": annotators, "deadline_seconds": seconds, "seed": 1,
+    }}))
+    .unwrap()
+}

@@ -1,0 +1,270 @@
+//! The certificate of both listeners: the operator's own, or one generated at first start. Workers pin it. A generated
+//! certificate is therefore replaced only after the workers were notified of the next one, and operators can name the
+//! successor of their own.
+//!
+//! [`Shown`] provides the certificate to connections. It reads the files again every minute and at SIGHUP, and keeps
+//! the current certificate if they are unusable. Open connections are unaffected. `generated` manages the files of a
+//! generated certificate.
+
+mod generated;
+mod inspect;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use sha2::{Digest as _, Sha256};
+use time::OffsetDateTime;
+
+use crate::config::Config;
+use crate::ctx::Ctx;
+use crate::service::audit_log;
+
+pub use inspect::{CertificateView, inspect};
+
+/// The interval of reading the files.
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
+
+/// A certificate chain and its key.
+#[derive(Clone)]
+pub struct TlsIdentity {
+    /// The chain, PEM.
+    pub certificate: String,
+    /// The private key, PEM.
+    pub key: String,
+    /// SHA-256 of the first certificate (DER), hex, which workers pin.
+    pub fingerprint: String,
+}
+
+/// The successor of the current certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NextIdentity {
+    /// SHA-256 of the first certificate (DER), hex, which workers pin from then on.
+    pub fingerprint: String,
+    /// The time of the replacement; `None` if the operator replaces the certificate manually.
+    pub from: Option<OffsetDateTime>,
+}
+
+/// A reason why there is no certificate.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read or written.
+    #[error("{path} cannot be used: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// A name is invalid in a certificate.
+    #[error("no certificate can be made: check tls.names")]
+    Make(#[from] rcgen::Error),
+    /// The file contains no certificate.
+    #[error("{0} holds no certificate in PEM form")]
+    Empty(PathBuf),
+    /// The key is invalid, or belongs to another certificate.
+    #[error("{path} is not the key of the certificate: {source}")]
+    Key {
+        /// The key's file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: rustls::Error,
+    },
+}
+
+impl TlsIdentity {
+    /// Returns the current certificate; `None` if the server does not serve TLS itself. A generated one is created, and
+    /// replaced by the next, when it is due.
+    ///
+    /// # Errors
+    /// [`TlsError`].
+    pub fn of(config: &Config, now: OffsetDateTime) -> Result<Option<Self>, TlsError> {
+        if !config.speaks_tls() {
+            return Ok(None);
+        }
+        let (certificate, key) = match own(config) {
+            Some(own) => own,
+            None => generated::keep(config, now)?,
+        };
+        let (chain, key) = (read(&certificate)?, read(&key)?);
+        let fingerprint = fingerprint(&certificate, &chain)?;
+        Ok(Some(Self { certificate: chain, key, fingerprint }))
+    }
+
+    fn certified(&self, config: &Config) -> Result<CertifiedKey, TlsError> {
+        let (certificate, key) = own(config).unwrap_or_else(|| generated::files(config));
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(self.certificate.as_bytes()).collect();
+        let chain = chain.map_err(|_| TlsError::Empty(certificate))?;
+        let general = |error: rustls::pki_types::pem::Error| rustls::Error::General(error.to_string());
+        let secret = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).map_err(general);
+        let certified = secret.and_then(|secret| CertifiedKey::from_der(chain, secret, &default_provider()));
+        certified.map_err(|source| TlsError::Key { path: key, source })
+    }
+}
+
+/// Returns the successor of the current certificate, if it is known: sites are notified of it before it is used.
+///
+/// # Errors
+/// [`TlsError`] if its file cannot be read.
+pub fn next_identity(config: &Config) -> Result<Option<NextIdentity>, TlsError> {
+    if !config.speaks_tls() {
+        return Ok(None);
+    }
+    match (&config.tls.next_certificate, own(config)) {
+        (Some(path), Some(_)) => Ok(Some(NextIdentity { fingerprint: fingerprint(path, &read(path)?)?, from: None })),
+        (None, Some(_)) => Ok(None),
+        (_, None) => generated::next(config),
+    }
+}
+
+/// Returns the operator's own certificate and key.
+fn own(config: &Config) -> Option<(PathBuf, PathBuf)> {
+    Some((config.tls.certificate.clone()?, config.tls.key.clone()?))
+}
+
+fn read(path: &Path) -> Result<String, TlsError> {
+    std::fs::read_to_string(path).map_err(|source| TlsError::File { path: path.to_owned(), source })
+}
+
+fn fingerprint(path: &Path, chain: &str) -> Result<String, TlsError> {
+    let first = CertificateDer::from_pem_slice(chain.as_bytes()).map_err(|_| TlsError::Empty(path.to_owned()))?;
+    Ok(hex::encode(Sha256::digest(&first)))
+}
+
+/// The certificate of new connections, which may change while the server runs.
+#[derive(Clone)]
+pub struct Shown(Arc<RwLock<Held>>);
+
+struct Held {
+    identity: Arc<TlsIdentity>,
+    certified: Arc<CertifiedKey>,
+    next: Option<NextIdentity>,
+    rotates_at: Option<OffsetDateTime>,
+}
+
+impl Held {
+    fn read(config: &Config, now: OffsetDateTime) -> Result<Option<Self>, TlsError> {
+        let Some(identity) = TlsIdentity::of(config, now)? else { return Ok(None) };
+        let certified = Arc::new(identity.certified(config)?);
+        let rotates_at = if own(config).is_some() { None } else { generated::rotates_at(config) };
+        Ok(Some(Self { identity: Arc::new(identity), certified, next: next_identity(config)?, rotates_at }))
+    }
+}
+
+impl std::fmt::Debug for Shown {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("Shown").field(&self.fingerprint()).finish()
+    }
+}
+
+impl Shown {
+    /// Reads the current certificate; `None` if the server does not serve TLS itself.
+    ///
+    /// # Errors
+    /// [`TlsError`].
+    pub fn begin(config: &Config, now: OffsetDateTime) -> Result<Option<Self>, TlsError> {
+        Ok(Held::read(config, now)?.map(|held| Self(Arc::new(RwLock::new(held)))))
+    }
+
+    fn held<T>(&self, of: impl FnOnce(&Held) -> T) -> T {
+        of(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the SHA-256 of the current certificate (DER), hex, which an enrolling worker pins.
+    pub fn fingerprint(&self) -> String {
+        self.held(|held| held.identity.fingerprint.clone())
+    }
+
+    /// Returns the successor, once it is known.
+    pub fn next(&self) -> Option<NextIdentity> {
+        self.held(|held| held.next.clone())
+    }
+
+    /// Returns the time at which a generated certificate is replaced.
+    pub fn rotates_at(&self) -> Option<OffsetDateTime> {
+        self.held(|held| held.rotates_at)
+    }
+
+    /// Reads the files again and uses the current ones; returns whether the certificate has changed. Unusable files
+    /// change nothing.
+    ///
+    /// # Errors
+    /// [`TlsError`].
+    pub fn look_again(&self, config: &Config, now: OffsetDateTime) -> Result<bool, TlsError> {
+        let Some(new) = Held::read(config, now)? else { return Ok(false) };
+        let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let other = held.identity.fingerprint != new.identity.fingerprint || held.identity.key != new.identity.key;
+        *held = new;
+        Ok(other)
+    }
+
+    /// Returns the TLS configuration for connections with these protocols.
+    ///
+    /// # Errors
+    /// If the library supports no version of TLS.
+    pub fn handshake(&self, protocols: &[&[u8]]) -> io::Result<Arc<ServerConfig>> {
+        let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(self.clone()));
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        Ok(Arc::new(config))
+    }
+}
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.held(|held| Arc::clone(&held.certified)))
+    }
+}
+
+/// Reads the files every minute, and at SIGHUP, until shutdown.
+///
+/// # Errors
+/// If the signal cannot be registered.
+pub async fn keep(ctx: &Ctx) -> io::Result<()> {
+    let Some(shown) = &ctx.tls else {
+        ctx.shutdown.cancelled().await;
+        return Ok(());
+    };
+    // A certificate may have been replaced while the server did not run.
+    note(ctx, shown).await;
+    #[cfg(unix)]
+    let mut told = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?;
+    loop {
+        #[cfg(unix)]
+        let told = told.recv();
+        #[cfg(not(unix))]
+        let told = std::future::pending::<()>();
+        tokio::select! {
+            () = ctx.shutdown.cancelled() => return Ok(()),
+            () = tokio::time::sleep(LOOK_AGAIN) => {}
+            _ = told => {}
+        }
+        match shown.look_again(&ctx.config, ctx.now()) {
+            Ok(false) => {}
+            Ok(true) => {
+                tracing::info!(tls.fingerprint = shown.fingerprint(), "another certificate is shown from now on");
+                note(ctx, shown).await;
+            }
+            Err(error) => tracing::error!(%error, "the certificate's files cannot be used: the one in force stays"),
+        }
+    }
+}
+
+/// Records a new certificate in the audit log. An unavailable database does not affect connections.
+async fn note(ctx: &Ctx, shown: &Shown) {
+    if let Err(error) = audit_log::note_certificate(ctx, &shown.fingerprint()).await {
+        tracing::error!(error = &error as &dyn std::error::Error, "the audit log does not have the new certificate");
+    }
+}

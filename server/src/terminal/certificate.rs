@@ -1,0 +1,123 @@
+//! `undertone-server certificate verify`: checks a certificate's file on any machine, without a database or a network.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+use undertone_api::signed::{self, CertificateFile, SignedError};
+
+use undertone_server_core::service::certificate::verify::{Known, Verdict, verify};
+
+/// The number of bytes of a model read at once.
+const AT_ONCE: usize = 1 << 16;
+
+/// What to check, and what is known from elsewhere.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// The certificate as it was downloaded.
+    pub file: PathBuf,
+    /// The model that the certificate should be for.
+    #[arg(long, value_name = "FILE")]
+    pub model: Option<PathBuf>,
+    /// The server's public key in hex, as a worker's enrolment pinned it. Without it the key that the certificate names is
+    /// taken, which proves less.
+    #[arg(long, value_name = "HEX")]
+    pub server_key: Option<String>,
+    /// A site's public key in hex; may be given several times. With any, every site must have one of them.
+    #[arg(long, value_name = "HEX")]
+    pub site_key: Vec<String>,
+}
+
+/// The reason why nothing could be checked.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// A file cannot be read.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// The file is not a certificate.
+    #[error("{path} is not a certificate's file: {source}")]
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A key is invalid.
+    #[error("--server-key: {0}; give 64 hex digits")]
+    Key(#[from] SignedError),
+}
+
+/// Checks a file.
+///
+/// # Errors
+/// [`CommandError`] when there is nothing to check; failed checks are in the verdict.
+pub fn run(options: &Options) -> Result<Verdict, CommandError> {
+    let in_file = |source| CommandError::File { path: options.file.clone(), source };
+    let text = std::fs::read_to_string(&options.file).map_err(in_file)?;
+    let file: CertificateFile =
+        serde_json::from_str(&text).map_err(|source| CommandError::Form { path: options.file.clone(), source })?;
+    let known = Known {
+        server_key: options.server_key.as_deref().map(signed::public_key).transpose()?,
+        site_keys: options.site_key.iter().map(|key| key.to_lowercase()).collect(),
+        model: options.model.as_deref().map(digest).transpose()?,
+    };
+    Ok(verify(&file, &known))
+}
+
+/// Returns the size and SHA-256 of a file, which may be larger than the memory.
+fn digest(path: &Path) -> Result<(u64, String), CommandError> {
+    let in_file = |source| CommandError::File { path: path.to_owned(), source };
+    let mut file = File::open(path).map_err(in_file)?;
+    let (mut hash, mut size, mut buffer) = (Sha256::new(), 0, vec![0; AT_ONCE]);
+    loop {
+        let read = file.read(&mut buffer).map_err(in_file)?;
+        if read == 0 {
+            return Ok((size, hex::encode(hash.finalize())));
+        }
+        size += read as u64;
+        hash.update(&buffer[..read]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CommandError, Options, digest, run};
+
+    fn options(file: &std::path::Path) -> Options {
+        Options { file: file.to_owned(), model: None, server_key: None, site_key: Vec::new() }
+    }
+
+    #[test]
+    fn what_is_no_certificate_is_told_and_never_passes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("certificate.json");
+        assert!(matches!(run(&options(&path)), Err(CommandError::File { .. })));
+        std::fs::write(&path, "{\"payload\": \"{}\"}").expect("written");
+        assert!(matches!(run(&options(&path)), Err(CommandError::Form { .. })));
+        let empty =
+            r#"{"payload":"{}","signature":"","evidence":{"manifest":{"payload":"","signature":""},"receipts":[]}}"#;
+        std::fs::write(&path, empty).expect("written");
+        assert!(!run(&options(&path)).expect("a file").holds());
+        let keyed = Options { server_key: Some("key".to_owned()), ..options(&path) };
+        assert!(matches!(run(&keyed), Err(CommandError::Key(_))));
+    }
+
+    #[test]
+    fn a_model_is_known_by_all_its_bytes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("model");
+        std::fs::write(&path, vec![7; 100_000]).expect("written");
+        let (size, first) = digest(&path).expect("read");
+        std::fs::write(&path, [vec![7; 99_999], vec![8]].concat()).expect("written");
+        assert_eq!(size, 100_000);
+        assert_ne!(digest(&path).expect("read"), (size, first));
+    }
+}

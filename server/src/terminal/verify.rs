@@ -1,0 +1,120 @@
+//! The command line of the verification: `undertone-server verify` and `undertone-server ledger export`.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ed25519_dalek::VerifyingKey;
+use undertone_api::signed::{Signed, public_key};
+
+use undertone_server_core::config::Config;
+use undertone_server_core::ctx::Clock;
+use undertone_server_core::db::Db;
+use undertone_server_core::keys;
+use undertone_server_core::service::bundle;
+use undertone_server_core::verify::{Pins, Report, file};
+
+/// What is examined, and what is known from elsewhere.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Options {
+    /// Examine this bundle instead of the configured database; needs neither database nor keys.
+    #[arg(long, value_name = "FILE")]
+    pub bundle: Option<PathBuf>,
+    /// A signed head that a site kept (JSON: `payload` and `signature`): the log must continue it. Without one, rows that were
+    /// cut off at the end together with their heads leave no trace.
+    #[arg(long, value_name = "FILE")]
+    pub head: Option<PathBuf>,
+    /// The server's public key as the sites know it (64 hex digits). Without it a database is judged by the key in the data
+    /// folder, and a bundle by the key that it names itself.
+    #[arg(long, value_name = "HEX")]
+    pub server_key: Option<String>,
+}
+
+/// A reason why nothing could be verified.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// A file cannot be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// The path.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The given key is invalid.
+    #[error("--server-key is not an Ed25519 public key: give 64 hex digits, as in a site's configuration")]
+    Key,
+    /// The key for the verification is unknown.
+    #[error(
+        "the data folder {0} has no signing.key: give --server-key, or the data folder of this database in the configuration"
+    )]
+    NoKey(PathBuf),
+    /// The given head is invalid.
+    #[error("{path} is not a signed head: {source}")]
+    Head {
+        /// The path.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The database cannot be reached.
+    #[error("the database cannot be used: {0}")]
+    Connect(#[from] sea_orm::DbErr),
+    /// The database does not answer correctly.
+    #[error("the ledger cannot be read: {0}")]
+    Read(#[source] undertone_server_core::error::Error),
+}
+
+/// Verifies the ledger that the options select.
+///
+/// # Errors
+/// [`CommandError`] if nothing can be verified. The report contains the failed checks.
+pub async fn verify(config: &Config, options: &Options) -> Result<Report, CommandError> {
+    let server_key =
+        options.server_key.as_deref().map(|text| public_key(text).map_err(|_| CommandError::Key)).transpose()?;
+    let pins = Pins { server_key, head: options.head.as_deref().map(head).transpose()? };
+    if let Some(path) = &options.bundle {
+        let in_file = |source| CommandError::File { path: path.clone(), source };
+        return file::examine(BufReader::new(File::open(path).map_err(in_file)?), pins).map_err(in_file);
+    }
+    let key = match server_key {
+        Some(key) => key,
+        None => own_key(config)?,
+    };
+    let db = Db::inspect(&config.database()).await?;
+    let report = bundle::examine(&db, &key, pins, Clock::system().now()).await.map_err(CommandError::Read)?;
+    db.close().await?;
+    Ok(report)
+}
+
+/// Writes a complete bundle, or none. Returns the number of its rows that differ from the original ones.
+///
+/// # Errors
+/// [`CommandError`] if it cannot be written.
+pub async fn export(config: &Config, to: &Path) -> Result<u64, CommandError> {
+    let key = own_key(config)?;
+    let db = Db::inspect(&config.database()).await?;
+    let in_file = |source| CommandError::File { path: to.to_owned(), source };
+    let part = to.with_extension("part");
+    let mut file = BufWriter::new(File::create(&part).map_err(in_file)?);
+    let found = bundle::export(&db, &key, Clock::system().now(), |bytes| file.write_all(bytes)).await;
+    let found = found.map_err(CommandError::Read)?;
+    let file = file.into_inner().map_err(|error| in_file(error.into_error()))?;
+    file.sync_all().and_then(|()| std::fs::rename(&part, to)).map_err(in_file)?;
+    db.close().await?;
+    Ok(found)
+}
+
+fn own_key(config: &Config) -> Result<VerifyingKey, CommandError> {
+    let in_folder = |source| CommandError::File { path: config.data_dir.join("signing.key"), source };
+    let key = keys::verifying_key(&config.data_dir).map_err(in_folder)?;
+    key.ok_or_else(|| CommandError::NoKey(config.data_dir.clone()))
+}
+
+pub(crate) fn head(path: &Path) -> Result<Signed, CommandError> {
+    let text = std::fs::read_to_string(path).map_err(|source| CommandError::File { path: path.to_owned(), source })?;
+    serde_json::from_str(&text).map_err(|source| CommandError::Head { path: path.to_owned(), source })
+}

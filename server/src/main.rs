@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use undertone_server::serving::ServingLock;
 use undertone_server::terminal::verify;
-use undertone_server::{backup, build, doctor, metrics, telemetry, terminal};
+use undertone_server::{backup, build, doctor, telemetry, terminal};
 use undertone_server_core::ctx::{Clock, Random};
 use undertone_server_core::service::{restoration, setup};
 use undertone_server_core::{Config, Ctx, config};
@@ -50,7 +50,7 @@ enum Command {
     /// Show the configuration in force and where each value comes from; secrets are masked.
     Config(Shown),
     /// Examine the whole ledger, in the database or in a bundle: every chain, signature, head, price and sum. Writes nothing.
-    Verify(command::Options),
+    Verify(verify::Options),
     /// Examine what this server needs, from its configuration to its alarms, and name a remedy for each fault. Works beside the
     /// running server. The exit status is 1 when a check failed.
     Doctor(doctor::DoctorOptions),
@@ -149,7 +149,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
             println!("The database is up to date.");
         }
         Command::Config(Shown { table: true, .. }) => print!("{}", config::keys::table()),
-        Command::Config(Shown { metrics: true, .. }) => print!("{}", metrics::table()),
+        Command::Config(Shown { metrics: true, .. }) => print!("{}", undertone_server_core::metrics::table()),
         Command::Config(Shown { json: true, .. }) => {
             println!("{}", serde_json::to_string_pretty(&built_in.settings(file)?)?);
         }
@@ -183,7 +183,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
             );
         }
         Command::Verify(options) => {
-            let report = command::verify(&config, &options).await?;
+            let report = verify::verify(&config, &options).await?;
             println!("{report}");
             if !report.holds() {
                 return Ok(ExitCode::from(UNSOUND));
@@ -192,7 +192,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
         // Handled above.
         Command::Doctor(_) => {}
         Command::Ledger(Ledger::Export { file }) => {
-            let changed = command::export(&config, &file).await?;
+            let changed = verify::export(&config, &file).await?;
             println!("The ledger is in {}.", file.display());
             if changed > 0 {
                 eprintln!("{changed} rows are not those that were written: run `undertone-server verify`");

@@ -26,17 +26,17 @@ pub(crate) struct AccessNotice<'a> {
 
 impl<'a> AccessNotice<'a> {
     /// Returns the notice of the retirement `act`.
-    pub fn retired(act: Uuid, text: &'a str) -> Self {
+    pub(crate) fn retired(act: Uuid, text: &'a str) -> Self {
         Self::new(format!("retired:{act}"), text)
     }
 
     /// Returns the notice that the retirement `act` has ended.
-    pub fn restored(act: Uuid, text: &'a str) -> Self {
+    pub(crate) fn restored(act: Uuid, text: &'a str) -> Self {
         Self::new(format!("restored:{act}"), text)
     }
 
     /// Returns another notice about access, under a key of its own.
-    pub const fn new(key: String, text: &'a str) -> Self {
+    pub(crate) const fn new(key: String, text: &'a str) -> Self {
         Self { key, text, member: None, organizations: Vec::new(), consortium: None, has_operators: false }
     }
 
@@ -79,7 +79,7 @@ impl<'a> AccessNotice<'a> {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn send(self, ctx: &Ctx, tx: &Tx) -> Result<(), Error> {
+    pub(crate) async fn send(self, ctx: &Ctx, tx: &Tx) -> Result<(), Error> {
         tell(ctx, tx, Notice::Access(&self)).await
     }
 }

@@ -39,7 +39,7 @@ pub struct CredentialNotice {
 
 /// A change of a member's credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CredentialChange<'a> {
+pub enum CredentialChange<'a> {
     /// An operator made a link that sets a new password.
     ResetLinkMade {
         /// Whether it removes the second factor as well.

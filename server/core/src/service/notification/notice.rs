@@ -88,7 +88,7 @@ struct Message {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn tell(ctx: &Ctx, tx: &Tx, notice: Notice<'_>) -> Result<(), Error> {
+pub(crate) async fn tell(ctx: &Ctx, tx: &Tx, notice: Notice<'_>) -> Result<(), Error> {
     let message = message(&notice);
     let kind = word(&message.kind)?;
     for member in recipients(tx, &message.to, &kind).await? {

@@ -1,136 +1,90 @@
 //! The database schema: the only source of the tables, for SQLite and PostgreSQL alike.
 //!
-//! To add a table or a column: a new file `m<date>_<number>_<verb>_<subject>.rs` with a `Migration`, and a line at the
-//! end of the list below. A released migration is never changed.
+//! [`migrate`] brings a database up to date by steps in a fixed order; the table `seaql_migrations` holds the names of
+//! the applied ones. First come the steps in the folder `table`, one for each table. [`migrate`] also adopts a database
+//! that was made before the first release, by other steps (module `adoption`).
 //!
-//! Conventions: the server generates ids, as UUIDs; times are UTC with a time zone; a table is named by one noun.
+//! # To change the schema
+//! A step is never changed once a database has run it: a change of the schema is a new step.
+//!
+//! * A change of a table: a file `src/m<date>_<number>_<verb>_<subject>.rs` with a type that derives
+//!   `DeriveMigrationName` and implements [`MigrationTrait`].
+//! * A new table: a file `src/table/<table>.rs` with a `TableStep`.
+//!
+//! Add the step to the end of `later_steps`, not to the list of the folder `table`. During an upgrade older programs use
+//! the new tables. So a step adds, and a column is removed by the version after the last program that uses it. SQLite
+//! adds one column with each statement.
+//!
+//! # Conventions
+//! The server generates ids, as UUIDs. Times are UTC with a time zone. A table is named by one noun.
 
 use sea_orm_migration::prelude::*;
+use sea_orm_migration::sea_orm::{DatabaseConnection, DbBackend, EntityTrait as _, QueryOrder as _};
+use sea_orm_migration::seaql_migrations::{Column, Entity};
 
-mod append_only;
-mod m20261120_000001_create_member;
-mod m20261120_000002_create_organization;
-mod m20261120_000003_create_consortium;
-mod m20261120_000004_create_role;
-mod m20261120_000005_create_session;
-mod m20261120_000006_create_invitation;
-mod m20261120_000007_create_worker;
-mod m20261120_000008_create_dataset;
-mod m20261120_000100_create_account;
-mod m20261120_000101_create_job;
-mod m20261120_000102_create_ledger;
-mod m20261120_000103_create_lease;
-mod m20261120_000104_create_round;
-mod m20261120_000105_create_receipt;
-mod m20261120_000106_create_result;
-mod m20261120_000200_create_log;
-mod m20261120_000220_create_overlap;
-mod m20261120_000221_create_certificate;
-mod m20261120_000230_create_audit;
-mod m20261120_000231_create_freeze;
-mod m20261120_000310_add_dataset_users;
-mod m20261121_000400_add_dataset_content;
-mod m20261121_000401_create_question;
-mod m20261121_000402_add_job_asks;
-mod m20261122_000101_create_second_factor;
-mod m20261122_000102_create_reset;
-mod m20261122_000103_create_attempt;
-mod m20261122_000104_add_session_origin;
-mod m20261122_000105_add_invitation_withdrawn;
-mod m20261122_000201_create_api_key;
-mod m20261122_000202_create_identity;
-mod m20261122_000301_create_draft;
-mod m20261122_000302_create_job_hold;
-mod m20261122_000303_add_job_times;
-mod m20261122_000304_create_approval_limit;
-mod m20261122_000400_create_worker_key;
-mod m20261122_000501_create_notification;
-mod m20261122_000502_create_job_log;
-mod m20261122_000600_create_audit_log;
-mod m20261122_000701_create_idempotency;
-mod m20261122_000800_create_challenge;
-mod m20261122_000900_add_dataset_seconds;
-mod m20261122_000910_add_approval_total;
-mod m20261122_000920_index_ledger_time;
-mod m20261123_000100_charge_every_unit;
-mod m20261123_000500_add_consent;
-mod m20261123_000510_create_approval_key;
-mod m20261123_000520_create_credential_notice;
-mod m20261123_000600_add_retirement;
-mod m20261123_000700_create_head_observation;
-mod m20261123_000810_add_attempt_end;
-mod m20261123_000820_create_passkey;
-mod m20261123_000830_create_notice_delivery;
-mod m20261123_000840_create_restoration;
-mod m20261123_000841_create_audit_seal;
-mod m20261123_000842_create_key_event;
-mod m20261126_000900_create_ledger_position;
+mod adoption;
+mod table;
+mod table_step;
 
-/// The migrations, which bring a database up to date.
-#[derive(Debug, Clone, Copy)]
-pub struct Migrator;
+pub use adoption::translate_steps;
+
+/// The advisory lock of migrations on PostgreSQL: one more than "underton" in ASCII, which is that of the single
+/// writer.
+const MIGRATION_LOCK: i64 = 0x756E_6465_7274_6F6F;
+
+/// The list of all steps.
+struct SchemaMigrator;
 
 #[async_trait::async_trait]
-impl MigratorTrait for Migrator {
+impl MigratorTrait for SchemaMigrator {
     fn migrations() -> Vec<Box<dyn MigrationTrait>> {
-        vec![
-            Box::new(m20261120_000001_create_member::Migration),
-            Box::new(m20261120_000002_create_organization::Migration),
-            Box::new(m20261120_000003_create_consortium::Migration),
-            Box::new(m20261120_000004_create_role::Migration),
-            Box::new(m20261120_000005_create_session::Migration),
-            Box::new(m20261120_000006_create_invitation::Migration),
-            Box::new(m20261120_000007_create_worker::Migration),
-            Box::new(m20261120_000008_create_dataset::Migration),
-            Box::new(m20261120_000100_create_account::Migration),
-            Box::new(m20261120_000101_create_job::Migration),
-            Box::new(m20261120_000102_create_ledger::Migration),
-            Box::new(m20261120_000103_create_lease::Migration),
-            Box::new(m20261120_000104_create_round::Migration),
-            Box::new(m20261120_000105_create_receipt::Migration),
-            Box::new(m20261120_000106_create_result::Migration),
-            Box::new(m20261120_000200_create_log::Migration),
-            Box::new(m20261120_000220_create_overlap::Migration),
-            Box::new(m20261120_000221_create_certificate::Migration),
-            Box::new(m20261120_000230_create_audit::Migration),
-            Box::new(m20261120_000231_create_freeze::Migration),
-            Box::new(m20261120_000310_add_dataset_users::Migration),
-            Box::new(m20261121_000400_add_dataset_content::Migration),
-            Box::new(m20261121_000401_create_question::Migration),
-            Box::new(m20261121_000402_add_job_asks::Migration),
-            Box::new(m20261122_000101_create_second_factor::Migration),
-            Box::new(m20261122_000102_create_reset::Migration),
-            Box::new(m20261122_000103_create_attempt::Migration),
-            Box::new(m20261122_000104_add_session_origin::Migration),
-            Box::new(m20261122_000105_add_invitation_withdrawn::Migration),
-            Box::new(m20261122_000201_create_api_key::Migration),
-            Box::new(m20261122_000202_create_identity::Migration),
-            Box::new(m20261122_000301_create_draft::Migration),
-            Box::new(m20261122_000302_create_job_hold::Migration),
-            Box::new(m20261122_000303_add_job_times::Migration),
-            Box::new(m20261122_000304_create_approval_limit::Migration),
-            Box::new(m20261122_000400_create_worker_key::Migration),
-            Box::new(m20261122_000501_create_notification::Migration),
-            Box::new(m20261122_000502_create_job_log::Migration),
-            Box::new(m20261122_000600_create_audit_log::Migration),
-            Box::new(m20261122_000701_create_idempotency::Migration),
-            Box::new(m20261122_000800_create_challenge::Migration),
-            Box::new(m20261122_000900_add_dataset_seconds::Migration),
-            Box::new(m20261122_000910_add_approval_total::Migration),
-            Box::new(m20261122_000920_index_ledger_time::Migration),
-            Box::new(m20261123_000100_charge_every_unit::Migration),
-            Box::new(m20261123_000500_add_consent::Migration),
-            Box::new(m20261123_000510_create_approval_key::Migration),
-            Box::new(m20261123_000520_create_credential_notice::Migration),
-            Box::new(m20261123_000600_add_retirement::Migration),
-            Box::new(m20261123_000700_create_head_observation::Migration),
-            Box::new(m20261123_000810_add_attempt_end::Migration),
-            Box::new(m20261123_000820_create_passkey::Migration),
-            Box::new(m20261123_000830_create_notice_delivery::Migration),
-            Box::new(m20261123_000840_create_restoration::Migration),
-            Box::new(m20261123_000841_create_audit_seal::Migration),
-            Box::new(m20261123_000842_create_key_event::Migration),
-            Box::new(m20261126_000900_create_ledger_position::Migration),
-        ]
+        let tables = table::steps().into_iter().map(|step| Box::new(step) as Box<dyn MigrationTrait>);
+        tables.chain(later_steps()).collect()
     }
+}
+
+/// Returns the steps that were added after those of the tables; a new step is the last one.
+fn later_steps() -> Vec<Box<dyn MigrationTrait>> {
+    Vec::new()
+}
+
+/// Runs the pending steps. On PostgreSQL several replicas may call it at once: an advisory lock of the session orders
+/// them, so `connection` must be a pool of one connection there.
+///
+/// # Errors
+/// If a step fails, which is rolled back then; if the tables are of another program, or older than this program can
+/// adopt.
+pub async fn migrate(connection: &DatabaseConnection) -> Result<(), DbErr> {
+    if connection.get_database_backend() != DbBackend::Postgres {
+        return run_pending_steps(connection).await;
+    }
+    if connection.get_postgres_connection_pool().options().get_max_connections() != 1 {
+        return Err(DbErr::Migration("migrations need a pool of one connection".to_owned()));
+    }
+    connection.execute_unprepared(&format!("SELECT pg_advisory_lock({MIGRATION_LOCK})")).await?;
+    let result = run_pending_steps(connection).await;
+    connection.execute_unprepared(&format!("SELECT pg_advisory_unlock({MIGRATION_LOCK})")).await?;
+    result
+}
+
+async fn run_pending_steps(connection: &DatabaseConnection) -> Result<(), DbErr> {
+    adoption::adopt_earlier_database(connection).await?;
+    SchemaMigrator::up(connection, None).await
+}
+
+/// Returns the names of the steps that a database has, as [`translate_steps`] gives them; a connection for reading only
+/// suffices.
+///
+/// # Errors
+/// If the database does not answer, or no step ever ran on it.
+pub async fn load_applied_steps(connection: &DatabaseConnection) -> Result<Vec<String>, DbErr> {
+    // The migrator would first create its table if missing, and PostgreSQL refuses that to a reader even if the table
+    // exists.
+    let rows = Entity::find().order_by_asc(Column::Version).all(connection).await?;
+    Ok(translate_steps(rows.into_iter().map(|row| row.version).collect()))
+}
+
+/// Returns the names of the steps that this program knows.
+pub fn list_steps() -> Vec<String> {
+    SchemaMigrator::migrations().iter().map(|step| step.name().to_owned()).collect()
 }

@@ -132,7 +132,7 @@ const ROOMS: [(&str, &[&str]); 9] = [
             "tests/support/simulation/audit",
         ],
     ),
-    ("sea_orm_migration", &["migrations/", "server/core/src/db.rs"]),
+    ("sea_orm_migration", &["migrations/"]),
     // The benchmark compares burn's own differentiation with the product's; the adversary of transcription trains with
     // burn.
     (

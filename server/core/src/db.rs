@@ -32,11 +32,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sea_orm::{
-    AccessMode, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, EntityTrait as _,
-    IsolationLevel, QueryOrder as _, RuntimeErr, SqliteTransactionMode, Statement, TransactionOptions,
-    TransactionTrait, sqlx,
+    AccessMode, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, IsolationLevel,
+    RuntimeErr, SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait, sqlx,
 };
-use sea_orm_migration::{MigratorTrait as _, seaql_migrations};
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 use tracing::Instrument as _;
@@ -49,6 +47,7 @@ use crate::metrics::Transactions;
 
 pub use address::{PeerProof, peer_proof, sqlite_file};
 pub use examine::{ServerFacts, connect_to_examine, probe_turn};
+pub use undertone_migrations::translate_steps;
 
 /// An open writing transaction.
 pub type Tx = DatabaseTransaction;
@@ -60,11 +59,8 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// A wait for a turn that takes nothing noticeable from [`PATIENCE`].
 const SOON: Duration = Duration::from_secs(1);
 /// The advisory lock of the single writer on PostgreSQL: "underton" in ASCII. Locks are per database, so two servers on
-/// two databases do not conflict.
+/// two databases do not conflict. Migrations use the next number.
 const WRITER_LOCK: i64 = 0x756E_6465_7274_6F6E;
-
-/// The lock of migrations.
-const MIGRATION_LOCK: i64 = WRITER_LOCK + 1;
 /// With an id, the advisory lock of the lines of one job's log: "jlog" in ASCII. Locks of two numbers never equal those
 /// of one.
 const JOB_LOG_LOCK: i32 = 0x6A6C_6F67;
@@ -159,19 +155,13 @@ impl Db {
         })
     }
 
-    /// Runs the pending migrations.
+    /// Runs the pending migrations. Replicas may start concurrently.
     ///
     /// # Errors
-    /// If a migration fails; its changes are rolled back if the database supports it.
+    /// If a migration fails, which is rolled back then, or if the tables are not of this program.
     pub async fn migrate(&self) -> Result<(), DbErr> {
-        if self.writer.get_database_backend() != DbBackend::Postgres {
-            return undertone_migrations::Migrator::up(&self.writer, None).await;
-        }
-        // Replicas may start concurrently. There is one writing connection, so the lock and the migrations share it.
-        self.writer.execute_unprepared(&format!("SELECT pg_advisory_lock({MIGRATION_LOCK})")).await?;
-        let done = undertone_migrations::Migrator::up(&self.writer, None).await;
-        self.writer.execute_unprepared(&format!("SELECT pg_advisory_unlock({MIGRATION_LOCK})")).await?;
-        done
+        // On PostgreSQL too there is one writing connection, as the lock of migrations requires.
+        undertone_migrations::migrate(&self.writer).await
     }
 
     /// Returns a connection for reading: the database refuses writes through it. Two statements may see two states; a
@@ -362,16 +352,12 @@ impl Db {
     /// # Errors
     /// If the database does not answer, or no migration ever ran on it.
     pub async fn migrations(&self) -> Result<Vec<String>, DbErr> {
-        // The migrator would first create its table if missing, and PostgreSQL refuses that to a reader even if the
-        // table exists.
-        let ordered = seaql_migrations::Entity::find().order_by_asc(seaql_migrations::Column::Version);
-        let applied = ordered.all(&self.reader).await?;
-        Ok(applied.into_iter().map(|one| one.version).collect())
+        undertone_migrations::load_applied_steps(&self.reader).await
     }
 
     /// Returns the migrations that this program knows.
     pub fn known_migrations() -> Vec<String> {
-        undertone_migrations::Migrator::migrations().iter().map(|one| one.name().to_owned()).collect()
+        undertone_migrations::list_steps()
     }
 
     /// Returns whether the tables match this program: no migration is pending, and none is unknown.

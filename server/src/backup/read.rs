@@ -188,7 +188,8 @@ fn check(contents: &Contents, database: &str) -> Result<(), String> {
         return Err(format!("its tables are of {}, and database_url names {database}", contents.database));
     }
     let known = Db::known_migrations();
-    match contents.migrations.iter().find(|migration| !known.contains(migration)) {
+    let applied = undertone_server_core::db::translate_steps(contents.migrations.clone());
+    match applied.iter().find(|migration| !known.contains(migration)) {
         Some(newer) => {
             Err(format!("its tables are newer than this program ({newer}): use {} or later", contents.program))
         }

@@ -1,8 +1,8 @@
 //! Two servers on one PostgreSQL are replaced one after the other, and the first new one brings the tables up to date, while a job runs
 //! and clients read, write and listen.
 //!
-//! There is one program in a build. So the tables are put back by two migrations that add what this scenario does not use: the servers
-//! that run then are the old program to these tables, and the first one that starts again is the new program.
+//! There is one program in a build. So two tables that this scenario does not use are dropped, with the steps that create them: the
+//! servers that run then are the old program to these tables, and the first one that starts again is the new program.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,9 +29,9 @@ const REPEATS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
 /// Most drafts that the writing client makes: fewer than an organization may have, and than a page shows.
 const MOST_DRAFTS: u32 = 150;
-/// The tables as the version before left them.
-const OLDER_TABLES: &str = "BEGIN; DROP TABLE notice_delivery; DROP INDEX ledger_entry_at; DELETE FROM seaql_migrations \
-     WHERE version IN ('m20261123_000830_create_notice_delivery', 'm20261122_000920_index_ledger_time'); COMMIT";
+/// Puts the tables back to those of an older program.
+const OLDER_TABLES: &str = "BEGIN; DROP TABLE notice_delivery; DROP TABLE passkey_answer; DELETE FROM seaql_migrations \
+     WHERE version IN ('create_notice_delivery', 'create_passkey_answer'); COMMIT";
 
 /// The calls of a client, and those that failed after all repetitions.
 #[derive(Debug, Default)]

@@ -30,10 +30,6 @@ async fn an_older_copy_of_the_server_s_database_gets_nothing_more_from_any_site(
     stage.kill_server();
     copy_database(&copy, &live)?;
     stage.start_server()?;
-    for site in &mut stage.sites {
-        site.stop()?;
-        site.start(&[])?;
-    }
     for site in scene::private_sites(&stage.sites) {
         wait_until_so(&format!("{} raises an alarm", site.name), || {
             site.command(&["ledger", "verify"]).is_err_and(|said| said.to_string().contains("older copy is in use"))

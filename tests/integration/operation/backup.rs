@@ -62,7 +62,7 @@ async fn restore(database: Database) -> Staged<()> {
     let artifacts = stage.operator.artifacts(first).await?;
     let model = artifacts.iter().find(|artifact| artifact.name == "model.safetensors").ok_or("a model")?;
     assert_eq!(stage.operator.content(model.id).await?.len() as u64, model.size, "objects are there too");
-    reconcile(&mut stage).await?;
+    reconcile(&stage).await?;
     scene::run_small_job(&stage, ROUNDS).await?;
     scene::wait_for_proofs(&stage, 2 * ROUNDS).await?;
     for site in scene::private_sites(&stage.sites) {
@@ -75,16 +75,15 @@ async fn restore(database: Database) -> Staged<()> {
     vacate(&mut stage, postgres)?;
     server(&stage, &["restore", "--reason", "the newest backup is lost"], &older, PASSPHRASE)?;
     stage.start_server()?;
-    healed(&mut stage, 2 * ROUNDS, "the newest backup is lost").await?;
+    healed(&stage, 2 * ROUNDS, "the newest backup is lost").await?;
     scene::run_small_job(&stage, ROUNDS).await?;
     scene::wait_for_proofs(&stage, 3 * ROUNDS).await?;
     verified(&stage)
 }
 
-/// Starts every site again, and waits until the server has the receipts that it lost: `receipts` from each private
-/// site.
-pub(super) async fn healed(stage: &mut Stage, receipts: u32, reason: &str) -> Staged<()> {
-    restart(stage)?;
+/// Waits until the server has the receipts that it lost: `receipts` from each private site. A site compares them as soon
+/// as it reaches the server again.
+pub(super) async fn healed(stage: &Stage, receipts: u32, reason: &str) -> Staged<()> {
     for site in &stage.sites {
         wait_until_so(&format!("{} has given its receipts back", site.name), || {
             site.command(&["ledger", "show"]).is_ok_and(|said| {
@@ -102,25 +101,14 @@ pub(super) async fn healed(stage: &mut Stage, receipts: u32, reason: &str) -> St
     Ok(())
 }
 
-/// Restarts every site, which then compares its receipts with the restored server at once, and waits until all have
-/// done so. Until then their datasets join no job.
-async fn reconcile(stage: &mut Stage) -> Staged<()> {
-    restart(stage)?;
+/// Waits until every site has compared its receipts with the restored server. Until then its datasets join no job.
+async fn reconcile(stage: &Stage) -> Staged<()> {
     for site in &stage.sites {
         wait_until_so(&format!("{} has compared its receipts", site.name), || {
             site.command(&["ledger", "show"])
                 .is_ok_and(|shown| shown.contains("; healed ") && !shown.contains("does not have every receipt"))
         })
         .await?;
-    }
-    Ok(())
-}
-
-/// Stops and starts every site.
-fn restart(stage: &mut Stage) -> Staged<()> {
-    for site in &mut stage.sites {
-        site.stop()?;
-        site.start(&[])?;
     }
     Ok(())
 }

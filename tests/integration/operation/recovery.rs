@@ -27,7 +27,7 @@ async fn point_in_time_recovery_is_healed_by_the_sites() -> Staged<()> {
     let stated = stage.server_command()?.args(["state-restoration", "--reason", REASON]).output()?;
     assert!(stated.status.success(), "{}", String::from_utf8_lossy(&stated.stderr));
     stage.start_server()?;
-    healed(&mut stage, ROUNDS, REASON).await?;
+    healed(&stage, ROUNDS, REASON).await?;
     scene::run_small_job(&stage, ROUNDS).await?;
     scene::wait_for_proofs(&stage, 2 * ROUNDS).await?;
     verified(&stage)

@@ -2,6 +2,7 @@
 
 mod backup;
 mod doctor;
+mod keys;
 mod recovery;
 mod replicas;
 mod store;

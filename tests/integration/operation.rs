@@ -2,6 +2,7 @@
 
 mod backup;
 mod doctor;
+mod full_disk;
 mod keys;
 mod recovery;
 mod replicas;

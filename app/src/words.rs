@@ -164,13 +164,24 @@ pub fn bytes(value: u64) -> String {
     if unit == "bytes" { plural(value, "byte") } else { format!("{size:.1} {unit}") }
 }
 
-/// Formats a plain number, up to four decimals: slider values, learning rates.
+/// Formats a plain number, up to four decimals: slider values, learning rates. A number below a thousandth has an
+/// exponent, and up to four decimals before it.
 pub fn number(value: f64) -> String {
-    let text = if value != 0.0 && value.abs() < 0.001 { format!("{value:e}") } else { format!("{value:.4}") };
-    if text.contains('e') || !text.contains('.') {
-        return text;
+    let trim = |text: &str| match text.split_once('.') {
+        Some(_) => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        None => text.to_owned(),
+    };
+    if value == 0.0 || value.abs() >= 0.001 || !value.is_finite() {
+        return trim(&format!("{value:.4}"));
     }
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    let text = format!("{value:.4e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    format!("{}e{exponent}", trim(mantissa))
+}
+
+/// Formats a number with all its digits, for a form's field: sent back, it is the same number.
+pub fn all_digits(value: f64) -> String {
+    if value != 0.0 && value.abs() < 0.001 { format!("{value:e}") } else { value.to_string() }
 }
 
 /// Formats a span of time in its largest suitable unit: `45 seconds`, `3 minutes`, `2 hours`.
@@ -351,8 +362,8 @@ mod tests {
     use undertone_privacy::{Event, NoiseMultiplier};
 
     use super::{
-        bytes, count, delta, duration, epsilon, epsilon_left, exact, limit, listed, number, percent, plural, relative,
-        releases, share,
+        all_digits, bytes, count, delta, duration, epsilon, epsilon_left, exact, limit, listed, number, percent,
+        plural, relative, releases, share,
     };
 
     #[test]
@@ -438,8 +449,25 @@ mod tests {
         assert_eq!(bytes(6_912_345), "6.9 MB");
         assert_eq!(bytes(1), "1 byte");
         assert_eq!(percent(0.4117), "41.2 %");
+        assert_eq!(number(0.123_456), "0.1235");
         assert_eq!(number(0.1), "0.1");
         assert_eq!(number(0.000_1), "1e-4");
         assert_eq!(number(20.0), "20");
+        assert_eq!(number(0.0), "0");
+    }
+
+    #[test]
+    fn tiny_numbers_have_four_decimals_at_most() {
+        assert_eq!(number(1.234_567_89e-7), "1.2346e-7");
+        assert_eq!(number(-2.5e-5), "-2.5e-5");
+        assert_eq!(number(1e-10), "1e-10");
+    }
+
+    #[test]
+    fn number_with_all_digits_is_read_back_as_itself() {
+        for value in [0.0, 1e-6, 1.234_567_89e-7, 0.001_234_567, 0.1, 20.0] {
+            assert_eq!(all_digits(value).parse(), Ok(value));
+        }
+        assert_eq!(all_digits(1e-6), "1e-6");
     }
 }

@@ -82,7 +82,7 @@ const MEASUREMENTS: &[Measurement] = &[
     },
     Measurement {
         name: "fairness",
-        what: "latency and errors of nineteen organizations beside a greedy one that registers, plans or watches",
+        what: "latency and errors of nineteen organizations beside a greedy one that registers, plans, uploads, asks or watches",
         run: load::fairness::run,
     },
     Measurement {

@@ -3,14 +3,12 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-use support::stage::{Database, PATIENCE, Site, Stage, Staged};
+use support::stage::{Database, Site, Staged, wait_until_so};
 use support::workspace;
 
 use support::scene;
 
-const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 2;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -20,9 +18,9 @@ async fn over_tls_a_site_follows_its_server_to_another_certificate_and_itself_to
     assert!(pinned.contains("https://127.0.0.1") && pinned.contains("certificate = "), "{pinned}");
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
-    run(&stage).await?;
+    scene::run_small_job(&stage, ROUNDS).await?;
 
-    proved(&stage, ROUNDS).await?;
+    scene::wait_for_proofs(&stage, ROUNDS).await?;
 
     // Without notice to the sites, the server loses its certificate and makes another one.
     for site in &mut stage.sites {
@@ -46,8 +44,8 @@ async fn over_tls_a_site_follows_its_server_to_another_certificate_and_itself_to
     for site in &mut stage.sites {
         site.start(&[])?;
     }
-    run(&stage).await?;
-    proved(&stage, 2 * ROUNDS).await?;
+    scene::run_small_job(&stage, ROUNDS).await?;
+    scene::wait_for_proofs(&stage, 2 * ROUNDS).await?;
     // The server verifies the signatures of either key too.
     let output = stage.server_command()?.arg("verify").output()?;
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
@@ -61,8 +59,8 @@ async fn a_site_that_comes_back_from_an_older_backup_takes_in_what_it_spent_befo
     scene::set_budgets(&stage, 60.0).await?;
     let file = stage.sites[1].folder().with_extension("backup").to_string_lossy().into_owned();
     stage.sites[1].command(&["backup", &file, "--unsealed"])?;
-    run(&stage).await?;
-    proved(&stage, ROUNDS).await?;
+    scene::run_small_job(&stage, ROUNDS).await?;
+    scene::wait_for_proofs(&stage, ROUNDS).await?;
     let spent = account(&stage.sites[1])?;
 
     stage.sites[1].stop()?;
@@ -73,7 +71,7 @@ async fn a_site_that_comes_back_from_an_older_backup_takes_in_what_it_spent_befo
     assert!(stage.sites[1].command(&["ledger", "show"])?.contains("Nothing leaves until"));
 
     stage.sites[1].start(&[])?;
-    until("the receipts are back", || {
+    wait_until_so("the receipts are back", || {
         stage.sites[1].command(&["ledger", "show"]).is_ok_and(|said| {
             said.contains(&format!("{ROUNDS} receipts that it lacked came back"))
                 && !said.contains("Nothing leaves until")
@@ -81,32 +79,10 @@ async fn a_site_that_comes_back_from_an_older_backup_takes_in_what_it_spent_befo
     })
     .await?;
     assert_eq!(account(&stage.sites[1])?, spent, "what was spent is spent");
-    until("the ledger holds", || stage.sites[1].command(&["ledger", "verify"]).is_ok()).await?;
-    run(&stage).await?;
+    wait_until_so("the ledger holds", || stage.sites[1].command(&["ledger", "verify"]).is_ok()).await?;
+    scene::run_small_job(&stage, ROUNDS).await?;
     let shown = stage.sites[1].command(&["ledger", "show"])?;
     assert!(shown.contains(&format!("of {}", 2 * ROUNDS)), "{shown}");
-    Ok(())
-}
-
-/// Waits until every private site has the proofs of so many receipts, which it requests after it has reported the end
-/// of its part.
-async fn proved(stage: &Stage, all: u32) -> Staged<()> {
-    for site in stage.sites.iter().skip(1) {
-        let held = format!("answers for {all} of {all} receipts by its signature, for {all} by their place in its log");
-        until(&format!("{} has every proof", site.name), || {
-            site.command(&["ledger", "verify"]).is_ok_and(|said| said.contains(&held))
-        })
-        .await?;
-    }
-    Ok(())
-}
-
-/// Runs a small job of all sites, from its proposal to its end.
-async fn run(stage: &Stage) -> Staged<()> {
-    let plan = scene::small_job(stage, ROUNDS, 300).await?;
-    let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
-    scene::approve(stage, job).await?;
-    stage.finish(job, JOB).await?;
     Ok(())
 }
 
@@ -132,18 +108,6 @@ fn account(site: &Site) -> Staged<Vec<String>> {
     let shown = site.command(&["ledger", "show"])?;
     let row = shown.lines().nth(2).ok_or_else(|| format!("no account: {shown}"))?;
     Ok(row.split_whitespace().take(3).map(str::to_owned).collect())
-}
-
-/// Polls until the condition holds.
-async fn until(what: &str, is_so: impl Fn() -> bool) -> Staged<()> {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        if Instant::now() > deadline {
-            return Err(format!("within {} seconds it was not so: {what}", PATIENCE.as_secs()).into());
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-    Ok(())
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -19,9 +19,9 @@ fn said(command: &mut Command) -> Staged<String> {
     if status.success() { Ok(out + &error) } else { Err(format!("{command:?}: {status}\n{out}{error}").into()) }
 }
 
-/// Makes the package of the worker from the program that the tests use.
-fn package(version: &str, out: &Path) -> Staged<PathBuf> {
-    let program = workspace::program("undertone-worker")?;
+/// Makes the package of the `worker` or the `server` from the program that the tests use.
+fn package(name: &str, version: &str, out: &Path) -> Staged<PathBuf> {
+    let program = workspace::program(&format!("undertone-{name}"))?;
     let binaries = program.parent().ok_or("the program lies in a folder")?;
     let printed = said(
         Command::new(workspace::root().join(".ci/package.sh"))
@@ -29,7 +29,7 @@ fn package(version: &str, out: &Path) -> Staged<PathBuf> {
             .arg(out)
             .arg("--binaries")
             .arg(binaries)
-            .args(["--compression", "none", "--version", version, "worker"]),
+            .args(["--compression", "none", "--version", version, name]),
     )?;
     let file = printed.lines().find(|line| line.rsplit('.').next() == Some("deb")).ok_or("no package was named")?;
     Ok(file.into())
@@ -97,7 +97,7 @@ fn a_package_is_installed_upgraded_and_purged_and_the_ledger_stays() -> Staged<(
     }
     let out = tempfile::tempdir()?;
     let root = Root::new()?;
-    let old = package("0.1.0", out.path())?;
+    let old = package("worker", "0.1.0", out.path())?;
     root.dpkg(&["-i", &old.to_string_lossy()])?;
     let site = root.path("var/lib/undertone-worker");
     let made = fs::metadata(&site)?;
@@ -121,7 +121,7 @@ fn a_package_is_installed_upgraded_and_purged_and_the_ledger_stays() -> Staged<(
     fs::write(root.path("etc/default/undertone-worker"), "UNDERTONE_LOG=debug\n")?;
     let policy = fs::read(site.join("policy.toml"))?;
 
-    let new = package("0.2.0", out.path())?;
+    let new = package("worker", "0.2.0", out.path())?;
     root.dpkg(&["-i", &new.to_string_lossy()])?;
     let installed = root.dpkg(&["-s", "undertone-worker"])?;
     assert!(installed.contains("Version: 0.2.0") && installed.contains("install ok installed"), "{installed}");
@@ -139,6 +139,37 @@ fn a_package_is_installed_upgraded_and_purged_and_the_ledger_stays() -> Staged<(
     // Installed once more, it is the same site.
     root.dpkg(&["-i", &new.to_string_lossy()])?;
     assert_eq!(root.worker(&["ledger", "verify"])?, ledger);
+    Ok(())
+}
+
+#[test]
+fn server_package_keeps_its_secrets_from_other_users() -> Staged<()> {
+    if !may_install() {
+        return Ok(());
+    }
+    let out = tempfile::tempdir()?;
+    let root = Root::new()?;
+    let old = package("server", "0.1.0", out.path())?;
+    root.dpkg(&["-i", &old.to_string_lossy()])?;
+    let data = fs::metadata(root.path("var/lib/undertone-server"))?;
+    assert_eq!(data.permissions().mode() & 0o777, 0o700);
+    assert_ne!(data.uid(), 0, "the service has a user of its own");
+    let secrets = root.path("etc/default/undertone-server");
+    let access = || -> Staged<(u32, u32, u32)> {
+        let file = fs::metadata(&secrets)?;
+        Ok((file.permissions().mode() & 0o777, file.uid(), file.gid()))
+    };
+    assert_eq!(access()?, (0o640, 0, data.gid()), "root writes it, and only the service's group reads it");
+    let config = fs::metadata(root.path("etc/undertone/server.toml"))?;
+    assert_eq!((config.permissions().mode() & 0o777, config.uid()), (0o644, 0), "it holds no secrets");
+
+    // An upgrade closes a file that was opened meanwhile, and keeps its content.
+    fs::write(&secrets, "UNDERTONE_DATABASE_URL=postgres://undertone:secret@127.0.0.1/undertone\n")?;
+    fs::set_permissions(&secrets, fs::Permissions::from_mode(0o644))?;
+    let new = package("server", "0.2.0", out.path())?;
+    root.dpkg(&["-i", &new.to_string_lossy()])?;
+    assert_eq!(access()?, (0o640, 0, data.gid()));
+    assert!(fs::read_to_string(&secrets)?.contains("secret"));
     Ok(())
 }
 

@@ -17,6 +17,7 @@ pub mod provider;
 pub mod s3;
 pub mod scene;
 pub mod simulation;
+pub mod small_disk;
 pub mod stage;
 pub mod wire;
 pub mod workspace;

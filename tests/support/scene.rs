@@ -3,12 +3,24 @@
 pub mod queries;
 pub mod recordings;
 
-use crate::stage::{Corpus, Database, Holding, Plan, Rounds, Stage, Staged};
+use std::time::Duration;
+
+use crate::stage::{Corpus, Database, Holding, Plan, Rounds, Site, Stage, Staged, wait_until_so};
 use undertone_api::budget::NewBudget;
+use undertone_api::id::JobId;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
 /// The private datasets, one at each private site.
 pub const PRIVATE: [&str; 3] = ["one", "two", "odd"];
+/// The time limit of a small job.
+const JOB: Duration = Duration::from_secs(400);
+/// The time for which a round of a small job waits for all sites, seconds.
+const DEADLINE_SECONDS: u32 = 300;
+
+/// Returns the sites with private data.
+pub fn private_sites(sites: &[Site]) -> impl Iterator<Item = &Site> {
+    sites.iter().skip(1)
+}
 
 /// Sets up four organizations with prepared datasets of the small corpus; workers are not running yet.
 ///
@@ -53,7 +65,7 @@ pub async fn set_budgets(stage: &Stage, epsilon: f64) -> Staged<()> {
 /// Any step that does not work as documented.
 pub async fn set_budgets_of(stage: &Stage, unit: PrivacyUnit, epsilon: f64) -> Staged<()> {
     let budget = NewBudget { unit, epsilon: Epsilon::new(epsilon)?, delta: Delta::new(1e-6)? };
-    for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
+    for (site, name) in private_sites(&stage.sites).zip(PRIVATE) {
         site.client.set_budget(stage.dataset(name).await?.id, &budget).await?;
     }
     Ok(())
@@ -84,9 +96,48 @@ pub async fn small_job_of(stage: &Stage, unit: PrivacyUnit, rounds: u32, deadlin
 ///
 /// # Errors
 /// Any step that does not work as documented.
-pub async fn approve(stage: &Stage, job: undertone_api::id::JobId) -> Staged<()> {
-    for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
+pub async fn approve(stage: &Stage, job: JobId) -> Staged<()> {
+    for (site, name) in private_sites(&stage.sites).zip(PRIVATE) {
         site.client.approve(job, stage.dataset(name).await?.id).await?;
+    }
+    Ok(())
+}
+
+/// Proposes a small job of all sites, and approves it as all stewards.
+///
+/// # Errors
+/// Any step that does not work as documented.
+pub async fn start_small_job(stage: &Stage, rounds: u32) -> Staged<JobId> {
+    let plan = small_job(stage, rounds, DEADLINE_SECONDS).await?;
+    let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
+    approve(stage, job).await?;
+    Ok(job)
+}
+
+/// Runs a small job of all sites, from its proposal to its end.
+///
+/// # Errors
+/// Any step that does not work as documented.
+pub async fn run_small_job(stage: &Stage, rounds: u32) -> Staged<JobId> {
+    let job = start_small_job(stage, rounds).await?;
+    stage.finish(job, JOB).await?;
+    Ok(job)
+}
+
+/// Waits until every private site has the proofs of so many receipts. A site requests the last ones after it has
+/// reported the end of its part.
+///
+/// # Errors
+/// When a site does not have them in time.
+pub async fn wait_for_proofs(stage: &Stage, receipts: u32) -> Staged<()> {
+    let all = format!(
+        "answers for {receipts} of {receipts} receipts by its signature, for {receipts} by their place in its log"
+    );
+    for site in private_sites(&stage.sites) {
+        wait_until_so(&format!("{} has every proof", site.name), || {
+            site.command(&["ledger", "verify"]).is_ok_and(|printed| printed.contains(&all))
+        })
+        .await?;
     }
     Ok(())
 }

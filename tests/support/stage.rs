@@ -345,6 +345,21 @@ impl Stage {
     }
 }
 
+/// Waits until the condition holds, and describes it as `what` otherwise.
+///
+/// # Errors
+/// When it does not hold within [`PATIENCE`].
+pub async fn wait_until_so(what: &str, is_so: impl Fn() -> bool) -> Staged<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        if Instant::now() > deadline {
+            return Err(format!("within {} seconds it was not so: {what}", PATIENCE.as_secs()).into());
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    Ok(())
+}
+
 fn person(name: &str, organization: Option<&str>) -> NewMember {
     NewMember {
         name: name.to_owned(),

@@ -292,7 +292,7 @@ struct Daemon {
     stop: CancellationToken,
     /// Digests of the manifests that this process has considered.
     known: KnownProposals,
-    /// The time of the last check of the server's log.
+    /// The time of the last check of the server's log, on the present connection.
     watch: Watch,
     /// The registrations of datasets that this process has sent to the server.
     registered: HashMap<String, Registration>,
@@ -341,6 +341,11 @@ impl Daemon {
                 Ok(()) => patience = Patience::default(),
                 Err(DaemonError::Gateway(error)) if error.is_final() => return Err(error.into()),
                 Err(error) => {
+                    if matches!(error, DaemonError::Gateway(GatewayError::Unreachable(_))) {
+                        // The server may have been restored from a backup meanwhile. It offers nothing until this site
+                        // has compared its receipts.
+                        self.watch.forget();
+                    }
                     let pause = patience.pause();
                     let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
                     tracing::warn!(error = %error, cause, pause_ms = pause.as_millis() as u64, "trying again");

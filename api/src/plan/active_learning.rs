@@ -3,7 +3,7 @@
 
 use std::num::NonZeroU32;
 
-use undertone_privacy::kanon::least_epsilon;
+use undertone_privacy::kanon::{Shown, least_epsilon};
 use undertone_privacy::{Epsilon, SamplingRate};
 
 use super::offer::Digits;
@@ -12,10 +12,12 @@ use super::{Books, Knob, Offered, Rounded};
 use crate::dataset::Dataset;
 use crate::id::DatasetId;
 use crate::job::Kind as _;
-use crate::job::active_learning::{Gate, Spec};
+use crate::job::active_learning::Spec;
 
 /// The greatest threshold of an offer, equal to the greatest of a job.
 const MOST: u32 = 1_000_000;
+/// The least ε of an offer.
+const LEAST_EPSILON: f64 = 1e-3;
 
 impl Rounded for Spec {
     const ROUND: &'static str = "pool";
@@ -88,10 +90,8 @@ impl Search<'_> {
         for purse in self.plan.purses.iter().filter(|purse| !purse.after(0).fits) {
             let bound = match knob {
                 Knob::Threshold => self.least_threshold(purse)?,
-                Knob::SamplingRate => self.lowered(knob, purse, |_| 1.0 / SamplingRate::DENOMINATOR as f64)?,
-                Knob::Epsilon => {
-                    self.lowered(knob, purse, |gate| least_epsilon(gate.shown, gate.sampling_rate.get()).max(1e-3))?
-                }
+                Knob::SamplingRate => self.greatest_rate(purse)?,
+                Knob::Epsilon => self.greatest_epsilon(purse)?,
                 Knob::Rounds | Knob::Noise | Knob::Delta => return None,
             };
             values.extend(self.moved(knob, purse, bound));
@@ -121,13 +121,18 @@ impl Search<'_> {
 
     /// Returns whether the account would admit the plan with the bound as its payers' number.
     fn fits(&self, knob: Knob, purse: &Purse, bound: f64) -> bool {
+        self.priced(knob, purse, bound).is_some_and(|plan| plan.admitted())
+    }
+
+    /// Prices the plan of an account's payers with the bound as their number.
+    fn priced(&self, knob: Knob, purse: &Purse, bound: f64) -> Option<Priced> {
         let mut changed = self.spec.clone();
         for (dataset, _, _, to) in self.moved(knob, purse, bound) {
             changed.set(knob, dataset, to);
         }
         let theirs: Vec<Dataset> =
             self.datasets.iter().filter(|d| purse.payers.iter().any(|payer| payer.dataset == d.id)).cloned().collect();
-        Priced::of(&changed, &theirs, self.books).is_some_and(|plan| plan.admitted())
+        Priced::of(&changed, &theirs, self.books)
     }
 
     /// Returns the least threshold for all payers of an account: δ falls with k.
@@ -148,29 +153,80 @@ impl Search<'_> {
         Some(f64::from(high))
     }
 
-    /// Returns a number, to three digits and at least `least` of each payer's gate, with which the account admits the
-    /// plan; the next greater one is not admitted. Neither δ at a smaller rate nor the loss at a smaller ε is monotone,
-    /// so numbers are tried from above in growing steps, then by bisection.
-    fn lowered(&self, knob: Knob, purse: &Purse, least: impl Fn(&Gate) -> f64) -> Option<f64> {
-        let gates = || purse.payers.iter().filter_map(|payer| self.spec.party(payer.dataset)?.gate);
-        let highest = purse.payers.iter().filter_map(|payer| self.spec.value(knob, payer.dataset)).fold(0.0, f64::max);
-        let bottom = Digits::above(gates().map(|gate| least(&gate)).fold(0.0, f64::max));
-        let fits = |digits: Digits| self.fits(knob, purse, digits.value());
-        let mut high = Digits::above(highest);
-        let mut step = 1;
-        let mut low = high.below(step)?;
-        while low > bottom && !fits(low) {
-            step *= 2;
-            (high, low) = (low, low.below(step)?.max(bottom));
+    /// Returns the greatest rate, to three digits, with which the account admits the plan.
+    ///
+    /// A smaller sample is a sample of a greater one, so the exact δ never rises when the rate falls (Li, Qardaji and Su
+    /// 2012, Theorem 1). The published δ may, and is never below the exact one. So bisection with the exact δ finds the
+    /// rate above which none is admitted; from there downward every rate is tried.
+    fn greatest_rate(&self, purse: &Purse) -> Option<f64> {
+        let mut exactly_priced = self.spec.clone();
+        for gate in exactly_priced.participants.iter_mut().filter_map(|party| party.gate.as_mut()) {
+            if gate.shown == Shown::Counts {
+                gate.shown = Shown::CountsTight;
+            }
         }
-        if low < bottom || !fits(low) {
-            return None;
+        let Self { datasets, books, plan, .. } = *self;
+        let exact = Search { spec: &exactly_priced, datasets, books, plan };
+        let bottom = Digits::above(1.0 / SamplingRate::DENOMINATOR as f64);
+        let top = self.below_highest(Knob::SamplingRate, purse)?;
+        let mut rate = greatest(bottom, top, |digits| exact.fits(Knob::SamplingRate, purse, digits.value()))?;
+        while rate > bottom && !self.fits(Knob::SamplingRate, purse, rate.value()) {
+            rate = rate.below(1)?;
         }
-        while let Some(middle) = low.between(high) {
-            if fits(middle) { low = middle } else { high = middle }
-        }
-        Some(low.value())
+        self.fits(Knob::SamplingRate, purse, rate.value()).then(|| rate.value())
     }
+
+    /// Returns the greatest ε, to three digits and possible at each payer's gate, with which the account admits the
+    /// plan.
+    ///
+    /// The loss falls when ε does, so bisection finds the ε above which none is admitted. Below it only δ refuses. δ of
+    /// one application does not fall when ε does. δ of m applications to one unit is Σ e^(iε), i < m, times as great, so
+    /// at a smaller ε' the side mass is at least e^(−(m−1)(ε−ε')) times that at ε. Where it is x times as great as its
+    /// remainder, no ε' above ε − ln(x)/(m−1) is admitted, and the search skips these.
+    fn greatest_epsilon(&self, purse: &Purse) -> Option<f64> {
+        let gates = || purse.payers.iter().filter_map(|payer| self.spec.party(payer.dataset)?.gate);
+        let least =
+            gates().map(|gate| least_epsilon(gate.shown, gate.sampling_rate.get())).fold(LEAST_EPSILON, f64::max);
+        let bottom = Digits::above(least);
+        let top = self.below_highest(Knob::Epsilon, purse)?;
+        let priced = |digits: Digits| self.priced(Knob::Epsilon, purse, digits.value());
+        let loss_fits = |digits| priced(digits).is_some_and(|plan| plan.purses.iter().all(Purse::loss_fits));
+        let mut epsilon = greatest(bottom, top, loss_fits)?;
+        // An account of another unit may count each row of a unit twice: one leaves, and another takes its place.
+        let applications = 2.0 * gates().map(|gate| f64::from(gate.rows_per_unit.get())).fold(1.0, f64::max);
+        while epsilon >= bottom {
+            let plan = priced(epsilon)?;
+            if plan.admitted() {
+                return Some(epsilon.value());
+            }
+            let excess = plan.purses.iter().map(Purse::side_excess).fold(1.0, f64::max);
+            let skipped = Digits::above(epsilon.value() - libm::log(excess) / (applications - 1.0));
+            epsilon = epsilon.below(1)?.min(skipped);
+        }
+        None
+    }
+
+    /// Returns the number of three digits below the greatest number of an account's payers.
+    fn below_highest(&self, knob: Knob, purse: &Purse) -> Option<Digits> {
+        let highest = purse.payers.iter().filter_map(|payer| self.spec.value(knob, payer.dataset)).fold(0.0, f64::max);
+        Digits::above(highest).below(1)
+    }
+}
+
+/// Returns the greatest number from `bottom` to `top` that fits; every number below one that fits fits too. `None` if
+/// none does.
+fn greatest(bottom: Digits, top: Digits, fits: impl Fn(Digits) -> bool) -> Option<Digits> {
+    if top < bottom || !fits(bottom) {
+        return None;
+    }
+    if fits(top) {
+        return Some(top);
+    }
+    let (mut low, mut high) = (bottom, top);
+    while let Some(middle) = low.between(high) {
+        if fits(middle) { low = middle } else { high = middle }
+    }
+    Some(low)
 }
 
 #[cfg(test)]

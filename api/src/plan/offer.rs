@@ -202,9 +202,9 @@ fn capital(text: &str) -> String {
 pub(super) struct Digits(u32);
 
 impl Digits {
-    /// Returns the least number of three digits that is not below a value in [10⁻¹⁰, 1].
+    /// Returns the least number of three digits that is not below a value in [10⁻¹⁰, 9.99].
     pub(super) fn above(value: f64) -> Self {
-        let value = value.clamp(1.0 / SamplingRate::DENOMINATOR as f64, 1.0);
+        let value = value.clamp(1.0 / SamplingRate::DENOMINATOR as f64, 9.99);
         // The logarithm finds the place up to one step to either side.
         let power = (value.log10().floor().max(-10.0) + 10.0) as u32;
         let mut digits = Self((power * 900).saturating_sub(1));

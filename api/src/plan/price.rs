@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use undertone_privacy::ledger::{Balance, Cost, Headroom, LedgerError, ReservationId};
-use undertone_privacy::{Adjacency, Event, PrivacyUnit, mechanism};
+use undertone_privacy::{Adjacency, Event, Fixed, PrivacyUnit, mechanism};
 
 use super::Knob;
 use crate::dataset::Dataset;
@@ -202,6 +202,25 @@ impl Purse {
     /// Returns whether the remainder of the account suffices, by the ledger's own check.
     fn admits(&self, change: i64) -> bool {
         self.total(change).is_some_and(|total| self.balance.check(&total, 1).is_ok())
+    }
+
+    /// Returns whether the losses of the plan fit into the remainder, whatever its side mass.
+    pub(super) fn loss_fits(&self) -> bool {
+        let loss_alone = self.total(0).and_then(|total| {
+            let losses = total.losses().map(|(_, loss)| loss).collect();
+            Cost::from_fixed(total.grid(), losses, Fixed::ZERO).ok()
+        });
+        loss_alone.is_some_and(|loss| self.balance.check(&loss, 1).is_ok())
+    }
+
+    /// Returns the side mass of the plan as a multiple of the remaining one, rounded up; infinite if the plan has no
+    /// price.
+    pub(super) fn side_excess(&self) -> f64 {
+        match self.total(0).map(|total| total.side_delta()) {
+            None => f64::INFINITY,
+            Some(Fixed::ZERO) => 0.0,
+            Some(side) => side.to_f64_up() / self.headroom.side_delta().to_f64_down(),
+        }
     }
 
     /// Returns the state of the account after the plan, with `change` rounds more.

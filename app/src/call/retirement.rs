@@ -13,6 +13,20 @@ use crate::backend::RetirementSubject;
 #[cfg(feature = "ssr")]
 use undertone_api::retirement::StatedReason;
 
+/// Retires a subject, and shows `page` with `message`.
+#[cfg(feature = "ssr")]
+async fn retire(subject: RetirementSubject, reason: String, page: String, message: &str) -> Result<(), Fault> {
+    let answer = crate::backend::backend()?.retire(subject, StatedReason { reason }).await;
+    native::land(answer, |()| page, Some(message.to_owned()))
+}
+
+/// Restores a retired subject, and shows `page` with `message`.
+#[cfg(feature = "ssr")]
+async fn restore(subject: RetirementSubject, reason: String, page: String, message: &str) -> Result<(), Fault> {
+    let answer = crate::backend::backend()?.restore(subject, StatedReason { reason }).await;
+    native::land(answer, |()| page, Some(message.to_owned()))
+}
+
 /// Proves the caller's identity once more.
 ///
 /// # Errors
@@ -36,10 +50,9 @@ pub async fn retire_worker(
     worker: WorkerId,
     reason: String,
 ) -> Result<(), Fault> {
+    let page = crate::path::organization(consortium, organization);
     let subject = RetirementSubject::Worker(organization, worker);
-    let answer = crate::backend::backend()?.retire(subject, StatedReason { reason }).await;
-    let said = "The worker is retired: its calls fail from now on.".to_owned();
-    native::land(answer, |()| crate::path::organization(consortium, organization), Some(said))
+    retire(subject, reason, page, "The worker is retired: its calls fail from now on.").await
 }
 
 /// Restores a worker.
@@ -53,10 +66,9 @@ pub async fn restore_worker(
     worker: WorkerId,
     reason: String,
 ) -> Result<(), Fault> {
+    let page = crate::path::organization(consortium, organization);
     let subject = RetirementSubject::Worker(organization, worker);
-    let answer = crate::backend::backend()?.restore(subject, StatedReason { reason }).await;
-    let said = "The worker is restored: it signs in with the key that it had.".to_owned();
-    native::land(answer, |()| crate::path::organization(consortium, organization), Some(said))
+    restore(subject, reason, page, "The worker is restored: it signs in with the key that it had.").await
 }
 
 /// Writes off a worker whose site does not return.
@@ -102,10 +114,9 @@ pub async fn retire_member(
     member: MemberId,
     reason: String,
 ) -> Result<(), Fault> {
+    let page = crate::path::organization(consortium, organization);
     let subject = RetirementSubject::Member(organization, member);
-    let answer = crate::backend::backend()?.retire(subject, StatedReason { reason }).await;
-    let said = "The member is retired: their sessions and roles here have ended.".to_owned();
-    native::land(answer, |()| crate::path::organization(consortium, organization), Some(said))
+    retire(subject, reason, page, "The member is retired: their sessions and roles here have ended.").await
 }
 
 /// Restores a member of an organization.
@@ -119,10 +130,9 @@ pub async fn restore_member(
     member: MemberId,
     reason: String,
 ) -> Result<(), Fault> {
+    let page = crate::path::organization(consortium, organization);
     let subject = RetirementSubject::Member(organization, member);
-    let answer = crate::backend::backend()?.restore(subject, StatedReason { reason }).await;
-    let said = "The member is restored, with the roles that they had here.".to_owned();
-    native::land(answer, |()| crate::path::organization(consortium, organization), Some(said))
+    restore(subject, reason, page, "The member is restored, with the roles that they had here.").await
 }
 
 /// Confirms that a member's e-mail address is theirs.
@@ -150,10 +160,9 @@ pub async fn retire_organization(
     organization: OrganizationId,
     reason: String,
 ) -> Result<(), Fault> {
+    let page = crate::path::organizations(consortium);
     let subject = RetirementSubject::Organization(consortium, organization);
-    let answer = crate::backend::backend()?.retire(subject, StatedReason { reason }).await;
-    let said = "The organization is retired from the consortium.".to_owned();
-    native::land(answer, |()| crate::path::organizations(consortium), Some(said))
+    retire(subject, reason, page, "The organization is retired from the consortium.").await
 }
 
 /// Restores an organization in a consortium.
@@ -166,10 +175,9 @@ pub async fn restore_organization(
     organization: OrganizationId,
     reason: String,
 ) -> Result<(), Fault> {
+    let page = crate::path::organizations(consortium);
     let subject = RetirementSubject::Organization(consortium, organization);
-    let answer = crate::backend::backend()?.restore(subject, StatedReason { reason }).await;
-    let said = "The organization is restored in the consortium.".to_owned();
-    native::land(answer, |()| crate::path::organizations(consortium), Some(said))
+    restore(subject, reason, page, "The organization is restored in the consortium.").await
 }
 
 /// Retires an account.
@@ -178,10 +186,9 @@ pub async fn restore_organization(
 /// The backend's problem.
 #[server(prefix = "/ui", endpoint = "retire-account")]
 pub async fn retire_account(member: MemberId, reason: String) -> Result<(), Fault> {
+    let page = crate::path::ACCOUNTS.to_owned();
     let subject = RetirementSubject::Account(member);
-    let answer = crate::backend::backend()?.retire(subject, StatedReason { reason }).await;
-    let said = "The account is retired: it signs in nowhere.".to_owned();
-    native::land(answer, |()| crate::path::ACCOUNTS.to_owned(), Some(said))
+    retire(subject, reason, page, "The account is retired: it signs in nowhere.").await
 }
 
 /// Restores an account.
@@ -190,10 +197,9 @@ pub async fn retire_account(member: MemberId, reason: String) -> Result<(), Faul
 /// The backend's problem.
 #[server(prefix = "/ui", endpoint = "restore-account")]
 pub async fn restore_account(member: MemberId, reason: String) -> Result<(), Fault> {
+    let page = crate::path::ACCOUNTS.to_owned();
     let subject = RetirementSubject::Account(member);
-    let answer = crate::backend::backend()?.restore(subject, StatedReason { reason }).await;
-    let said = "The account is restored with its roles. The member signs in again.".to_owned();
-    native::land(answer, |()| crate::path::ACCOUNTS.to_owned(), Some(said))
+    restore(subject, reason, page, "The account is restored with its roles. The member signs in again.").await
 }
 
 /// Makes a link for another operator.

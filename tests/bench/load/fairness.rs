@@ -1,13 +1,17 @@
 //! Twenty organizations, of which one is greedy: it makes hundreds of calls of one kind at a time, one kind after
-//! another. The other nineteen register datasets, plan jobs and watch their consortium at their own pace. Once with the
-//! default rate of writes, and once without it, so that only the order of turns has an effect.
+//! another. The other nineteen register datasets, plan jobs, upload files, ask and answer questions, and watch their
+//! consortium, at their own pace. Once with the default rate of writes, and once without it, so that only the order of
+//! turns has an effect.
 //!
 //! The report has a line for each kind of greedy call. It contains for each kind of honest request the median and the
 //! 99th percentile alone and under the greedy load, in seconds, their ratio, and the number of failed honest requests.
-//! Everything is on loopback; the rates by caller and by address are off, because all callers have one address.
+//! Everything is on loopback. All callers have one address, so the rates by caller and by address are off, and the
+//! limit of connections from one address is raised.
 //!
 //! `UNDERTONE_FAIRNESS_CALLERS` (200) is the number of concurrent greedy calls, `UNDERTONE_FAIRNESS_SECONDS` (15) the
 //! time of each measurement.
+
+mod led_job;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +29,7 @@ use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 use undertone_worker::config::Server;
 use uuid::Uuid;
 
+use self::led_job::LedJob;
 use super::progress::Progress;
 use super::record::{Record, Summary};
 use super::worker::Worker;
@@ -41,6 +46,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The pause of a greedy caller after a refusal.
 const AFTER_REFUSAL: Duration = Duration::from_millis(10);
+/// The connections that the server accepts from the one address of all callers.
+const CONNECTIONS: &str = "4096";
 
 /// The kinds of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,19 +56,40 @@ enum CallKind {
     Register,
     /// A researcher plans a job.
     Plan,
+    /// A lead stores a file of its job.
+    Upload,
+    /// A lead sends its pool of questions, and a member answers one of them.
+    Question,
     /// A member watches the consortium until the first event.
     Watch,
 }
 
 impl CallKind {
-    const ALL: [Self; 3] = [Self::Register, Self::Plan, Self::Watch];
+    const ALL: [Self; 5] = [Self::Register, Self::Plan, Self::Upload, Self::Question, Self::Watch];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Register => "register",
             Self::Plan => "plan",
+            Self::Upload => "upload",
+            Self::Question => "question",
             Self::Watch => "watch",
         }
+    }
+}
+
+/// One of the concurrent callers of an organization.
+struct Caller {
+    number: usize,
+    /// The name of its dataset and of its file.
+    name: String,
+    /// The lineage of its dataset.
+    lineage: LineageId,
+}
+
+impl Caller {
+    fn new(number: usize, name: String) -> Self {
+        Self { number, name, lineage: LineageId(Uuid::now_v7()) }
     }
 }
 
@@ -75,6 +103,8 @@ struct Party {
     consortium: ConsortiumId,
     lead: Dataset,
     own: Dataset,
+    /// The job that the organization leads alone.
+    led: LedJob,
 }
 
 pub(crate) fn run(report: &mut Report) -> Outcome {
@@ -98,6 +128,7 @@ async fn scene(report: &mut Report, writes_a_minute: &str, callers: usize, time:
         ("UNDERTONE_RATES__BY_ADDRESS", "0"),
         ("UNDERTONE_RATES__BY_CALLER", "0"),
         ("UNDERTONE_RATES__BY_ORGANIZATION", writes_a_minute),
+        ("UNDERTONE_CONNECTIONS__BY_ADDRESS", CONNECTIONS),
     ];
     let names: Vec<String> = (0..ORGANIZATIONS).map(|number| format!("Party {number:02}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -105,6 +136,11 @@ async fn scene(report: &mut Report, writes_a_minute: &str, callers: usize, time:
     let parties = Box::pin(come(&stage)).await?;
     progress.say(format!("{} organizations are there", parties.len()));
     let record = Record::default();
+    let mut renewals = JoinSet::new();
+    for party in &parties {
+        let party = Arc::clone(party);
+        renewals.spawn(async move { party.led.keep_lease(&party.worker).await });
+    }
     let mut honest = JoinSet::new();
     for (number, party) in parties.iter().enumerate().filter(|(number, _)| *number != GREEDY) {
         for kind in CallKind::ALL {
@@ -132,6 +168,7 @@ async fn scene(report: &mut Report, writes_a_minute: &str, callers: usize, time:
         )?;
     }
     honest.shutdown().await;
+    renewals.shutdown().await;
     Ok(())
 }
 
@@ -155,7 +192,8 @@ fn compare(alone: &Summary, beside: &Summary) -> Value {
     Value::Object(figures.collect())
 }
 
-/// Registers every organization's dataset by its worker, and sets the budgets of the private ones.
+/// Registers every organization's dataset by its worker, sets the budgets of the private ones, and starts the job that
+/// each organization leads.
 async fn come(stage: &Stage) -> Staged<Vec<Arc<Party>>> {
     let server = Server::new(&format!("http://{}", stage.gateway()), None)?;
     let mut workers = Vec::new();
@@ -171,6 +209,8 @@ async fn come(stage: &Stage) -> Staged<Vec<Arc<Party>>> {
         if number > 0 {
             site.client.set_budget(own.id, &budget).await?;
         }
+        let name = format!("questions-{number:02}");
+        let led = Box::pin(LedJob::start(stage.consortium, &worker, &site.client, &name)).await?;
         let email = if number == 0 { "operator".to_owned() } else { site.name.to_lowercase().replace(' ', "-") };
         parties.push(Arc::new(Party {
             worker,
@@ -181,6 +221,7 @@ async fn come(stage: &Stage) -> Staged<Vec<Arc<Party>>> {
             consortium: stage.consortium,
             lead: lead.clone(),
             own,
+            led,
         }));
     }
     Ok(parties)
@@ -201,10 +242,10 @@ async fn sign_in(stage: &Stage, email: &str) -> Staged<String> {
 
 /// Makes calls repeatedly with pauses, and records their durations.
 async fn call_honestly(party: Arc<Party>, kind: CallKind, number: usize, record: Record) {
-    let lineage = LineageId(Uuid::now_v7());
+    let caller = Caller::new(number, "honest".to_owned());
     for turn in number.. {
         let call = async {
-            tokio::time::timeout(PATIENCE, party.call(kind, "honest", lineage, turn))
+            tokio::time::timeout(PATIENCE, Box::pin(party.call(kind, &caller, turn)))
                 .await
                 .unwrap_or_else(|_| Err("no answer within 30 s".into()))
         };
@@ -216,25 +257,27 @@ async fn call_honestly(party: Arc<Party>, kind: CallKind, number: usize, record:
 
 /// Makes calls repeatedly without a pause, until dropped.
 async fn call_greedily(party: Arc<Party>, kind: CallKind, number: usize) {
-    let (name, lineage) = (format!("greedy-{number}"), LineageId(Uuid::now_v7()));
+    let caller = Caller::new(number, format!("greedy-{number}"));
     for turn in 0.. {
-        if party.call(kind, &name, lineage, turn).await.is_err() {
+        if Box::pin(party.call(kind, &caller, turn)).await.is_err() {
             tokio::time::sleep(AFTER_REFUSAL).await;
         }
     }
 }
 
 impl Party {
-    async fn call(&self, kind: CallKind, name: &str, lineage: LineageId, turn: usize) -> Staged<()> {
+    async fn call(&self, kind: CallKind, caller: &Caller, turn: usize) -> Staged<()> {
         match kind {
             CallKind::Register => {
                 // Changed facts each time.
                 let records = SizeClass(if turn.is_multiple_of(2) { 1000 } else { 2000 });
-                self.worker.gateway().register(&registration(name, lineage, records)).await?;
+                self.worker.gateway().register(&registration(caller, records)).await?;
             }
             CallKind::Plan => {
                 let _: Value = self.client.post("/plans", &self.plan(turn)?).await?;
             }
+            CallKind::Upload => self.led.upload(&self.worker, &caller.name, turn).await?,
+            CallKind::Question => self.led.ask_and_answer(&self.worker, &self.client, caller.number).await?,
             CallKind::Watch => {
                 let request = self.http.get(&self.events).bearer_auth(&self.token);
                 let mut stream =
@@ -263,10 +306,10 @@ impl Party {
     }
 }
 
-fn registration(name: &str, lineage: LineageId, records: SizeClass) -> Registration {
+fn registration(caller: &Caller, records: SizeClass) -> Registration {
     Registration {
-        name: name.to_owned(),
-        lineage,
+        name: caller.name.clone(),
+        lineage: caller.lineage,
         visibility: Visibility::Private,
         content: Content::Speech,
         inputs: super::job::INPUTS,

@@ -4,8 +4,9 @@
 //!
 //! The first line tells what is measured: the program, the profile that it was built by, and the limits of the packaged unit, as far as
 //! this machine lets a process have them. Then a line an attack: the 99th percentile of the honest requests, how many of them failed, the
-//! highest memory of the server, and the time after the attack until a new connection is answered within a second. `missed` names the
-//! targets that were missed; one of them is enough for the measurement to fail.
+//! highest memory of the server, and the time from the end of the attack until a new connection has been answered, within a second. That
+//! time includes the answer itself, so it is an upper bound of the recovery. `missed` names the targets that were missed; one of them is
+//! enough for the measurement to fail.
 //!
 //! `UNDERTONE_HOSTILE_SERVER` names another program of the server, also an older one, for a comparison: it is set up by calls that all
 //! versions have. `UNDERTONE_HOSTILE_DIVISOR` (1) divides every number of callers, `UNDERTONE_HOSTILE_SECONDS` (15) is the time of an

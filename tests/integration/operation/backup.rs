@@ -3,15 +3,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
-use support::stage::{Database, Stage, Staged};
-use undertone_api::id::JobId;
+use support::stage::{Database, Stage, Staged, wait_until_so};
 
-use super::{private, until};
 use support::scene;
 
-const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 2;
 const PASSPHRASE: &str = "a passphrase of a test";
 
@@ -39,8 +35,8 @@ async fn restore(database: Database) -> Staged<()> {
     // The backup is made while everything runs.
     let said = server(&stage, &["backup"], &older, PASSPHRASE)?;
     assert!(said.contains("Its ledger ends with"), "{said}");
-    let first = run(&stage).await?;
-    proved(&stage, ROUNDS).await?;
+    let first = scene::run_small_job(&stage, ROUNDS).await?;
+    scene::wait_for_proofs(&stage, ROUNDS).await?;
     server(&stage, &["backup"], &newest, PASSPHRASE)?;
     let sealed = fs::read(&newest)?;
     assert!(sealed.starts_with(b"age-encryption.org/v1"), "another program can open it too");
@@ -66,10 +62,10 @@ async fn restore(database: Database) -> Staged<()> {
     let artifacts = stage.operator.artifacts(first).await?;
     let model = artifacts.iter().find(|artifact| artifact.name == "model.safetensors").ok_or("a model")?;
     assert_eq!(stage.operator.content(model.id).await?.len() as u64, model.size, "objects are there too");
-    reconcile(&mut stage).await?;
-    run(&stage).await?;
-    proved(&stage, 2 * ROUNDS).await?;
-    for site in private(&stage.sites) {
+    reconcile(&stage).await?;
+    scene::run_small_job(&stage, ROUNDS).await?;
+    scene::wait_for_proofs(&stage, 2 * ROUNDS).await?;
+    for site in scene::private_sites(&stage.sites) {
         let shown = site.command(&["ledger", "alarm", "show"])?;
         assert!(!shown.contains("Open: nothing leaves"), "{} is content: {shown}", site.name);
     }
@@ -79,25 +75,24 @@ async fn restore(database: Database) -> Staged<()> {
     vacate(&mut stage, postgres)?;
     server(&stage, &["restore", "--reason", "the newest backup is lost"], &older, PASSPHRASE)?;
     stage.start_server()?;
-    healed(&mut stage, 2 * ROUNDS, "the newest backup is lost").await?;
-    run(&stage).await?;
-    proved(&stage, 3 * ROUNDS).await?;
+    healed(&stage, 2 * ROUNDS, "the newest backup is lost").await?;
+    scene::run_small_job(&stage, ROUNDS).await?;
+    scene::wait_for_proofs(&stage, 3 * ROUNDS).await?;
     verified(&stage)
 }
 
-/// Starts every site again, and waits until the server has the receipts that it lost: `receipts` from each private
-/// site.
-pub(super) async fn healed(stage: &mut Stage, receipts: u32, reason: &str) -> Staged<()> {
-    restart(stage)?;
+/// Waits until the server has the receipts that it lost: `receipts` from each private site. A site compares them as soon
+/// as it reaches the server again.
+pub(super) async fn healed(stage: &Stage, receipts: u32, reason: &str) -> Staged<()> {
     for site in &stage.sites {
-        until(&format!("{} has given its receipts back", site.name), || {
+        wait_until_so(&format!("{} has given its receipts back", site.name), || {
             site.command(&["ledger", "show"]).is_ok_and(|said| {
                 said.contains(&format!("({reason}); healed")) && !said.contains("does not have every receipt")
             })
         })
         .await?;
     }
-    for site in private(&stage.sites) {
+    for site in scene::private_sites(&stage.sites) {
         let shown = site.command(&["ledger", "show"])?;
         assert!(shown.contains(&format!("({reason}); healed {receipts} receipts")), "{shown}");
         let alarms = site.command(&["ledger", "alarm", "show"])?;
@@ -106,25 +101,14 @@ pub(super) async fn healed(stage: &mut Stage, receipts: u32, reason: &str) -> St
     Ok(())
 }
 
-/// Restarts every site, which then compares its receipts with the restored server at once, and waits until all have
-/// done so. Until then their datasets join no job.
-async fn reconcile(stage: &mut Stage) -> Staged<()> {
-    restart(stage)?;
+/// Waits until every site has compared its receipts with the restored server. Until then its datasets join no job.
+async fn reconcile(stage: &Stage) -> Staged<()> {
     for site in &stage.sites {
-        until(&format!("{} has compared its receipts", site.name), || {
+        wait_until_so(&format!("{} has compared its receipts", site.name), || {
             site.command(&["ledger", "show"])
                 .is_ok_and(|shown| shown.contains("; healed ") && !shown.contains("does not have every receipt"))
         })
         .await?;
-    }
-    Ok(())
-}
-
-/// Stops and starts every site.
-fn restart(stage: &mut Stage) -> Staged<()> {
-    for site in &mut stage.sites {
-        site.stop()?;
-        site.start(&[])?;
     }
     Ok(())
 }
@@ -142,29 +126,6 @@ fn server(stage: &Stage, command: &[&str], file: &Path, passphrase: &str) -> Sta
         stage.server_command()?.args(command).arg(file).env("UNDERTONE_BACKUP_PASSPHRASE", passphrase).output()?;
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if output.status.success() { Ok(said) } else { Err(said.into()) }
-}
-
-/// Runs a small job to its end.
-pub(super) async fn run(stage: &Stage) -> Staged<JobId> {
-    let plan = scene::small_job(stage, ROUNDS, 300).await?;
-    let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
-    scene::approve(stage, job).await?;
-    stage.finish(job, JOB).await?;
-    Ok(job)
-}
-
-/// Waits until every private site has the proofs of all its payments.
-pub(super) async fn proved(stage: &Stage, receipts: u32) -> Staged<()> {
-    let all = format!(
-        "answers for {receipts} of {receipts} receipts by its signature, for {receipts} by their place in its log"
-    );
-    for site in private(&stage.sites) {
-        until(&format!("{} has every proof", site.name), || {
-            site.command(&["ledger", "verify"]).is_ok_and(|said| said.contains(&all))
-        })
-        .await?;
-    }
-    Ok(())
 }
 
 /// Removes all data of the server.

@@ -3,7 +3,7 @@
 use support::scene;
 use support::stage::{Cluster, Database, Staged};
 
-use super::backup::{healed, proved, run, verified};
+use super::backup::{healed, verified};
 
 const ROUNDS: u32 = 2;
 const REASON: &str = "the archive ends before the job";
@@ -19,16 +19,16 @@ async fn point_in_time_recovery_is_healed_by_the_sites() -> Staged<()> {
     scene::set_budgets(&stage, 60.0).await?;
     cluster.copy_base()?;
     cluster.mark("before_the_job")?;
-    run(&stage).await?;
-    proved(&stage, ROUNDS).await?;
+    scene::run_small_job(&stage, ROUNDS).await?;
+    scene::wait_for_proofs(&stage, ROUNDS).await?;
 
     stage.kill_server();
     cluster.recover_to("before_the_job")?;
     let stated = stage.server_command()?.args(["state-restoration", "--reason", REASON]).output()?;
     assert!(stated.status.success(), "{}", String::from_utf8_lossy(&stated.stderr));
     stage.start_server()?;
-    healed(&mut stage, ROUNDS, REASON).await?;
-    run(&stage).await?;
-    proved(&stage, 2 * ROUNDS).await?;
+    healed(&stage, ROUNDS, REASON).await?;
+    scene::run_small_job(&stage, ROUNDS).await?;
+    scene::wait_for_proofs(&stage, 2 * ROUNDS).await?;
     verified(&stage)
 }

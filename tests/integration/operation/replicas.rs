@@ -8,7 +8,6 @@ use support::stage::{Database, Staged};
 use undertone_api::budget::EntryKind;
 use undertone_api::job::State;
 
-use super::private;
 use support::scene;
 
 const JOB: Duration = Duration::from_secs(400);
@@ -35,7 +34,7 @@ async fn a_job_goes_on_when_one_of_two_servers_dies() -> Staged<()> {
     let plan = scene::small_job(&stage, ROUNDS, 120).await?;
     let there = stage.sites[0].client.at(&replica.address);
     let job = there.propose(stage.consortium, &plan.job()).await?.summary.id;
-    for (number, (site, name)) in private(&stage.sites).zip(scene::PRIVATE).enumerate() {
+    for (number, (site, name)) in scene::private_sites(&stage.sites).zip(scene::PRIVATE).enumerate() {
         let client = if number % 2 == 0 { site.client.clone() } else { site.client.at(&replica.address) };
         client.approve(job, stage.dataset(name).await?.id).await?;
     }
@@ -46,7 +45,7 @@ async fn a_job_goes_on_when_one_of_two_servers_dies() -> Staged<()> {
     stage.operator = stage.operator.at(&replica.address);
     let job = stage.finish(job, JOB).await?;
     assert_eq!(job.summary.state, State::Finished);
-    for (site, name) in private(&stage.sites).zip(scene::PRIVATE) {
+    for (site, name) in scene::private_sites(&stage.sites).zip(scene::PRIVATE) {
         let dataset = stage.dataset(name).await?;
         let entries = stage.operator.ledger(dataset.id).await?.items;
         let commits =

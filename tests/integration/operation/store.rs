@@ -1,13 +1,9 @@
 //! Objects in an S3-compatible store: a job runs as on a disk, and a bucket without access is reported immediately.
 
-use std::time::Duration;
-
 use support::s3::S3;
 use support::stage::{Database, PATIENCE, Staged};
 
 use support::scene;
-
-const JOB: Duration = Duration::from_secs(400);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_runs_with_its_vectors_and_models_in_a_bucket() -> Staged<()> {
@@ -20,10 +16,7 @@ async fn a_job_runs_with_its_vectors_and_models_in_a_bucket() -> Staged<()> {
     let mut stage = scene::set_with(Database::Sqlite, &pairs).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
-    let plan = scene::small_job(&stage, 2, 300).await?;
-    let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
-    scene::approve(&stage, job).await?;
-    stage.finish(job, JOB).await?;
+    let job = scene::run_small_job(&stage, 2).await?;
     let artifacts = stage.operator.artifacts(job).await?;
     let model = artifacts.iter().find(|artifact| artifact.name == "model.safetensors").ok_or("a model")?;
     assert_eq!(stage.operator.content(model.id).await?.len() as u64, model.size);

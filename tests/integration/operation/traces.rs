@@ -1,7 +1,6 @@
 //! One trace shows a round at the site and at the server: the site's trace headers, read back from its line.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use prost::Message as _;
 use support::line::Line;
@@ -12,7 +11,6 @@ use undertone_proto::v1;
 
 use support::scene;
 
-const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 2;
 
 /// Returns the series and round of a call, if it has one.
@@ -42,10 +40,7 @@ async fn the_calls_of_a_round_bear_one_trace_where_the_site_names_a_collector() 
     // No collector listens there: undelivered traces stop nothing.
     let collector = format!("http://127.0.0.1:{}", port::free()?);
     stage.sites[1].start(&[("OTEL_EXPORTER_OTLP_ENDPOINT", collector.as_str())])?;
-    let plan = scene::small_job(&stage, ROUNDS, 300).await?;
-    let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
-    scene::approve(&stage, job).await?;
-    stage.finish(job, JOB).await?;
+    scene::run_small_job(&stage, ROUNDS).await?;
     stage.sites[1].stop()?;
 
     let (mut sent, mut taken) = (BTreeMap::<_, BTreeSet<String>>::new(), BTreeMap::<_, BTreeSet<String>>::new());

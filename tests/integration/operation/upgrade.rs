@@ -16,7 +16,6 @@ use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::{Draft, NewDraft, State};
 use undertone_api::page::Page;
 
-use super::private;
 use support::scene;
 
 const JOB: Duration = Duration::from_secs(400);
@@ -216,7 +215,7 @@ async fn replicas_are_replaced_one_by_one_without_a_failed_call() -> Staged<()> 
     assert!(events.connections >= 2, "{} connections", events.connections);
     assert!(events.rounds.is_sorted(), "no event goes back: {:?}", events.rounds);
 
-    for (site, name) in private(&stage.sites).zip(scene::PRIVATE) {
+    for (site, name) in scene::private_sites(&stage.sites).zip(scene::PRIVATE) {
         let dataset = stage.dataset(name).await?;
         let part = finished.participants.iter().find(|part| part.dataset == dataset.id).ok_or("a participant")?;
         assert!(part.releases >= 1 && dataset.accounts[0].reserved_fraction.abs() < 1e-9, "{name}: {part:?}");

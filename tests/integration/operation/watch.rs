@@ -5,9 +5,8 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use support::port;
-use support::stage::{Database, Stage, Staged};
+use support::stage::{Database, Stage, Staged, wait_until_so};
 
-use super::until;
 use support::scene;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -19,7 +18,7 @@ async fn a_server_with_waiting_workers_stops_at_once_and_with_an_endless_upload_
 
     // Each worker counts as seen when it first waits for work.
     let all_seen = "undertone_workers{state=\"seen\"} 4";
-    until("every worker is seen", || read(&metrics).is_ok_and(|told| told.contains(all_seen))).await?;
+    wait_until_so("every worker is seen", || read(&metrics).is_ok_and(|told| told.contains(all_seen))).await?;
     let told = read(&metrics)?;
     for line in [
         "undertone_grpc_call_duration_seconds_bucket",

@@ -289,21 +289,61 @@ async fn a_policy_that_closes_a_dataset_ends_its_releases_at_once() {
     beside(move || assert!(matches!(exchange.clear("open", 1), Err(RunError::Refused(_))))).await;
 }
 
-/// Runs the daemon until the server's state satisfies `until`.
-async fn run_until(place: &Place, server: &Running, until: impl Fn(&State) -> bool) {
-    let stop = CancellationToken::new();
-    let daemon = tokio::spawn({
-        let (at, stop) = (place.dir.path().to_owned(), stop.clone());
-        async move { super::run(&at, stop).await }
-    });
+/// A running daemon.
+struct TestDaemon {
+    stop: CancellationToken,
+    task: tokio::task::JoinHandle<Result<(), super::DaemonError>>,
+}
+
+impl TestDaemon {
+    fn start(place: &Place) -> Self {
+        let stop = CancellationToken::new();
+        let task = tokio::spawn({
+            let (at, stop) = (place.dir.path().to_owned(), stop.clone());
+            async move { super::run(&at, stop).await }
+        });
+        Self { stop, task }
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        self.task.await.expect("it does not panic").expect("it ends well");
+    }
+}
+
+/// Waits until the server's state satisfies `until`.
+async fn wait_for_state(server: &Running, until: impl Fn(&State) -> bool) {
     let satisfied = async {
         while !until(&server.state.lock().expect("nobody panicked")) {
             tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(std::time::Duration::from_mins(1), satisfied).await.expect("it happens");
-    stop.cancel();
-    daemon.await.expect("it does not panic").expect("it ends well");
+}
+
+/// Runs the daemon until the server's state satisfies `until`.
+async fn run_until(place: &Place, server: &Running, until: impl Fn(&State) -> bool) {
+    let daemon = TestDaemon::start(place);
+    wait_for_state(server, until).await;
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn site_asks_about_the_log_after_a_lost_connection() {
+    let server = start(false).await;
+    let place = Place::new(&server, TEMPLATE);
+    offer(&server, Offer::Nothing(v1::Nothing {}));
+    let daemon = TestDaemon::start(&place);
+    // From here on the daemon waits for offers.
+    wait_for_state(&server, |state| state.offers.is_empty()).await;
+    let asked = {
+        let mut state = server.state.lock().expect("nobody panicked");
+        state.outage = 3;
+        state.asked
+    };
+    assert!(asked > 0, "it asks before its first offer");
+    wait_for_state(&server, |state| state.outage == 0 && state.asked > asked).await;
+    daemon.stop().await;
 }
 
 fn offer(server: &Running, offer: Offer) {

@@ -1,5 +1,6 @@
 //! Checks the server's log: asks for the newest head and for the proofs of this site's receipts after every submission,
-//! after every sign-in, and at least every [`EVERY`]. `site::witness` decides the consequences.
+//! after every sign-in, after every lost connection, and at least every [`EVERY`]. `site::witness` decides the
+//! consequences.
 
 use time::{Duration, OffsetDateTime};
 use undertone_api::log::witness::{Answer, MOST_RECEIPTS};
@@ -23,6 +24,11 @@ impl Watch {
     pub(super) fn is_due(&self, now: OffsetDateTime, sessions: u64) -> bool {
         // A clock that was set back makes the difference negative: ask.
         self.0.is_none_or(|(at, of)| of != sessions || !(Duration::ZERO..EVERY).contains(&(now - at)))
+    }
+
+    /// Makes a question due at once.
+    pub(super) fn forget(&mut self) {
+        self.0 = None;
     }
 
     /// Records a question.
@@ -204,6 +210,16 @@ mod tests {
     use time::{Duration, OffsetDateTime};
 
     use super::{EVERY, Watch};
+
+    #[test]
+    fn forgotten_question_is_due_at_once() {
+        let now = OffsetDateTime::UNIX_EPOCH;
+        let mut watch = Watch::default();
+        watch.asked(now, 1);
+        assert!(!watch.is_due(now, 1));
+        watch.forget();
+        assert!(watch.is_due(now, 1));
+    }
 
     #[test]
     fn the_server_is_asked_at_sign_in_and_every_ten_minutes() {

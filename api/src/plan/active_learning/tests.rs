@@ -7,7 +7,7 @@ use undertone_privacy::kanon::Shown;
 use undertone_privacy::ledger::{Balance, Budget, GridKind, ReservationId};
 use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit, SamplingRate};
 
-use super::{Rounded as _, offers};
+use super::{Digits, Rounded as _, offers};
 use crate::dataset::Dataset;
 use crate::job::Kind as _;
 use crate::job::active_learning::Spec;
@@ -87,6 +87,53 @@ fn where_epsilon_decides_a_smaller_one_is_offered() {
     assert!(reserves(&smaller.apply(&spec), &datasets, &books, 1));
     assert!((0.5..1.2).contains(&smaller.values[0].3), "{smaller:?}");
     assert!(smaller.sentence.starts_with('ε') && smaller.sentence.contains("for bank"), "{}", smaller.sentence);
+}
+
+#[test]
+fn least_rate_that_is_refused_follows_the_offered_one() {
+    // The published δ is not monotone in the rate: at 0.0931 it is within the budget, and at 0.0914 it is not.
+    let (asked, k, epsilon) = (0.2, 20, 0.3);
+    let (spec, datasets, books) = scene(asked, k, epsilon, Shown::Counts, (1.0, 1e-6));
+    let offered = offers(&spec, &datasets, &books);
+    let lower = named(&offered, Knob::SamplingRate).unwrap();
+    let (dataset, _, _, to) = &lower.values[0];
+    assert!(reserves(&lower.apply(&spec), &datasets, &books, 1), "{lower:?}");
+    let mut rate = Digits::above(asked).below(1).unwrap();
+    while rate.value() > *to {
+        let mut greater = spec.clone();
+        greater.set(Knob::SamplingRate, *dataset, rate.value());
+        assert!(!reserves(&greater, &datasets, &books, 1), "{} is nearer than {to}", rate.value());
+        rate = rate.below(1).unwrap();
+    }
+}
+
+#[test]
+fn epsilon_between_the_limits_of_loss_and_delta_is_offered() {
+    // The loss is too great from 0.69 up, and δ below 0.51.
+    let (spec, datasets, books) = scene(0.2, 20, 2.0, Shown::Set, (0.85, 1e-6));
+    let offered = offers(&spec, &datasets, &books);
+    let smaller = named(&offered, Knob::Epsilon).unwrap();
+    let (dataset, _, _, to) = &smaller.values[0];
+    assert!((0.65..0.69).contains(to), "{smaller:?}");
+    assert!(reserves(&smaller.apply(&spec), &datasets, &books, 1));
+    for refused in [to + 0.001, 0.489] {
+        let mut other = spec.clone();
+        other.set(Knob::Epsilon, *dataset, refused);
+        assert!(!reserves(&other, &datasets, &books, 1), "{refused}");
+    }
+}
+
+#[test]
+fn epsilon_above_one_is_offered_where_it_fits() {
+    let (spec, datasets, books) = scene(0.1, 20, 6.0, Shown::Set, (4.0, 1e-6));
+    assert!(!reserves(&spec, &datasets, &books, 1));
+    let offered = offers(&spec, &datasets, &books);
+    let smaller = named(&offered, Knob::Epsilon).unwrap();
+    let (dataset, _, _, to) = &smaller.values[0];
+    assert!(*to > 1.0 && reserves(&smaller.apply(&spec), &datasets, &books, 1), "{smaller:?}");
+    let mut next = spec.clone();
+    next.set(Knob::Epsilon, *dataset, to + 0.01);
+    assert!(!reserves(&next, &datasets, &books, 1), "{to} is not the nearest");
 }
 
 #[test]

@@ -20,6 +20,11 @@ pub use layers::{Frozen, Layers};
 pub use steps::{Shape, Step, Steps};
 pub use trials::Trials;
 
+/// The fewest canaries of an audit.
+const LEAST_CANARIES: u32 = 20;
+/// The most canaries of a planned audit.
+const MOST_CANARIES: u32 = 1000;
+
 /// One dataset in a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Part {
@@ -218,18 +223,26 @@ impl Plan {
             exchange: self.steps.exchange(),
             ..Rounds::new(self.rounds, self.steps.optimizer(arm, self.step, self.learning_rate))
         };
-        let tests = self
+        let tests: Vec<TestSet> = self
             .parts
             .iter()
             .filter(|part| part.tests)
             .filter_map(|part| datasets.iter().find(|dataset| dataset.id == part.dataset))
             .map(|dataset| TestSet { name: dataset.name.chars().take(40).collect(), dataset: dataset.id })
             .collect();
+        let is_used = |dataset: &&Dataset| {
+            participants.iter().any(|party| party.dataset == dataset.id)
+                || tests.iter().any(|test| test.dataset == dataset.id)
+        };
+        let inputs = datasets.iter().find(|dataset| dataset.id == self.lead).map_or(1, |lead| lead.inputs);
+        let classes = datasets.iter().filter(is_used).map(|dataset| dataset.classes).max().unwrap_or(1);
+        let audit = (self.audit && self.private).then(|| audit(&model, self.frozen, inputs, classes));
+        let audit = audit.transpose().map_err(|violation| vec![violation])?;
         Ok(Spec {
             unit: self.unit,
             open: self.open.then(|| rounds(Arm::Open)),
             private: self.private.then(|| rounds(Arm::Private)),
-            audit: (self.audit && self.private).then(|| audit(&model, self.frozen)),
+            audit,
             model,
             participants,
             tests,
@@ -244,10 +257,24 @@ impl Plan {
 
 /// Returns an audit that suits most plans: a thousand canaries, or the least possible number of trained parameters if
 /// that is smaller, but at least 20.
-fn audit(model: &Model, frozen: Frozen) -> Audit {
-    let trained = frozen.trained(model).unwrap_or_else(|| model.parts());
-    let canaries = u32::try_from(model.parameters(trained, 1, 1)).unwrap_or(u32::MAX).clamp(20, 1000);
-    Audit { canaries, guesses: canaries / 4 * 2, recordings: 100 }
+///
+/// # Errors
+/// When fewer parameters are trained, for data of `inputs` coefficients and `classes` classes: each canary needs one of
+/// its own.
+fn audit(model: &Model, frozen: Frozen, inputs: u32, classes: u32) -> Result<Audit, Violation> {
+    // Rounds that train nothing are reported by the spec's own check.
+    let trained = frozen.trained(model).filter(|parts| !parts.is_empty()).unwrap_or_else(|| model.parts());
+    let count = |inputs, classes| u32::try_from(model.parameters(trained, inputs, classes)).unwrap_or(u32::MAX);
+    let parameters = count(inputs.max(1), classes.max(1));
+    if parameters < LEAST_CANARIES {
+        let message = format!(
+            "each canary needs a trained parameter of its own: an audit needs {LEAST_CANARIES}, and the rounds train {parameters}. Train \
+             more parts, or leave the audit out"
+        );
+        return Err(Violation::new("spec.audit.canaries", message));
+    }
+    let canaries = count(1, 1).clamp(LEAST_CANARIES, MOST_CANARIES);
+    Ok(Audit { canaries, guesses: canaries / 4 * 2, recordings: 100 })
 }
 
 /// Returns the least noise with which `releases` fit into the remainder of an account, rounded up to three decimals;
@@ -325,6 +352,26 @@ mod tests {
         }
         plan.private = false;
         assert_eq!(plan.spec(&datasets).expect("every number is in range").audit, None, "there is nothing to audit");
+    }
+
+    #[test]
+    fn audit_never_has_more_canaries_than_trained_parameters() {
+        let datasets = fixture::datasets();
+        let mut plan = Plan::first(&datasets, &fixture::standings()).expect("there are datasets");
+        plan.audit = true;
+        // The gain and the bias of the layer norm are trained: two parameters for each hidden unit.
+        plan.layers.normalize = true;
+        plan.frozen = Frozen { layer1: true, output: true, ..Frozen::default() };
+        plan.hidden = 10;
+        let spec = plan.spec(&datasets).expect("twenty parameters suffice");
+        assert_eq!(spec.audit.map(|audit| audit.canaries), Some(20));
+        let violations = spec.check(&datasets);
+        assert!(violations.iter().all(|violation| !violation.field.starts_with("spec.audit")), "{violations:?}");
+        plan.hidden = 9;
+        let violations = plan.spec(&datasets).expect_err("eighteen parameters are too few");
+        assert_eq!(violations.first().map(|v| v.field.as_str()), Some("spec.audit.canaries"));
+        plan.audit = false;
+        plan.spec(&datasets).expect("without an audit they are enough");
     }
 
     /// Returns a plan in which no option has its default.

@@ -71,7 +71,7 @@ fn one(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -> AnyVie
             <label class="field"><span><abbr title=words::EPSILON>"ε"</abbr>" for life"</span>
                 <input type="number" name="epsilon" required min=least.to_string() max="10000" step="any" value=epsilon.to_string()/></label>
             <label class="field"><span><abbr title=words::DELTA>"δ"</abbr>" for life"</span>
-                <input type="number" name="delta" required min="0" max="0.01" step="any" value=words::number(delta)/></label>
+                <input type="number" name="delta" required min="0" max="0.01" step="any" value=words::all_digits(delta)/></label>
         </div>
         <p class="hint">{words::unit_meaning(unit)}</p>
         {consequences}

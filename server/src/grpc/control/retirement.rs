@@ -1,7 +1,9 @@
 //! Retirement and restoration, by the kind of the subject.
 
 use prost_types::Struct;
+use serde::Serialize;
 use tonic::Status;
+use undertone_api::id::{ConsortiumId, MemberId, OrganizationId, WorkerId};
 use undertone_api::problem::Violation;
 use undertone_api::retirement::StatedReason;
 use undertone_proto::document;
@@ -15,6 +17,36 @@ use undertone_server_core::ctx::Ctx;
 use undertone_server_core::error::Error;
 use undertone_server_core::service::retirement;
 
+/// The subject of a retirement or a restoration, by its ids.
+enum AccessTarget {
+    Worker(OrganizationId, WorkerId),
+    Member(OrganizationId, MemberId),
+    Organization(ConsortiumId, OrganizationId),
+    Account(MemberId),
+}
+
+impl AccessTarget {
+    fn parse(subject: Option<AccessSubject>) -> Result<Self, Status> {
+        const ORGANIZATION: &str = "subject.organization";
+        let missing = || {
+            let violation = Violation::new("subject", "name a worker, a member, an organization or an account");
+            fail(Error::validation(vec![violation]))
+        };
+        Ok(match subject.and_then(|subject| subject.subject).ok_or_else(missing)? {
+            Subject::Worker(OwnedSubject { organization, id: worker }) => {
+                Self::Worker(id(&organization, ORGANIZATION)?, id(&worker, "subject.id")?)
+            }
+            Subject::Member(OwnedSubject { organization, id: member }) => {
+                Self::Member(id(&organization, ORGANIZATION)?, id(&member, "subject.id")?)
+            }
+            Subject::Organization(JoinedSubject { consortium, organization }) => {
+                Self::Organization(id(&consortium, "subject.consortium")?, id(&organization, ORGANIZATION)?)
+            }
+            Subject::Account(member) => Self::Account(id(&member, "subject.account")?),
+        })
+    }
+}
+
 /// Retires a subject; returns it in REST's form.
 pub(super) async fn retire(
     ctx: &Ctx,
@@ -24,29 +56,18 @@ pub(super) async fn retire(
 ) -> Result<Option<Struct>, Status> {
     texts([&*reason])?;
     let stated = StatedReason { reason };
-    Ok(match named(subject)? {
-        Subject::Worker(OwnedSubject { organization, id: worker }) => {
-            let (organization, worker) = (id(&organization, "subject.organization")?, id(&worker, "subject.id")?);
-            let retired = retirement::retire_worker(ctx, actor, organization, worker, &stated).await;
-            document::of(&retired.map_err(fail)?)
+    match AccessTarget::parse(subject)? {
+        AccessTarget::Worker(organization, worker) => {
+            to_document(retirement::retire_worker(ctx, actor, organization, worker, &stated).await)
         }
-        Subject::Member(OwnedSubject { organization, id: member }) => {
-            let (organization, member) = (id(&organization, "subject.organization")?, id(&member, "subject.id")?);
-            let retired = retirement::retire_member(ctx, actor, organization, member, &stated).await;
-            document::of(&retired.map_err(fail)?)
+        AccessTarget::Member(organization, member) => {
+            to_document(retirement::retire_member(ctx, actor, organization, member, &stated).await)
         }
-        Subject::Organization(JoinedSubject { consortium, organization }) => {
-            let consortium = id(&consortium, "subject.consortium")?;
-            let organization = id(&organization, "subject.organization")?;
-            let retired = retirement::retire_organization(ctx, actor, consortium, organization, &stated).await;
-            document::of(&retired.map_err(fail)?)
+        AccessTarget::Organization(consortium, organization) => {
+            to_document(retirement::retire_organization(ctx, actor, consortium, organization, &stated).await)
         }
-        Subject::Account(member) => {
-            let member = id(&member, "subject.account")?;
-            let retired = retirement::retire_account(ctx, actor, member, &stated).await;
-            document::of(&retired.map_err(fail)?)
-        }
-    })
+        AccessTarget::Account(member) => to_document(retirement::retire_account(ctx, actor, member, &stated).await),
+    }
 }
 
 /// Restores a subject; returns it in REST's form.
@@ -58,35 +79,21 @@ pub(super) async fn restore(
 ) -> Result<Option<Struct>, Status> {
     texts([&*reason])?;
     let stated = StatedReason { reason };
-    Ok(match named(subject)? {
-        Subject::Worker(OwnedSubject { organization, id: worker }) => {
-            let (organization, worker) = (id(&organization, "subject.organization")?, id(&worker, "subject.id")?);
-            let restored = retirement::restore_worker(ctx, actor, organization, worker, &stated).await;
-            document::of(&restored.map_err(fail)?)
+    match AccessTarget::parse(subject)? {
+        AccessTarget::Worker(organization, worker) => {
+            to_document(retirement::restore_worker(ctx, actor, organization, worker, &stated).await)
         }
-        Subject::Member(OwnedSubject { organization, id: member }) => {
-            let (organization, member) = (id(&organization, "subject.organization")?, id(&member, "subject.id")?);
-            let restored = retirement::restore_member(ctx, actor, organization, member, &stated).await;
-            document::of(&restored.map_err(fail)?)
+        AccessTarget::Member(organization, member) => {
+            to_document(retirement::restore_member(ctx, actor, organization, member, &stated).await)
         }
-        Subject::Organization(JoinedSubject { consortium, organization }) => {
-            let consortium = id(&consortium, "subject.consortium")?;
-            let organization = id(&organization, "subject.organization")?;
-            let restored = retirement::restore_organization(ctx, actor, consortium, organization, &stated).await;
-            document::of(&restored.map_err(fail)?)
+        AccessTarget::Organization(consortium, organization) => {
+            to_document(retirement::restore_organization(ctx, actor, consortium, organization, &stated).await)
         }
-        Subject::Account(member) => {
-            let member = id(&member, "subject.account")?;
-            let restored = retirement::restore_account(ctx, actor, member, &stated).await;
-            document::of(&restored.map_err(fail)?)
-        }
-    })
+        AccessTarget::Account(member) => to_document(retirement::restore_account(ctx, actor, member, &stated).await),
+    }
 }
 
-fn named(subject: Option<AccessSubject>) -> Result<Subject, Status> {
-    let missing = || {
-        let violation = Violation::new("subject", "name a worker, a member, an organization or an account");
-        fail(Error::validation(vec![violation]))
-    };
-    subject.and_then(|subject| subject.subject).ok_or_else(missing)
+/// Converts the answer of an operation to a document.
+fn to_document<T: Serialize>(answer: Result<T, Error>) -> Result<Option<Struct>, Status> {
+    Ok(document::of(&answer.map_err(fail)?))
 }

@@ -1,62 +1,22 @@
 //! A full disk: a real file system of a few mebibytes.
 
-use std::io::Write as _;
-use std::process::Command;
+#[path = "../../../../tests/support/small_disk.rs"]
+mod small_disk;
 
 use axum::http::{StatusCode, header};
 use serde_json::json;
 use undertone_api::api_key::{KeyScope, NewApiKey};
 use undertone_api::problem::Code;
 
+use self::small_disk::SmallDisk;
 use super::problem;
 use crate::testing::TestApp;
 use undertone_server_core::service::api_key;
 
-/// A file system in memory with a limited size.
-struct SmallDisk {
-    mount: tempfile::TempDir,
-}
-
-impl SmallDisk {
-    /// Mounts a file system; `None` if the tests lack the permission.
-    fn mount() -> Option<Self> {
-        let mount = tempfile::tempdir().expect("a temporary folder");
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=24m", "tmpfs"])
-            .arg(mount.path())
-            .output()
-            .is_ok_and(|output| output.status.success());
-        mounted.then_some(Self { mount })
-    }
-
-    fn ballast(&self) -> std::path::PathBuf {
-        self.mount.path().join("ballast")
-    }
-
-    fn fill(&self) {
-        let mut file = std::fs::File::create(self.ballast()).expect("created");
-        while file.write_all(&[0; 4096]).is_ok() {}
-    }
-
-    fn make_room(&self) {
-        std::fs::remove_file(self.ballast()).expect("removed");
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let unmounted = Command::new("umount").arg("--lazy").arg(self.mount.path()).status();
-        assert!(unmounted.is_ok_and(|status| status.success()), "the file system can be unmounted");
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn full_disk_answers_unavailable_until_there_is_room() {
-    let Some(disk) = SmallDisk::mount() else {
-        eprintln!("skipped: only root may mount a file system for this test");
-        return;
-    };
-    let app = TestApp::sqlite_with(|config| config.data_dir = disk.mount.path().join("data")).await;
+    let Some(disk) = SmallDisk::mount(24).expect("a temporary folder") else { return };
+    let app = TestApp::sqlite_with(|config| config.data_dir = disk.path().join("data")).await;
     let operator = app.operator().await;
     let new = NewApiKey { name: "reader".to_owned(), scopes: vec![KeyScope::Read], days: 30 };
     let key = api_key::create(&app.ctx, &operator.actor(&app).await, &new).await.expect("made");
@@ -67,7 +27,7 @@ async fn full_disk_answers_unavailable_until_there_is_room() {
     };
 
     app.ctx.db.truncate_log().await.expect("truncated");
-    disk.fill();
+    disk.fill().expect("a file can be created");
     let refused = found().await;
     let refused_problem = problem(&refused, Code::Unavailable);
     assert!(refused_problem.detail.contains("disk is full"), "{}", refused_problem.detail);
@@ -76,7 +36,7 @@ async fn full_disk_answers_unavailable_until_there_is_room() {
     assert!(unready.detail.contains("disk is full"), "{}", unready.detail);
     app.server.get("/api/v1/me").add_header(header::AUTHORIZATION, &key).await.assert_status_ok();
 
-    disk.make_room();
+    disk.make_room().expect("removed");
     found().await.assert_status(StatusCode::CREATED);
     let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
     while app.server.get("/health/ready").await.status_code() != StatusCode::NO_CONTENT {

@@ -48,13 +48,14 @@ pub(super) async fn sign_in(sessions: &str, email: &str, patience: Duration) -> 
     Ok(token.to_owned())
 }
 
-/// Returns the time until a new connection is answered; `None` when it is not within `most`.
+/// Returns the time from now until the first answer on a new connection has arrived: an upper bound of the recovery,
+/// which includes the pause before that connection and its own duration. `None` when no attempt that begins within
+/// `most` succeeds.
 pub(super) async fn recovery(health: &str, most: Duration) -> Option<Duration> {
     let began = Instant::now();
     while began.elapsed() < most {
-        let asked = began.elapsed();
         if connect(health).await.is_ok() {
-            return Some(asked);
+            return Some(began.elapsed());
         }
         tokio::time::sleep(EVERY).await;
     }
@@ -64,4 +65,37 @@ pub(super) async fn recovery(health: &str, most: Duration) -> Option<Duration> {
 async fn connect(health: &str) -> Result<(), reqwest::Error> {
     let client = Client::builder().pool_max_idle_per_host(0).timeout(PATIENCE).build()?;
     client.get(health).send().await?.error_for_status().map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::recovery;
+
+    const ANSWER: Duration = Duration::from_millis(200);
+
+    #[tokio::test]
+    async fn recovery_includes_the_answer() {
+        // reqwest needs a process-wide TLS provider; a second installation fails harmlessly.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("loopback has a free port");
+        let address = listener.local_addr().expect("it is bound");
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut request = [0; 1024];
+                let _ = stream.read(&mut request).await;
+                tokio::time::sleep(ANSWER).await;
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                // A caller that has gone fails the test below.
+                let _ = stream.write_all(answer).await;
+            }
+        });
+        let recovered = recovery(&format!("http://{address}/"), Duration::from_secs(10)).await;
+        assert!(recovered.is_some_and(|time| time >= ANSWER), "{recovered:?}");
+    }
 }

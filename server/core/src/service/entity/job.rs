@@ -41,7 +41,7 @@ pub struct Model {
     pub not_after: Option<TimeDateTimeWithTimeZone>,
     /// The start of the present pause; empty while it is not paused.
     pub paused_at: Option<TimeDateTimeWithTimeZone>,
-    /// The total length of earlier pauses, milliseconds.
+    /// The total length of ended pauses since the start of the job, milliseconds.
     pub paused_for: i64,
 }
 

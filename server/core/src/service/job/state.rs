@@ -117,7 +117,10 @@ pub(super) async fn moved(
     } else if let Some(since) = row.paused_at.take() {
         // No worker ran the job during the pause, so no deadline ran.
         let paused = ctx.now() - since;
-        row.paused_for += paused.whole_milliseconds() as i64;
+        // The deadlines of rounds and pools run from the start, so an earlier pause moves none.
+        if row.started_at.is_some() {
+            row.paused_for += paused.whole_milliseconds() as i64;
+        }
         put_off(tx, row.id, paused).await?;
     }
     if step == Step::Start {

@@ -172,7 +172,7 @@ pub async fn announce(ctx: &Ctx, tx: &Tx, member: MemberId, change: CredentialCh
     tell(ctx, tx, notice).await?;
     for organization in organizations.into_iter().filter(|(_, is_steward)| *is_steward).map(|(id, _)| id) {
         let row = credential_notice::Model {
-            id: ctx.id::<Uuid>(),
+            id: next_id(ctx, tx).await?,
             organization_id: organization,
             member_id: member.0,
             text: text.clone(),
@@ -181,6 +181,15 @@ pub async fn announce(ctx: &Ctx, tx: &Tx, member: MemberId, change: CredentialCh
         row.into_active_model().insert(tx).await?;
     }
     Ok(())
+}
+
+/// Returns an id that is greater than those of all notices. A site asks for the notices after its last one, and the ids
+/// of one millisecond, or of servers with different clocks, are in no order by themselves. Writing transactions run one
+/// at a time, so no notice with a smaller id is committed later.
+async fn next_id(ctx: &Ctx, tx: &Tx) -> Result<Uuid, Error> {
+    let newest = credential_notice::Entity::find().order_by_desc(credential_notice::Column::Id).one(tx).await?;
+    let id = ctx.id::<Uuid>();
+    Ok(newest.map_or(id, |newest| id.max(Uuid::from_u128(newest.id.as_u128().saturating_add(1)))))
 }
 
 /// Returns the notices for a worker's site after the one with the id `after`, oldest first, at most 100.

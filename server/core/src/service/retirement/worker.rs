@@ -111,12 +111,20 @@ pub(crate) const fn subject(id: WorkerId) -> RetiredSubject {
     RetiredSubject { kind: SubjectKind::Worker, id: id.0, scope: None }
 }
 
-async fn load(tx: &Tx, organization: OrganizationId, id: WorkerId) -> Result<worker::Model, Error> {
+/// Returns a worker of an organization.
+///
+/// # Errors
+/// 404 when the organization has no such worker.
+pub(super) async fn load(tx: &Tx, organization: OrganizationId, id: WorkerId) -> Result<worker::Model, Error> {
     let row = worker::Entity::find_by_id(id.0).one(tx).await?;
     row.filter(|row| row.organization_id == organization.0).ok_or_else(|| Error::not_found("worker"))
 }
 
-async fn record(
+/// Records an act upon a worker in the audit log.
+///
+/// # Errors
+/// When the database fails.
+pub(super) async fn record(
     ctx: &Ctx,
     tx: &Tx,
     actor: &Actor,

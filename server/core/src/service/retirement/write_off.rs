@@ -3,18 +3,18 @@
 //! (`service::restoration`).
 
 use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _};
-use serde_json::json;
 use undertone_api::id::{OrganizationId, WorkerId};
 use undertone_api::retirement::StatedReason;
 use undertone_api::worker::Worker;
 
 use super::parts::{self, PartsOf};
+use super::worker::{load, record};
 use super::{check_request, notify_all};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
-use crate::service::entity::{worker, write_off};
+use crate::service::audit_log::{By, What};
+use crate::service::entity::write_off;
 use crate::service::notification::AccessNotice;
 use crate::service::{restoration, worker as workers};
 
@@ -31,15 +31,12 @@ pub async fn write_off_worker(
     id: WorkerId,
     stated: &StatedReason,
 ) -> Result<Worker, Error> {
-    let place = Place::Organization(organization);
-    policy::check(actor, Operation::RetireWorker, place)?;
+    policy::check(actor, Operation::RetireWorker, Place::Organization(organization))?;
     let reason = check_request(actor, stated)?;
     let jobs = ctx
         .db
         .write("write off worker", async |tx| {
-            let row = worker::Entity::find_by_id(id.0).one(tx).await?;
-            let row =
-                row.filter(|row| row.organization_id == organization.0).ok_or_else(|| Error::not_found("worker"))?;
+            let row = load(tx, organization, id).await?;
             if row.retired_at.is_some() {
                 return Err(Error::wrong_state("the worker is retired: its access has ended already"));
             }
@@ -63,14 +60,7 @@ pub async fn write_off_worker(
             let written_off = written_off.into_active_model().insert(tx).await?;
             let ended = format!("its worker {} was written off", row.name);
             let jobs = parts::withdraw(ctx, tx, By::from(actor), PartsOf::Worker(id), &ended).await?;
-            let act = Act {
-                by: By::from(actor),
-                what: What::WorkerWrittenOff,
-                place,
-                subject: Some(("worker", id.to_string())),
-                detail: json!({ "reason": reason }),
-            };
-            audit_log::record(ctx, tx, act).await?;
+            record(ctx, tx, actor, organization, id, What::WorkerWrittenOff, reason).await?;
             let text = format!("{} wrote off the worker {}: {reason}", actor.member.name, row.name);
             let key = format!("written-off:{}", written_off.id);
             AccessNotice::new(key, &text).for_organization(organization.0).send(ctx, tx).await?;

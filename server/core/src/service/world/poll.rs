@@ -43,6 +43,12 @@ impl Poll {
     }
 
     async fn within(ctx: &Ctx, annotators: u32, seconds: u32) -> Self {
+        let (world, job) = Self::queued(ctx, annotators, seconds).await;
+        Self::started(world, job).await
+    }
+
+    /// Proposes the job of [`Poll::new`] with `seconds` for a round, and approves it; no worker has begun.
+    pub(crate) async fn queued(ctx: &Ctx, annotators: u32, seconds: u32) -> (World, Job) {
         let mut world = World::new(ctx, 2, 50.0).await;
         for number in 0..world.sites.len() {
             let dataset = queries(ctx, &world.sites[number], number).await;
@@ -55,6 +61,11 @@ impl Poll {
         let new = NewJob { title: "what people ask".to_owned(), spec };
         let job = jobs::propose(ctx, &world.sites[0].steward, world.consortium, new).await.unwrap();
         let job = world.approved(job).await;
+        (world, job)
+    }
+
+    /// Starts a queued job: every worker takes up its part.
+    pub(crate) async fn started(world: World, job: Job) -> Self {
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         Self { world, job, leases }
     }

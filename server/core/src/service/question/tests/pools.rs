@@ -1,6 +1,7 @@
 //! Pools and the choices from them.
 
 use time::Duration;
+use undertone_api::job::Pause;
 use undertone_api::page::PageQuery;
 use undertone_api::problem::Code;
 use undertone_api::question::QuestionState;
@@ -119,6 +120,36 @@ on_both! {
         assert!(poll.world.account(1).await.spent > 0.0, "what was paid is counted");
         assert_eq!(poll.pools().await, Some(pools));
         assert_eq!(kept(app, &poll), 1);
+    }
+
+    async fn pause_before_the_start_moves_no_deadline_of_pools(app: &TestApp) {
+        let (world, job) = Poll::queued(&app.ctx, 1, 60).await;
+        let lead = world.sites[0].steward.clone();
+        let pause = Pause { reason: "a look at the labels".to_owned() };
+        job::pause(&app.ctx, &lead, job.summary.id, &pause).await.unwrap();
+        app.clock.advance(Duration::hours(1));
+        job::resume(&app.ctx, &lead, job.summary.id).await.unwrap();
+        let mut poll = Poll::started(world, job).await;
+        poll.asks(2, &["b"]).await.unwrap();
+        app.clock.advance(Duration::seconds(59));
+        assert_eq!(poll.pools().await, None, "the deadline is 60 seconds after the start");
+        app.clock.advance(Duration::seconds(2));
+        assert_eq!(poll.pools().await.unwrap().missing, [poll.world.sites[1].dataset]);
+    }
+
+    async fn pause_after_the_start_moves_the_deadline_of_pools(app: &TestApp) {
+        let mut poll = Poll::new(&app.ctx, 1).await;
+        poll.asks(2, &["b"]).await.unwrap();
+        let (lead, id) = (poll.world.sites[0].steward.clone(), poll.job.summary.id);
+        let pause = Pause { reason: "a look at the labels".to_owned() };
+        job::pause(&app.ctx, &lead, id, &pause).await.unwrap();
+        app.clock.advance(Duration::hours(1));
+        job::resume(&app.ctx, &lead, id).await.unwrap();
+        poll.leases[0] = poll.world.lease(0).await;
+        app.clock.advance(Duration::seconds(59));
+        assert_eq!(poll.pools().await, None, "the pause does not count");
+        app.clock.advance(Duration::seconds(2));
+        assert_eq!(poll.pools().await.unwrap().missing, [poll.world.sites[1].dataset]);
     }
 
     async fn a_site_that_gave_up_is_not_waited_for(app: &TestApp) {

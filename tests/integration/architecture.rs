@@ -12,7 +12,7 @@ use serde_json::Value;
 use sources::Source;
 
 /// The workspace's crates with the workspace crates that each may name. A crate that is missing here fails the test.
-const MAY_NAME: [(&str, &[&str]); 17] = [
+const MAY_NAME: [(&str, &[&str]); 18] = [
     ("undertone-privacy", &[]),
     ("undertone-bits", &["undertone-privacy"]),
     // Mutated documents, for the tests of crates with fuzz targets.
@@ -80,10 +80,21 @@ const MAY_NAME: [(&str, &[&str]); 17] = [
         "undertone-tests",
         &[
             "undertone-bits",
-            "undertone-app",
             "undertone-failpoints",
             "undertone-proto",
-            "undertone-migrations",
+            "undertone-api",
+            "undertone-privacy",
+            "undertone-worker",
+            "undertone-server",
+        ],
+    ),
+    (
+        "undertone-benches",
+        &[
+            "undertone-bits",
+            // The programs and consortia that the tests start.
+            "undertone-tests",
+            "undertone-proto",
             "undertone-api",
             "undertone-privacy",
             "undertone-worker",
@@ -129,7 +140,7 @@ const ROOMS: [(&str, &[&str]); 9] = [
             "worker/training/src",
             "worker/transcription/src/attack",
             "worker/queries/src/classifier",
-            "tests/bench/dp_step",
+            "benches/src/dp_step",
         ],
     ),
     // The differential test of preparation reads the written rows.
@@ -190,6 +201,19 @@ fn features_for_tests_are_of_dev_dependencies() {
     }
     assert!(enabled > 5, "only {enabled} are enabled: the test is blind");
     assert_eq!(broken, [""; 0]);
+}
+
+/// Checks that no package has the code of measurements.
+#[test]
+fn bench_feature_is_enabled_by_the_benches_only() {
+    let metadata = metadata(&["--no-deps"]);
+    let enables = |package: &Value| {
+        let dependencies = items(&package["dependencies"]).iter();
+        let ours = dependencies.filter(|dependency| text(&dependency["name"]).starts_with("undertone-"));
+        ours.flat_map(|dependency| items(&dependency["features"])).any(|feature| feature == "bench")
+    };
+    let packages = items(&metadata["packages"]).iter().filter(|package| enables(package));
+    assert_eq!(packages.map(|package| text(&package["name"])).collect::<Vec<_>>(), ["undertone-benches"]);
 }
 
 #[test]

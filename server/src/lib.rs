@@ -12,7 +12,6 @@ mod connections;
 pub mod ctx;
 pub mod dashboard;
 pub mod db;
-pub mod demo;
 pub mod doctor;
 pub mod error;
 pub mod exchange;
@@ -40,6 +39,6 @@ pub mod verify;
 
 mod app;
 
-pub use app::{App, StartError, build, open};
+pub use app::{App, StartError, build, open, stop_on_signal};
 pub use config::Config;
 pub use ctx::Ctx;

@@ -8,7 +8,7 @@ use undertone_server::ctx::{Clock, Random};
 use undertone_server::service::{restoration, setup};
 use undertone_server::serving::ServingLock;
 use undertone_server::verify::command;
-use undertone_server::{Config, Ctx, backup, build, config, doctor, metrics, telemetry, terminal};
+use undertone_server::{Config, backup, build, config, doctor, metrics, stop_on_signal, telemetry, terminal};
 
 /// The exit status of a verification with findings; 1 means that the command failed.
 const UNSOUND: u8 = 2;
@@ -28,8 +28,6 @@ struct Arguments {
 enum Command {
     /// Serve REST, dashboard and workers until interrupted.
     Serve,
-    /// Show a whole consortium with its workers on this machine.
-    Demo(undertone_server::demo::Options),
     /// Bring the database up to date and stop.
     Migrate,
     /// What concerns certificates.
@@ -108,10 +106,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
     if let Command::Doctor(options) = &arguments.command {
         return Ok(examine(arguments.config.as_deref(), options).await);
     }
-    let built_in = match &arguments.command {
-        Command::Demo(_) => undertone_server::demo::built_in(),
-        _ => Config::default(),
-    };
+    let built_in = Config::default();
     let file = arguments.config.as_deref();
     let config = built_in.overlaid(file)?;
     // Lives until the end, when the last traces are sent.
@@ -121,7 +116,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
             let mut lock = ServingLock::take(&config)?;
             let app = build(config, Clock::system(), Random::system()).await?;
             lock.describe(&app.ctx.addresses.http)?;
-            stop_when_told(app.ctx.clone());
+            stop_on_signal(app.ctx.clone());
             println!("Undertone is at {}", app.ctx.addresses.http);
             if let Some(link) = setup::operator_link(&app.ctx).await? {
                 let place = terminal::announce_first_link(&app.ctx.config.data_dir, &link)?;
@@ -133,7 +128,6 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
         }
         Command::Operator(command) => println!("{}", terminal::run(config, &command).await?),
         Command::Keys(command) => println!("{}", terminal::keys::run(&config, &command).await?),
-        Command::Demo(options) => Box::pin(undertone_server::demo::run(options, config, stop_when_told)).await?,
         Command::Certificate(Certificate::Verify(options)) => {
             let verdict = undertone_server::service::certificate::command::run(&options)?;
             print!("{verdict}");
@@ -211,24 +205,4 @@ async fn examine(file: Option<&Path>, options: &doctor::DoctorOptions) -> ExitCo
         println!("{report}");
     }
     if report.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Stops the server on an interrupt or a termination signal.
-fn stop_when_told(ctx: Ctx) {
-    tokio::spawn(async move {
-        let interrupt = tokio::signal::ctrl_c();
-        #[cfg(unix)]
-        {
-            let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
-                return;
-            };
-            tokio::select! {
-                _ = interrupt => {}
-                _ = terminate.recv() => {}
-            }
-        }
-        #[cfg(not(unix))]
-        let _ = interrupt.await;
-        ctx.shutdown.cancel();
-    });
 }

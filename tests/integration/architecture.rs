@@ -12,7 +12,7 @@ use serde_json::Value;
 use sources::Source;
 
 /// The workspace's crates with the workspace crates that each may name. A crate that is missing here fails the test.
-const MAY_NAME: [(&str, &[&str]); 18] = [
+const MAY_NAME: [(&str, &[&str]); 19] = [
     ("undertone-privacy", &[]),
     ("undertone-bits", &["undertone-privacy"]),
     // Mutated documents, for the tests of crates with fuzz targets.
@@ -22,6 +22,8 @@ const MAY_NAME: [(&str, &[&str]); 18] = [
     ("undertone-migrations", &[]),
     ("undertone-app", &["undertone-api", "undertone-privacy"]),
     ("undertone-bundle", &[]),
+    // Founds a consortium through the server's rules.
+    ("undertone-demo", &["undertone-api", "undertone-privacy", "undertone-server"]),
     ("undertone-failpoints", &[]),
     ("undertone-worker-site", &["undertone-failpoints", "undertone-api", "undertone-privacy"]),
     ("undertone-worker-training", &["undertone-worker-site", "undertone-api", "undertone-privacy"]),

@@ -277,6 +277,7 @@ fn paths_in_the_documents_exist() {
     let folders = [
         "api/",
         "app/src/",
+        "benches/",
         "docs/",
         "migrations/",
         "packaging/",
@@ -284,6 +285,7 @@ fn paths_in_the_documents_exist() {
         "proto/",
         "server/",
         "tests/",
+        "tools/",
         "worker/",
         ".ci/",
     ];

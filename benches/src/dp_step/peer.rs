@@ -1,45 +1,33 @@
-//! PyTorch and Opacus, in a Python of their own (`.ci/peer.sh torch`), run by the script beside the other peers' in the
-//! folder `UNDERTONE_BENCH_PEERS`.
+//! PyTorch and Opacus, in a Python of their own (`.ci/peer.sh training`).
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::Command;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-/// The script's names of its modes, used here too.
+use super::SHAPE;
+
+/// The names of the script's modes in the report.
 pub(super) const MODES: [&str; 3] = ["pytorch", "opacus hooks", "opacus ghost"];
-const SCRIPT: &str = "opacus_lstm.py";
+const SCRIPT: &str = include_str!("../../peers/training.py");
 
 pub(super) struct Peer {
     python: PathBuf,
-    script: PathBuf,
     /// The versions of its components, by name.
     pub(super) versions: Value,
 }
 
 impl Peer {
     pub(super) fn find() -> Result<Self, Box<dyn Error>> {
-        let python = PathBuf::from(
-            std::env::var_os("UNDERTONE_PEER")
-                .ok_or("UNDERTONE_PEER names no Python: run `make bench NAME=dp_step`")?,
-        );
-        let beside = || concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/bench").into();
-        let folder = std::env::var_os("UNDERTONE_BENCH_PEERS").map_or_else(beside, PathBuf::from);
-        let script = folder.join(SCRIPT);
-        if !script.is_file() {
-            return Err(format!("{} is not there: set UNDERTONE_BENCH_PEERS", script.display()).into());
-        }
-        let ask = "import json, platform, importlib.metadata as m; \
-                   print(json.dumps({'python': platform.python_version(), 'torch': m.version('torch'), 'opacus': m.version('opacus')}))";
-        let output = Command::new(&python).args(["-c", ask]).output()?;
-        if !output.status.success() {
-            return Err(format!("{} has no torch and opacus", python.display()).into());
-        }
-        Ok(Self { python, script, versions: serde_json::from_slice(&output.stdout)? })
+        let python = std::env::var_os("UNDERTONE_PEER")
+            .ok_or("UNDERTONE_PEER names no Python with torch and opacus: run `make bench NAME=dp_step`")?;
+        let mut peer = Self { python: python.into(), versions: Value::Null };
+        peer.versions = peer.ask(&["versions".to_owned()])?;
+        Ok(peer)
     }
 
-    /// Runs a mode; returns frames per second of the median step and the process's peak memory.
+    /// Runs a mode; returns the seconds and frames per second of the median step, and the process's peak memory.
     pub(super) fn measure(
         &self,
         mode: &str,
@@ -49,22 +37,16 @@ impl Peer {
     ) -> Result<Value, Box<dyn Error>> {
         let mode = mode.strip_prefix("opacus ").unwrap_or("plain");
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let output = Command::new(&self.python)
-            .arg(&self.script)
-            .arg(mode)
-            .args([utterances, frames, steps, threads].map(|number| number.to_string()))
-            .output()?;
-        let text = String::from_utf8(output.stdout)?;
-        let number = |key: &str| -> Option<f64> {
-            let after = text.split(key).nth(1)?;
-            let end = after.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(after.len());
-            after[..end].parse().ok()
-        };
-        match (number("frames/s="), number("peakRSS=")) {
-            (Some(speed), Some(peak)) => Ok(json!({
-                "frames_per_second": speed, "seconds": (utterances * frames) as f64 / speed, "peak_mebibytes": peak,
-            })),
-            _ => Err(format!("the peer said {text:?} and {:?}", String::from_utf8_lossy(&output.stderr)).into()),
+        let numbers = [utterances, frames, SHAPE.inputs, SHAPE.hidden, SHAPE.classes, steps, threads];
+        let numbers = numbers.map(|number| number.to_string());
+        self.ask(&[&[mode.to_owned()], numbers.as_slice()].concat())
+    }
+
+    fn ask(&self, arguments: &[String]) -> Result<Value, Box<dyn Error>> {
+        let output = Command::new(&self.python).args(["-c", SCRIPT]).args(arguments).output()?;
+        if !output.status.success() {
+            return Err(format!("the peer failed: {}", String::from_utf8_lossy(&output.stderr)).into());
         }
+        Ok(serde_json::from_slice(&output.stdout)?)
     }
 }

@@ -28,10 +28,10 @@ fi
 # A measurement starts the programs itself.
 if [ "${UNDERTONE_BENCH_RELEASE:-}" = 1 ]; then
   # As packages have them; takes long to build.
-  cargo build --locked --release --workspace --examples --bin undertone-server --bin undertone-worker --bin bench
+  cargo build --locked --release --workspace --examples --bin undertone-server --bin undertone-worker --bin undertone-demo --bin bench
   programs="$CARGO_TARGET_DIR/release"
 else
-  build_programs undertone-server undertone-worker bench
+  build_programs undertone-server undertone-worker undertone-demo bench
   programs="$CARGO_TARGET_DIR/debug"
 fi
 if [ "${1:-}" = hostile ]; then

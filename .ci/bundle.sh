@@ -27,7 +27,7 @@ compiler=$(wasm_compiler)
 # Everything the bundle is made from.
 inputs=$({
   echo "$compiler ${optimize[*]}"
-  find app/src app/bundle/src app/Cargo.toml app/bundle/Cargo.toml api/src api/Cargo.toml privacy/src privacy/Cargo.toml \
+  find app/src tools/bundle/src app/Cargo.toml tools/bundle/Cargo.toml api/src api/Cargo.toml privacy/src privacy/Cargo.toml \
     Cargo.toml Cargo.lock .ci/bundle.sh .ci/common.sh -type f -print0 | sort -z | xargs -0 sha256sum
 } | sha256sum | cut -d' ' -f1)
 

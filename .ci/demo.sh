@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 .ci/setup.sh
 claim_target_dir
 .ci/bundle.sh >&2
-build_programs undertone-server undertone-worker
+build_programs undertone-demo undertone-worker
 release_target_dir
 export UNDERTONE_DIST="$PWD/app/dist"
-exec "$CARGO_TARGET_DIR/debug/undertone-server" demo "$@"
+exec "$CARGO_TARGET_DIR/debug/undertone-demo" "$@"

@@ -11,7 +11,7 @@ seconds=${1:-60} name=${2:-}
 claim_target_dir
 # The whole workspace, so that libraries have the features that they have in `make test`.
 binaries=$(cargo test --workspace --locked --no-run --message-format json-render-diagnostics |
-  sed -n 's/.*"executable":"\([^"]*\/undertone_\(api\|proto\|worker[a-z_]*\|server\)-[^"]*\)".*/\1/p' | sort -u)
+  sed -n 's/.*"executable":"\([^"]*\/undertone_\(api\|proto\|worker[a-z_]*\|server[a-z_]*\)-[^"]*\)".*/\1/p' | sort -u)
 release_target_dir
 export UNDERTONE_FUZZ_SECONDS=$seconds UNDERTONE_FUZZ_SEED="${UNDERTONE_FUZZ_SEED:-$(date +%s)}"
 say "seed $UNDERTONE_FUZZ_SEED, $seconds s a target"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes a Python with the peers that a measurement compares us with, and prints its path: `accounting` is Google's dp_accounting, for
 # `make bench NAME=accounting`; `training` is PyTorch and Opacus, for `make bench NAME=dp_step`; `counting` is DuckDB and Apache
-# DataSketches, for `make bench NAME=counting`; `rounds` is Flower, for `make bench NAME=rounds`. Does nothing but print the second
-# time. Nothing of the product uses it.
+# DataSketches, for `make bench NAME=counting`; `rounds` is Flower, for `make bench NAME=rounds`. Their scripts are in benches/peers. Does
+# nothing but print the second time. Nothing of the product uses it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . .ci/common.sh

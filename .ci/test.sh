@@ -40,7 +40,7 @@ find_softhsm() { UNDERTONE_SOFTHSM=$(ls /usr/lib/softhsm/libsofthsm2.so) && expo
 
 run_tests() { .ci/with-postgres.sh cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$tests_log"; }
 # The (absent) examples keep the features of the libraries the same as for clippy: see build_programs.
-check_docs() { RUSTDOCFLAGS='-D warnings' cargo doc --workspace --locked --no-deps --lib --bin undertone-bundle --bin bench --examples; }
+check_docs() { RUSTDOCFLAGS='-D warnings' cargo doc --workspace --locked --no-deps --lib --bin undertone-bundle --bin undertone-demo --bin bench --examples; }
 
 claim_target_dir
 step setup .ci/setup.sh
@@ -58,7 +58,7 @@ if [ "$failures" = 0 ]; then
   step bundle .ci/bundle.sh
   step bits .ci/bits.sh
   # The tests start the programs themselves.
-  step build build_programs undertone-server undertone-worker
+  step build build_programs undertone-server undertone-worker undertone-demo
   step test run_tests
 fi
 

@@ -128,3 +128,23 @@ async fn in_time(ctx: &Ctx, served: impl Future<Output = io::Result<()>>) -> io:
         }
     }
 }
+
+/// Begins the shutdown of a server when the process receives an interrupt or a termination signal.
+pub fn stop_on_signal(ctx: Ctx) {
+    tokio::spawn(async move {
+        let interrupt = tokio::signal::ctrl_c();
+        #[cfg(unix)]
+        {
+            let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
+                return;
+            };
+            tokio::select! {
+                _ = interrupt => {}
+                _ = terminate.recv() => {}
+            }
+        }
+        #[cfg(not(unix))]
+        let _ = interrupt.await;
+        ctx.shutdown.cancel();
+    });
+}

@@ -6,7 +6,6 @@
 pub mod backup;
 mod connections;
 pub mod dashboard;
-pub mod demo;
 pub mod doctor;
 pub mod grpc;
 #[cfg(test)]
@@ -25,4 +24,4 @@ pub(crate) mod testing;
 
 mod app;
 
-pub use app::{App, build};
+pub use app::{App, build, stop_on_signal};

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use undertone_server::serving::ServingLock;
 use undertone_server::terminal::verify;
-use undertone_server::{backup, build, doctor, telemetry, terminal};
+use undertone_server::{backup, build, doctor, stop_on_signal, telemetry, terminal};
 use undertone_server_core::ctx::{Clock, Random};
 use undertone_server_core::service::{restoration, setup};
 use undertone_server_core::{Config, Ctx, config};
@@ -29,8 +29,6 @@ struct Arguments {
 enum Command {
     /// Serve REST, dashboard and workers until interrupted.
     Serve,
-    /// Show a whole consortium with its workers on this machine.
-    Demo(undertone_server::demo::Options),
     /// Bring the database up to date and stop.
     Migrate,
     /// What concerns certificates.
@@ -109,10 +107,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
     if let Command::Doctor(options) = &arguments.command {
         return Ok(examine(arguments.config.as_deref(), options).await);
     }
-    let built_in = match &arguments.command {
-        Command::Demo(_) => undertone_server::demo::built_in(),
-        _ => Config::default(),
-    };
+    let built_in = Config::default();
     let file = arguments.config.as_deref();
     let config = built_in.overlaid(file)?;
     // Lives until the end, when the last traces are sent.
@@ -122,7 +117,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
             let mut lock = ServingLock::take(&config)?;
             let app = build(config, Clock::system(), Random::system()).await?;
             lock.describe(&app.ctx.addresses.http)?;
-            stop_when_told(app.ctx.clone());
+            stop_on_signal(app.ctx.clone());
             println!("Undertone is at {}", app.ctx.addresses.http);
             if let Some(link) = setup::operator_link(&app.ctx).await? {
                 let place = terminal::announce_first_link(&app.ctx.config.data_dir, &link)?;
@@ -134,7 +129,6 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
         }
         Command::Operator(command) => println!("{}", terminal::run(config, &command).await?),
         Command::Keys(command) => println!("{}", terminal::keys::run(&config, &command).await?),
-        Command::Demo(options) => Box::pin(undertone_server::demo::run(options, config, stop_when_told)).await?,
         Command::Certificate(Certificate::Verify(options)) => {
             let verdict = undertone_server::terminal::certificate::run(&options)?;
             print!("{verdict}");
@@ -212,24 +206,4 @@ async fn examine(file: Option<&Path>, options: &doctor::DoctorOptions) -> ExitCo
         println!("{report}");
     }
     if report.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Stops the server on an interrupt or a termination signal.
-fn stop_when_told(ctx: Ctx) {
-    tokio::spawn(async move {
-        let interrupt = tokio::signal::ctrl_c();
-        #[cfg(unix)]
-        {
-            let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
-                return;
-            };
-            tokio::select! {
-                _ = interrupt => {}
-                _ = terminate.recv() => {}
-            }
-        }
-        #[cfg(not(unix))]
-        let _ = interrupt.await;
-        ctx.shutdown.cancel();
-    });
 }

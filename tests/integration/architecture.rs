@@ -12,7 +12,7 @@ use serde_json::Value;
 use sources::Source;
 
 /// The workspace's crates with the workspace crates that each may name. A crate that is missing here fails the test.
-const MAY_NAME: [(&str, &[&str]); 18] = [
+const MAY_NAME: [(&str, &[&str]); 20] = [
     ("undertone-privacy", &[]),
     ("undertone-bits", &["undertone-privacy"]),
     // Mutated documents, for the tests of crates with fuzz targets.
@@ -22,6 +22,8 @@ const MAY_NAME: [(&str, &[&str]); 18] = [
     ("undertone-migrations", &[]),
     ("undertone-app", &["undertone-api", "undertone-privacy"]),
     ("undertone-bundle", &[]),
+    // Founds a consortium through the server's rules.
+    ("undertone-demo", &["undertone-server-core", "undertone-api", "undertone-privacy", "undertone-server"]),
     ("undertone-failpoints", &[]),
     ("undertone-worker-site", &["undertone-failpoints", "undertone-api", "undertone-privacy"]),
     ("undertone-worker-training", &["undertone-worker-site", "undertone-api", "undertone-privacy"]),
@@ -91,10 +93,22 @@ const MAY_NAME: [(&str, &[&str]); 18] = [
         "undertone-tests",
         &[
             "undertone-bits",
-            "undertone-app",
             "undertone-failpoints",
             "undertone-proto",
-            "undertone-migrations",
+            "undertone-api",
+            "undertone-privacy",
+            "undertone-worker",
+            "undertone-server-core",
+            "undertone-server",
+        ],
+    ),
+    (
+        "undertone-benches",
+        &[
+            "undertone-bits",
+            // The programs and consortia that the tests start.
+            "undertone-tests",
+            "undertone-proto",
             "undertone-api",
             "undertone-privacy",
             "undertone-worker",
@@ -113,7 +127,7 @@ const IMPURE: [&str; 11] =
 const FOR_TESTS: [&str; 2] = ["enabled", "testing"];
 
 /// The files that may name a library, by the beginning of their path.
-const ROOMS: [(&str, &[&str]); 9] = [
+const ROOMS: [(&str, &[&str]); 11] = [
     // Besides the tables: the mapping of errors, the start that reports them, and the tests' databases.
     (
         "sea_orm",
@@ -141,11 +155,13 @@ const ROOMS: [(&str, &[&str]); 9] = [
             "worker/training/src",
             "worker/transcription/src/attack",
             "worker/queries/src/classifier",
-            "tests/bench/dp_step",
+            "benches/src/dp_step",
         ],
     ),
-    // The differential test of preparation reads the written rows.
-    ("datafusion", &["worker/queries/src", "worker/src/cli/data/tests/differential"]),
+    ("datafusion", &["worker/queries/src/count"]),
+    // The differential test of preparation writes logs.
+    ("arrow", &["worker/queries/src", "worker/src/cli/data/tests/differential"]),
+    ("parquet", &["worker/queries/src", "worker/src/cli/data/tests/differential"]),
     ("ballista", &["worker/queries/src/count"]),
     ("leptos", &["app/", "server/src/dashboard.rs"]),
     ("leptos_axum", &["app/", "server/src/dashboard.rs"]),
@@ -202,6 +218,19 @@ fn features_for_tests_are_of_dev_dependencies() {
     }
     assert!(enabled > 5, "only {enabled} are enabled: the test is blind");
     assert_eq!(broken, [""; 0]);
+}
+
+/// Checks that no package has the code of measurements.
+#[test]
+fn bench_feature_is_enabled_by_the_benches_only() {
+    let metadata = metadata(&["--no-deps"]);
+    let enables = |package: &Value| {
+        let dependencies = items(&package["dependencies"]).iter();
+        let ours = dependencies.filter(|dependency| text(&dependency["name"]).starts_with("undertone-"));
+        ours.flat_map(|dependency| items(&dependency["features"])).any(|feature| feature == "bench")
+    };
+    let packages = items(&metadata["packages"]).iter().filter(|package| enables(package));
+    assert_eq!(packages.map(|package| text(&package["name"])).collect::<Vec<_>>(), ["undertone-benches"]);
 }
 
 #[test]
@@ -263,6 +292,7 @@ fn paths_in_the_documents_exist() {
     let folders = [
         "api/",
         "app/src/",
+        "benches/",
         "docs/",
         "migrations/",
         "packaging/",
@@ -270,6 +300,7 @@ fn paths_in_the_documents_exist() {
         "proto/",
         "server/",
         "tests/",
+        "tools/",
         "worker/",
         ".ci/",
     ];

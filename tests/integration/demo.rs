@@ -10,9 +10,9 @@ use support::workspace;
 #[test]
 fn the_demo_runs_the_main_job_and_prints_its_table() -> Staged<()> {
     let folder = tempfile::tempdir()?;
-    let mut command = Command::new(workspace::program("undertone-server")?);
-    command.arg("demo").arg("--exit").arg("--dir").arg(folder.path().join("demo")).arg("--port").arg("0");
-    let mut demo = Process::start("undertone-server demo", &mut command)?;
+    let mut command = Command::new(workspace::program("undertone-demo")?);
+    command.arg("--exit").arg("--dir").arg(folder.path().join("demo")).arg("--port").arg("0");
+    let mut demo = Process::start("undertone-demo", &mut command)?;
     let status = demo.wait(Duration::from_mins(15))?;
     let said = demo.said();
     assert!(status.success(), "{said}");

@@ -13,7 +13,7 @@ pub const LEAST_MEMORY: u32 = 32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EngineKind {
-    /// DataFusion in the worker's process.
+    /// DataFusion in the worker's process (a worker built with `datafusion`, as by default).
     #[default]
     Embedded,
     /// A cluster of Ballista of the site's own (a worker built with `cluster`).

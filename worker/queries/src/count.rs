@@ -1,5 +1,5 @@
-//! Exact counts of the strings that a sketch nominated, by an existing engine: DataFusion in the worker's process, or
-//! the same plan on a cluster of Ballista (feature `cluster`).
+//! Exact counts of the strings that a sketch nominated, by an existing engine: DataFusion in the worker's process
+//! (feature `datafusion`), or the same plan on a cluster of Ballista (feature `cluster`).
 //!
 //! Exactness is a condition of the guarantee: a released count must be a function of that string's rows only. Nothing
 //! here estimates, and rows that do not fit into memory are counted on disk instead of being left out. The plans use
@@ -14,24 +14,32 @@
 //! Resulting guarantees: counted by record, one *row* of the log is hidden. Counted by user, after `distinct_users`, a
 //! *user* with at most one text is hidden as one row is, and a user with at most `m` texts as a group of `m`.
 
+use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use datafusion::error::DataFusionError;
-
+#[cfg(not(feature = "datafusion"))]
+pub use absent::{CountStream, TextStream};
 pub use candidates::{CandidateFile, UserRows};
 #[cfg(feature = "cluster")]
 pub use cluster::ClusterEngine;
+#[cfg(feature = "datafusion")]
 pub use embedded::EmbeddedEngine;
+#[cfg(feature = "datafusion")]
 pub use rows::{CountStream, TextStream};
 
 use crate::config::{self, Queries};
 
+#[cfg(not(feature = "datafusion"))]
+mod absent;
 mod candidates;
 #[cfg(feature = "cluster")]
 mod cluster;
+#[cfg(feature = "datafusion")]
 mod embedded;
+#[cfg(feature = "datafusion")]
 mod plan;
+#[cfg(feature = "datafusion")]
 mod rows;
 
 /// Why counting failed. No message contains a query: the engine's message is the source of the error, for the site's
@@ -53,7 +61,7 @@ pub enum CountError {
     #[error(
         "counting needs more than its memory and disk: raise queries.memory_mib or queries.spill_mib in config.toml"
     )]
-    Exhausted(#[source] DataFusionError),
+    Exhausted(#[source] Box<dyn Error + Send + Sync>),
     /// The counts exceed 64 bits.
     #[error("the counts of the log exceed 2^64: correct its count column or leave the column out")]
     Overflow,
@@ -65,21 +73,28 @@ pub enum CountError {
         "this worker was built without `cluster`: build it with `--features cluster`, or set queries.engine = \"embedded\""
     )]
     NotBuilt,
+    /// This program was built without an engine.
+    #[error(
+        "this worker was built without `datafusion`, by which it counts query logs: build it with `--features datafusion`"
+    )]
+    NoEngine,
     /// The configuration of the engine is wrong.
     #[error(transparent)]
     Config(#[from] undertone_worker_site::config::ConfigError),
     /// The engine failed.
     #[error("the counting engine failed: the site's log has its error")]
-    Engine(#[source] DataFusionError),
+    Engine(#[source] Box<dyn Error + Send + Sync>),
 }
 
-impl From<DataFusionError> for CountError {
-    fn from(error: DataFusionError) -> Self {
+#[cfg(feature = "datafusion")]
+impl From<datafusion::error::DataFusionError> for CountError {
+    fn from(error: datafusion::error::DataFusionError) -> Self {
+        use datafusion::error::DataFusionError;
         let root = error.find_root();
         // The bound of the disk has no error kind of its own; its message names the setting.
         let exhausted = matches!(root, DataFusionError::ResourcesExhausted(_))
             || root.to_string().contains("datafusion.runtime.max_temp_directory_size");
-        if exhausted { Self::Exhausted(error) } else { Self::Engine(error) }
+        if exhausted { Self::Exhausted(error.into()) } else { Self::Engine(error.into()) }
     }
 }
 
@@ -109,11 +124,17 @@ pub trait CountingEngine: Send + Sync {
 /// them.
 ///
 /// # Errors
-/// [`CountError::NotBuilt`] or [`CountError::Config`].
+/// [`CountError::NoEngine`], [`CountError::NotBuilt`] or [`CountError::Config`].
 pub fn open(queries: &Queries, folder: &Path) -> Result<Box<dyn CountingEngine>, CountError> {
     queries.check()?;
     match queries.engine {
+        #[cfg(feature = "datafusion")]
         config::EngineKind::Embedded => Ok(Box::new(EmbeddedEngine::new(queries, folder)?)),
+        #[cfg(not(feature = "datafusion"))]
+        config::EngineKind::Embedded => {
+            let _ = folder;
+            Err(CountError::NoEngine)
+        }
         #[cfg(feature = "cluster")]
         config::EngineKind::Cluster => Ok(Box::new(ClusterEngine::new(queries)?)),
         #[cfg(not(feature = "cluster"))]
@@ -121,5 +142,5 @@ pub fn open(queries: &Queries, folder: &Path) -> Result<Box<dyn CountingEngine>,
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "datafusion"))]
 mod tests;

@@ -15,7 +15,7 @@
 
 mod candidates;
 mod survivors;
-#[cfg(test)]
+#[cfg(all(test, feature = "datafusion"))]
 mod tests;
 
 use std::path::Path;

@@ -5,6 +5,7 @@
 //! have different types: a sample, a nominated string or a row of a private log cannot be passed to a classifier, a
 //! ranking or an exchange.
 
+#[cfg(feature = "bench")]
 pub mod bench;
 pub mod config;
 pub mod count;

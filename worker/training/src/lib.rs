@@ -20,7 +20,7 @@
 //! integer operations of this process on every device. The program does not contain burn's automatic differentiation:
 //! the tests use it as an oracle, with a second definition of each layer that they differentiate unit by unit.
 //!
-//! This crate handles vectors, not speech ([`mod@bench`] excepted). [`crate::model`] is the acoustic model; the
+//! This crate handles vectors, not speech (except `bench`). [`crate::model`] is the acoustic model; the
 //! worker's `run` module executes the rounds. The crate must never log a gradient, a norm, a loss of one unit, or the
 //! members of a batch.
 
@@ -30,6 +30,7 @@
 )]
 
 pub mod batch_bound;
+#[cfg(any(test, feature = "bench"))]
 pub mod bench;
 pub mod clip;
 pub mod device;

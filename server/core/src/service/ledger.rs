@@ -8,6 +8,7 @@
 //! together.
 
 pub mod account;
+#[cfg(feature = "bench")]
 pub mod bench;
 mod chain;
 mod charged;

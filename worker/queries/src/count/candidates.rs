@@ -5,12 +5,12 @@ use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, StringBuilder, UInt64Builder};
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
-use datafusion::error::DataFusionError;
-use datafusion::parquet::arrow::ArrowWriter;
-use datafusion::parquet::basic::{Compression, ZstdLevel};
-use datafusion::parquet::file::properties::{EnabledStatistics, WriterProperties};
+use arrow::array::{ArrayRef, RecordBatch, StringBuilder, UInt64Builder};
+use arrow::datatypes::{DataType, Field, Schema};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{CountError, cannot};
@@ -46,7 +46,8 @@ impl ParquetOutput {
     }
 
     fn write(&mut self, columns: Vec<ArrayRef>) -> Result<(), CountError> {
-        let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(DataFusionError::from)?;
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns)
+            .map_err(|error| CountError::Engine(error.into()))?;
         self.writer.write(&batch).map_err(parquet)?;
         if self.writer.in_progress_size() >= GROUP_BYTES {
             self.writer.flush().map_err(parquet)?;
@@ -60,8 +61,8 @@ impl ParquetOutput {
     }
 }
 
-fn parquet(error: datafusion::parquet::errors::ParquetError) -> CountError {
-    DataFusionError::from(error).into()
+fn parquet(error: ParquetError) -> CountError {
+    CountError::Engine(error.into())
 }
 
 fn column(name: &str, kind: DataType) -> Field {
@@ -199,6 +200,6 @@ impl UserRows {
 }
 
 fn is_full(text: &StringBuilder) -> bool {
-    use datafusion::arrow::array::ArrayBuilder;
+    use arrow::array::ArrayBuilder;
     text.len() >= BATCH_ROWS || text.values_slice().len() >= BATCH_BYTES
 }

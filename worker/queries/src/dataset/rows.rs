@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use datafusion::arrow::array::{
+use arrow::array::{
     Array, ArrowPrimitiveType, AsArray, BooleanArray, FixedSizeBinaryArray, PrimitiveArray, RecordBatch, StringArray,
 };
-use datafusion::arrow::datatypes::{UInt16Type, UInt64Type};
-use datafusion::parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use arrow::datatypes::{UInt16Type, UInt64Type};
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 
 use super::part::{COUNT, LABEL, TEST, TEXT, USER};
 use super::{Meta, Subset};

@@ -103,6 +103,7 @@ impl Survivors {
     }
 
     /// Returns the texts and their counts, for the benchmark module, which returns figures only.
+    #[cfg(feature = "bench")]
     pub(crate) fn measured(&self) -> impl Iterator<Item = (&str, u64)> {
         self.texts.iter().map(|survivor| (survivor.text.as_str(), survivor.count))
     }

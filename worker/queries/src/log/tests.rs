@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int32Array, RecordBatch, StringArray, StringDictionaryBuilder};
-use datafusion::arrow::datatypes::Int16Type;
-use datafusion::parquet::arrow::ArrowWriter;
-use datafusion::parquet::file::properties::WriterProperties;
+use arrow::array::{ArrayRef, Int32Array, RecordBatch, StringArray, StringDictionaryBuilder};
+use arrow::datatypes::Int16Type;
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
 
 use super::*;
 

@@ -16,6 +16,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use undertone_api::job::dp_sgd::{Part, Parts};
 
 use super::{Model, ModelShape};
+#[cfg(any(test, feature = "bench"))]
 use crate::bench::StageClock;
 use crate::clip::ClippedSum;
 use crate::device;
@@ -260,6 +261,7 @@ impl Engine {
     }
 
     /// Runs [`Engine::add_clipped`] for a group without overlong units, and records the duration of each stage.
+    #[cfg(any(test, feature = "bench"))]
     pub(crate) fn time_clipped(
         &mut self,
         prepared: &PreparedModel<'_>,
@@ -282,6 +284,7 @@ impl Engine {
     }
 
     /// Runs [`Engine::add_gradient`] and records the duration of each stage.
+    #[cfg(any(test, feature = "bench"))]
     pub(crate) fn time_summed(
         &mut self,
         model: &Model,

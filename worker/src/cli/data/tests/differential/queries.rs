@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
-use datafusion::parquet::arrow::ArrowWriter;
+use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use parquet::arrow::ArrowWriter;
 use undertone_privacy::PrivacyUnit;
 
 use super::{Kind, Neighbourhood, OptionCase, PreparedRows, Refused, Tried};

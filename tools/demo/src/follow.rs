@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use undertone_api::id::JobId;
 use undertone_api::job::{Job, Measurement, Progress, State};
-
-use super::found::Consortium;
-use super::{DemoError, rule};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::job;
+
+use crate::consortium::DemoConsortium;
+use crate::{DemoError, explain_refusal};
 
 /// The polling interval in the absence of notifications.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
@@ -16,30 +16,33 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 const QUIET: Duration = Duration::from_secs(6);
 
 /// Waits for the job to end; returns it if it has finished.
-pub(super) async fn to_the_end(
+pub(super) async fn follow_job(
     ctx: &Ctx,
-    consortium: &Consortium,
+    consortium: &DemoConsortium,
     id: JobId,
     began: Instant,
 ) -> Result<Job, DemoError> {
     let actor = &consortium.people[0].actor;
-    let tests = job::get(ctx, actor, id).await.map_err(rule("looking at the job"))?.spec.measured().tests.len();
+    let tests =
+        job::get(ctx, actor, id).await.map_err(explain_refusal("looking at the job"))?.spec.measured().tests.len();
     let mut waiter = ctx.wake().listen();
-    let (mut told, mut said, mut last) = (0, String::new(), Instant::now());
+    let mut count = 0;
+    let mut shown_wait = String::new();
+    let mut last = Instant::now();
     loop {
-        let now = job::progress(ctx, actor, id).await.map_err(rule("looking at the job"))?;
+        let now = job::progress(ctx, actor, id).await.map_err(explain_refusal("looking at the job"))?;
         let say = |line: &str| println!("[{:>4} s] {line}", began.elapsed().as_secs());
-        let lines = measured(&now, tests, &mut told);
+        let lines = take_complete_rounds(&now, tests, &mut count);
         for line in &lines {
             say(line);
             last = Instant::now();
         }
-        if lines.is_empty() && now.now != said && (said.is_empty() || last.elapsed() > QUIET) {
+        if lines.is_empty() && now.now != shown_wait && (shown_wait.is_empty() || last.elapsed() > QUIET) {
             say(&now.now);
-            said.clone_from(&now.now);
+            shown_wait.clone_from(&now.now);
         }
         if now.state.is_over() {
-            let job = job::get(ctx, actor, id).await.map_err(rule("looking at the job"))?;
+            let job = job::get(ctx, actor, id).await.map_err(explain_refusal("looking at the job"))?;
             return match now.state {
                 State::Finished => Ok(job),
                 other => Err(DemoError::Job(format!("is {}: {}", other.label(), job.reason.unwrap_or_default()))),
@@ -49,17 +52,17 @@ pub(super) async fn to_the_end(
     }
 }
 
-/// Returns a line for each complete round after the first `told` figures, and updates `told`. A round is complete if
+/// Returns a line for each complete round after the first `count` figures, and updates `count`. A round is complete if
 /// all its figures are present or another round follows.
-fn measured(now: &Progress, tests: usize, told: &mut usize) -> Vec<String> {
-    let new = &now.measurements[(*told).min(now.measurements.len())..];
+fn take_complete_rounds(now: &Progress, tests: usize, count: &mut usize) -> Vec<String> {
+    let new = &now.measurements[(*count).min(now.measurements.len())..];
     let mut lines = Vec::new();
     for round in new.chunk_by(|a, b| (&a.series, a.round) == (&b.series, b.round)) {
-        let followed = *told + round.len() < now.measurements.len();
-        if round.len() < tests && !followed && !now.state.is_over() {
+        let has_successor = *count + round.len() < now.measurements.len();
+        if round.len() < tests && !has_successor && !now.state.is_over() {
             break;
         }
-        *told += round.len();
+        *count += round.len();
         lines.push(line(now, round));
     }
     lines
@@ -82,14 +85,14 @@ fn line(now: &Progress, figures: &[Measurement]) -> String {
 mod tests {
     use undertone_api::job::{Measurement, Progress, SeriesProgress, State};
 
-    use super::measured;
+    use super::take_complete_rounds;
 
     fn figure(series: &str, round: u32, test: &str) -> Measurement {
         Measurement { series: series.to_owned(), round, test: test.to_owned(), frames: 8, accuracy: 0.5, loss: 1.0 }
     }
 
     #[test]
-    fn a_round_is_told_once_and_with_all_its_tests() {
+    fn complete_round_is_printed_once_with_all_tests() {
         let mut now = Progress {
             state: State::Running,
             now: String::new(),
@@ -98,13 +101,13 @@ mod tests {
             measurements: vec![figure("public", 1, "near"), figure("public", 1, "far"), figure("private", 1, "near")],
             participants: Vec::new(),
         };
-        let mut told = 0;
-        let lines = measured(&now, 2, &mut told);
-        assert_eq!((lines.len(), told), (1, 2), "the second round still lacks a test: {lines:?}");
+        let mut count = 0;
+        let lines = take_complete_rounds(&now, 2, &mut count);
+        assert_eq!((lines.len(), count), (1, 2), "the second round still lacks a test: {lines:?}");
         assert!(lines[0].contains("epoch   1") && lines[0].contains("near 50.00 %") && lines[0].contains("far"));
         now.measurements.push(figure("private", 1, "far"));
-        let lines = measured(&now, 2, &mut told);
+        let lines = take_complete_rounds(&now, 2, &mut count);
         assert!(lines.len() == 1 && lines[0].contains("round   1 of 7"), "{lines:?}");
-        assert!(measured(&now, 2, &mut told).is_empty());
+        assert!(take_complete_rounds(&now, 2, &mut count).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Founds the consortium, by the same operations that the browser uses.
+//! Founds the consortium by the same operations that the browser uses.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -10,25 +10,25 @@ use undertone_api::member::{NewMember, Scope};
 use undertone_api::organization::{NewInvitation, Purpose};
 use undertone_api::session::Session;
 use undertone_api::signed::ApprovalKey;
-
-use super::recipe::{Party, Recipe};
-use super::{DemoError, rule, stand_out};
 use undertone_server_core::auth::Actor;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{consortium, invitation, session, setup};
+
+use crate::recipe::{DemoRecipe, PartyRecipe};
+use crate::{DemoError, explain_refusal, print_banner};
 
 /// The address from which the demo's people sign in.
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// A consortium and its people.
-pub(super) struct Consortium {
+pub(super) struct DemoConsortium {
     pub(super) id: ConsortiumId,
     /// In the order of the recipe; the first is also the operator and the consortium's admin.
-    pub(super) people: Vec<Person>,
+    pub(super) people: Vec<PartyMember>,
 }
 
 /// The first member of an organization: its admin, steward and researcher.
-pub(super) struct Person {
+pub(super) struct PartyMember {
     pub(super) name: String,
     pub(super) email: String,
     password: String,
@@ -38,17 +38,17 @@ pub(super) struct Person {
     pub(super) approval_key: SigningKey,
 }
 
-impl Person {
+impl PartyMember {
     /// Returns the public half of the key.
     pub(super) fn public_approval_key(&self) -> ApprovalKey {
         ApprovalKey::Ed25519 { public_key: hex::encode(self.approval_key.verifying_key().to_bytes()) }
     }
 }
 
-impl Consortium {
-    /// Founds everything in the recipe.
-    pub(super) async fn found(ctx: &Ctx, recipe: &Recipe) -> Result<Self, DemoError> {
-        let link = setup::operator_link(ctx).await.map_err(rule("making the operator's link"))?;
+impl DemoConsortium {
+    /// Founds the organizations and the consortium of the recipe.
+    pub(super) async fn establish(ctx: &Ctx, recipe: &DemoRecipe) -> Result<Self, DemoError> {
+        let link = setup::operator_link(ctx).await.map_err(explain_refusal("making the operator's link"))?;
         let link = link.ok_or_else(|| DemoError::Rule {
             what: "beginning a demo",
             reason: "the folder holds a server that has an operator: choose an empty --dir".to_owned(),
@@ -63,23 +63,23 @@ impl Consortium {
             organization: None,
             organization_name: Some(first.name.to_owned()),
         };
-        let founded = consortium::found(ctx, &actor, &new).await.map_err(rule("founding the consortium"))?;
+        let created = consortium::found(ctx, &actor, &new).await.map_err(explain_refusal("founding the consortium"))?;
         let mut people = vec![person(ctx, first, &operator, password).await?];
         for party in others {
             let new = NewInvitation {
-                purpose: Purpose::Organization { consortium: founded.id },
+                purpose: Purpose::Organization { consortium: created.id },
                 label: party.name.to_owned(),
             };
-            let invited = invitation::create(ctx, &people[0].actor, &new).await.map_err(rule("inviting"))?;
+            let invited = invitation::create(ctx, &people[0].actor, &new).await.map_err(explain_refusal("inviting"))?;
             let (member, password) = join(ctx, &invited.link.unwrap_or_default(), party, true).await?;
             people.push(person(ctx, party, &member, password).await?);
         }
-        Ok(Self { id: founded.id, people })
+        Ok(Self { id: created.id, people })
     }
 
     /// Prints the address and the accounts.
     pub(super) fn print(&self, ctx: &Ctx, dir: &Path) {
-        stand_out(&format!("Undertone is at {}", ctx.addresses.http));
+        print_banner(&format!("Undertone is at {}", ctx.addresses.http));
         let width = self.people.iter().map(|person| person.name.len()).max().unwrap_or(0);
         for person in &self.people {
             println!("  {:width$}  {}  {}", person.name, person.email, person.password);
@@ -88,7 +88,7 @@ impl Consortium {
     }
 }
 
-async fn join(ctx: &Ctx, link: &str, party: &Party, founds: bool) -> Result<(Session, String), DemoError> {
+async fn join(ctx: &Ctx, link: &str, party: &PartyRecipe, founds: bool) -> Result<(Session, String), DemoError> {
     let secret = link.rsplit('/').next().unwrap_or_default();
     let password = format!("demo-{}", hex::encode(ctx.random.bytes::<6>()));
     let new = NewMember {
@@ -97,16 +97,21 @@ async fn join(ctx: &Ctx, link: &str, party: &Party, founds: bool) -> Result<(Ses
         password: password.clone(),
         organization: founds.then(|| party.name.to_owned()),
     };
-    let joined = invitation::accept(ctx, HERE, secret, &new).await.map_err(rule("accepting a link"))?;
+    let joined = invitation::accept(ctx, HERE, secret, &new).await.map_err(explain_refusal("accepting a link"))?;
     Ok((joined, password))
 }
 
 /// Returns the member in the current state: roles may have been added since the sign-in.
 async fn actor(ctx: &Ctx, signed_in: &Session) -> Result<Actor, DemoError> {
-    session::authenticate(ctx, &signed_in.tokens.access_token).await.map_err(rule("signing in"))
+    session::authenticate(ctx, &signed_in.tokens.access_token).await.map_err(explain_refusal("signing in"))
 }
 
-async fn person(ctx: &Ctx, party: &Party, signed_in: &Session, password: String) -> Result<Person, DemoError> {
+async fn person(
+    ctx: &Ctx,
+    party: &PartyRecipe,
+    signed_in: &Session,
+    password: String,
+) -> Result<PartyMember, DemoError> {
     let actor = actor(ctx, signed_in).await?;
     let organization = actor
         .member
@@ -119,5 +124,5 @@ async fn person(ctx: &Ctx, party: &Party, signed_in: &Session, password: String)
         .ok_or_else(|| DemoError::Job("'s people have no organization".to_owned()))?;
     let approval_key = SigningKey::from_bytes(&ctx.random.bytes());
     let (name, email) = (party.name.to_owned(), party.email.to_owned());
-    Ok(Person { name, email, password, actor, organization, approval_key })
+    Ok(PartyMember { name, email, password, actor, organization, approval_key })
 }

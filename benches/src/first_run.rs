@@ -47,12 +47,12 @@ async fn demo(report: &mut Report) -> Staged<()> {
             None
         }
     };
-    let mut command = Command::new(workspace::program("undertone-server")?);
-    command.arg("demo").arg("--dir").arg(folder.path().join("demo")).args(["--port", "0"]);
+    let mut command = Command::new(workspace::program("undertone-demo")?);
+    command.arg("--dir").arg(folder.path().join("demo")).args(["--port", "0"]);
     command.env("UNDERTONE_DIST", workspace::root().join("app/dist"));
     let began = Instant::now();
     let since = || began.elapsed().as_secs_f64();
-    let demo = Process::start("undertone-server demo", &mut command)?;
+    let demo = Process::start("undertone-demo", &mut command)?;
     let address = last_word(&demo.wait_for("Undertone is at ", PATIENCE)?)?;
     let printed = since();
     let person = demo.wait_for("@", PATIENCE)?;
@@ -83,7 +83,7 @@ async fn demo(report: &mut Report) -> Staged<()> {
         json!({
             "what": "from nothing to a running job", "programs": "built before",
             "profile": if cfg!(debug_assertions) { "dev" } else { "release" },
-            "command": "undertone-server demo, as `make demo` starts it", "commands": 1,
+            "command": "undertone-demo, as `make demo` starts it", "commands": 1,
             "then": ["open the printed address", "sign in with the printed password"],
             "seconds": {
                 "address printed": printed, "signed in by REST": signed_in, "signed in in Chromium": dashboard,

@@ -6,12 +6,12 @@ use undertone_api::job::dp_sgd::{Model, Noise, Optimizer, Party, Rounds, Spec as
 use undertone_api::job::{Job, NewJob, Spec};
 use undertone_api::signed::{ApprovalStatement, SignedApproval};
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate, UnitError};
-
-use super::found::Consortium;
-use super::recipe::Recipe;
-use super::{DemoError, rule};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{approval, dataset, job};
+
+use crate::consortium::DemoConsortium;
+use crate::recipe::DemoRecipe;
+use crate::{DemoError, explain_refusal};
 
 /// The clipping norm C of every private party.
 const CLIP: f64 = 1.0;
@@ -22,18 +22,20 @@ const EXACT: Optimizer = Optimizer::Adam { learning_rate: 0.002 };
 const NOISY: Optimizer = Optimizer::Sgd { learning_rate: 0.2, momentum: 0.0 };
 
 /// Proposes the comparison and approves it as every steward.
-pub(super) async fn launch(ctx: &Ctx, recipe: &Recipe, consortium: &Consortium) -> Result<JobId, DemoError> {
+pub(super) async fn launch(ctx: &Ctx, recipe: &DemoRecipe, consortium: &DemoConsortium) -> Result<JobId, DemoError> {
     let proposer = &consortium.people[0].actor;
-    let datasets = dataset::list(ctx, proposer, consortium.id).await.map_err(rule("listing the datasets"))?;
+    let datasets =
+        dataset::list(ctx, proposer, consortium.id).await.map_err(explain_refusal("listing the datasets"))?;
     let spec = spec(recipe, &datasets)?;
     let new = NewJob { title: "Public, open and private speech".to_owned(), spec: Spec::DpSgd(spec) };
-    let proposed = job::propose(ctx, proposer, consortium.id, new).await.map_err(rule("proposing the job"))?;
+    let proposed =
+        job::propose(ctx, proposer, consortium.id, new).await.map_err(explain_refusal("proposing the job"))?;
     approve(ctx, consortium, &proposed).await?;
     Ok(proposed.summary.id)
 }
 
 /// Approves a job's use of the datasets as every steward except the lead's, whose data are public.
-pub(super) async fn approve(ctx: &Ctx, consortium: &Consortium, proposed: &Job) -> Result<(), DemoError> {
+pub(super) async fn approve(ctx: &Ctx, consortium: &DemoConsortium, proposed: &Job) -> Result<(), DemoError> {
     for person in &consortium.people[1..] {
         for part in proposed.participants.iter().filter(|part| part.organization == person.organization) {
             let (job, manifest) = (proposed.summary.id, &proposed.manifest);
@@ -42,13 +44,13 @@ pub(super) async fn approve(ctx: &Ctx, consortium: &Consortium, proposed: &Job) 
                 .map_err(|error| DemoError::Job(format!("'s approval cannot be signed: {error}")))?;
             let approved =
                 approval::approve_signed(ctx, &person.actor, job, part.dataset, Some(manifest), Some(&signature)).await;
-            approved.map_err(rule("approving a job"))?;
+            approved.map_err(explain_refusal("approving a job"))?;
         }
     }
     Ok(())
 }
 
-fn spec(recipe: &Recipe, datasets: &[Dataset]) -> Result<DpSgd, DemoError> {
+fn spec(recipe: &DemoRecipe, datasets: &[Dataset]) -> Result<DpSgd, DemoError> {
     let scale = recipe.scale;
     let out_of_range = |error: UnitError| DemoError::Job(format!("'s parameters are wrong: {error}"));
     let sampling_rate = SamplingRate::new(scale.sampling_rate).map_err(out_of_range)?;
@@ -87,6 +89,6 @@ fn spec(recipe: &Recipe, datasets: &[Dataset]) -> Result<DpSgd, DemoError> {
 
 /// Returns the dataset with a name.
 pub(super) fn find(datasets: &[Dataset], name: &str) -> Result<DatasetId, DemoError> {
-    let found = datasets.iter().find(|dataset| dataset.name == name);
-    found.map(|dataset| dataset.id).ok_or_else(|| DemoError::Job(format!("'s dataset `{name}` is not registered")))
+    let dataset = datasets.iter().find(|dataset| dataset.name == name);
+    dataset.map(|dataset| dataset.id).ok_or_else(|| DemoError::Job(format!("'s dataset `{name}` is not registered")))
 }

@@ -2,39 +2,39 @@
 
 use std::path::{Path, PathBuf};
 
-use super::DemoError;
+use crate::DemoError;
 
 /// The composition of the demo.
 #[derive(Debug, Clone)]
-pub(super) struct Recipe {
+pub(super) struct DemoRecipe {
     /// The recordings; `None` if they must be synthesized.
-    pub(super) corpus: Option<Corpus>,
+    pub(super) corpus: Option<CorpusFolder>,
     /// The parties; the public one first.
-    pub(super) parties: Vec<Party>,
+    pub(super) parties: Vec<PartyRecipe>,
     /// The size of the job.
-    pub(super) scale: Scale,
+    pub(super) scale: JobScale,
 }
 
 /// A folder of recordings with labels.
 #[derive(Debug, Clone)]
-pub(super) struct Corpus {
+pub(super) struct CorpusFolder {
     pub(super) folder: PathBuf,
     pub(super) labels: PathBuf,
 }
 
 /// An organization, its person and its datasets.
 #[derive(Debug, Clone)]
-pub(super) struct Party {
+pub(super) struct PartyRecipe {
     pub(super) name: &'static str,
     pub(super) email: &'static str,
     /// The folder of its site under the demo's folder.
     pub(super) site: &'static str,
-    pub(super) datasets: Vec<Data>,
+    pub(super) datasets: Vec<DatasetRecipe>,
 }
 
 /// A dataset and the selection of its recordings, as arguments of `undertone-worker data prepare`.
 #[derive(Debug, Clone)]
-pub(super) struct Data {
+pub(super) struct DatasetRecipe {
     pub(super) name: &'static str,
     pub(super) choice: Vec<String>,
     /// The number of selected utterances to use, the first by id; `None` for all. The demo passes their ids to the
@@ -47,7 +47,7 @@ pub(super) struct Data {
 
 /// The size of the job.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scale {
+pub(super) struct JobScale {
     pub(super) hidden: u32,
     pub(super) epochs: u32,
     pub(super) batch: u32,
@@ -65,13 +65,13 @@ pub(super) const UTTERANCES: u32 = 20;
 /// The outlier's utterances for training; the rest are for testing.
 const OF_OUTLIER: usize = 6;
 
-impl Recipe {
+impl DemoRecipe {
     /// Returns the recipe for a folder, or for synthesized data.
-    pub(super) fn of(data: Option<&Path>) -> Result<Self, DemoError> {
+    pub(super) fn new(data: Option<&Path>) -> Result<Self, DemoError> {
         let Some(folder) = data else {
             let all = |group: &str| strings(&["--subset", group]);
-            let scale = Scale { hidden: 96, epochs: 24, batch: 4, rounds: 40, sampling_rate: 0.3, noise: 1.5 };
-            let choices = Choices {
+            let scale = JobScale { hidden: 96, epochs: 24, batch: 4, rounds: 40, sampling_rate: 0.3, noise: 1.5 };
+            let choices = RecordingChoices {
                 public: all("public"),
                 first: all("first"),
                 second: all("second"),
@@ -83,14 +83,14 @@ impl Recipe {
         let wrong = |reason: String| DemoError::Data { path: folder.to_owned(), reason };
         let folder = folder.canonicalize().map_err(|error| wrong(error.to_string()))?;
         let labels = labels(&folder).map_err(&wrong)?;
-        let choices = Choices::of(&folder).map_err(&wrong)?;
-        let scale = Scale { hidden: 128, epochs: 12, batch: 8, rounds: 30, sampling_rate: 0.15, noise: 1.0 };
-        Ok(Self { corpus: Some(Corpus { folder, labels }), parties: choices.parties(), scale })
+        let choices = RecordingChoices::from_folder(&folder).map_err(&wrong)?;
+        let scale = JobScale { hidden: 128, epochs: 12, batch: 8, rounds: 30, sampling_rate: 0.15, noise: 1.0 };
+        Ok(Self { corpus: Some(CorpusFolder { folder, labels }), parties: choices.parties(), scale })
     }
 }
 
 /// The recordings of each dataset.
-struct Choices {
+struct RecordingChoices {
     public: Vec<String>,
     first: Vec<String>,
     second: Vec<String>,
@@ -98,9 +98,9 @@ struct Choices {
     test: Vec<String>,
 }
 
-impl Choices {
+impl RecordingChoices {
     /// Chooses from a folder: AN4 with one LibriSpeech reader if present, otherwise the speakers by name.
-    fn of(folder: &Path) -> Result<Self, String> {
+    fn from_folder(folder: &Path) -> Result<Self, String> {
         if folder.join("an4-train").is_dir() && folder.join("librispeech-test-other/3331").is_dir() {
             // By name: positions in the list depend on the other speakers.
             let names = folders(&folder.join("an4-train"))?.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
@@ -136,9 +136,9 @@ impl Choices {
         })
     }
 
-    fn parties(self) -> Vec<Party> {
+    fn parties(self) -> Vec<PartyRecipe> {
         let rest = OF_OUTLIER.to_string();
-        let private = |name, choice| Data { name, choice, first: None, test: None };
+        let private = |name, choice| DatasetRecipe { name, choice, first: None, test: None };
         let with = |mut choice: Vec<String>, more: &[&str]| {
             choice.extend(strings(more));
             choice
@@ -146,15 +146,15 @@ impl Choices {
         let tests = ["--hold-out", "1"];
         let public = vec![
             private("public-speech", self.public),
-            Data { name: "common-test", choice: with(self.test, &tests), first: None, test: Some("common") },
-            Data {
+            DatasetRecipe { name: "common-test", choice: with(self.test, &tests), first: None, test: Some("common") },
+            DatasetRecipe {
                 name: "outlier-test",
                 choice: with(self.outlier.clone(), &["--skip", &rest, "--hold-out", "1"]),
                 first: None,
                 test: Some("outlier"),
             },
         ];
-        let party = |name, email, site, datasets| Party { name, email, site, datasets };
+        let party = |name, email, site, datasets| PartyRecipe { name, email, site, datasets };
         vec![
             party("Public Archive", "archive@demo.example", "archive", public),
             party("North Clinic", "north@demo.example", "north", vec![private("north-speech", self.first)]),
@@ -163,7 +163,7 @@ impl Choices {
                 "Voice Bank",
                 "voice@demo.example",
                 "voice",
-                vec![Data { first: Some(OF_OUTLIER), ..private("voice-speech", self.outlier) }],
+                vec![DatasetRecipe { first: Some(OF_OUTLIER), ..private("voice-speech", self.outlier) }],
             ),
         ]
     }

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::{Value, json};
 use undertone_bits::work::{DELTA, Runs};
 
-const SCRIPT: &str = include_str!("peer.py");
+const SCRIPT: &str = include_str!("../../peers/accounting.py");
 
 /// The running peer; it ends when its input does.
 pub(super) struct Peer {

@@ -8,13 +8,13 @@ use undertone_api::budget::NewBudget;
 use undertone_api::dataset::Content;
 use undertone_api::worker::NewEnrolment;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
-
-use super::found::{Consortium, Person};
-use super::process::{Daemon, Program};
-use super::recipe::{Corpus, Data, GROUPS, Party, Recipe, UTTERANCES, utterances};
-use super::{DemoError, questions, rule};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{budget, dataset, worker};
+
+use crate::consortium::{DemoConsortium, PartyMember};
+use crate::process::{WorkerDaemon, WorkerProgram};
+use crate::recipe::{CorpusFolder, DatasetRecipe, DemoRecipe, GROUPS, PartyRecipe, UTTERANCES, utterances};
+use crate::{DemoError, explain_refusal, questions};
 
 /// The lifetime limit of every private dataset, for each unit.
 const LIMIT: (f64, f64) = (10.0, 1e-5);
@@ -40,13 +40,13 @@ delta = 1e-5
 
 /// Enrols every worker, prepares its data, starts it and sets the budgets. The workers end when the returned value is
 /// dropped.
-pub(super) async fn bring_up(
+pub(super) async fn start_sites(
     ctx: &Ctx,
     dir: &Path,
-    program: &Program,
-    recipe: &Recipe,
-    consortium: &Consortium,
-) -> Result<Vec<Daemon>, DemoError> {
+    program: &WorkerProgram,
+    recipe: &DemoRecipe,
+    consortium: &DemoConsortium,
+) -> Result<Vec<WorkerDaemon>, DemoError> {
     let sites = dir.join("sites");
     std::fs::create_dir_all(&sites)?;
     let corpus = match &recipe.corpus {
@@ -71,12 +71,12 @@ pub(super) async fn bring_up(
     let folders: Vec<PathBuf> = recipe.parties.iter().map(|party| sites.join(party.site)).collect();
     questions::prepare(program, &folders).await?;
     let mut daemons = start(dir, &sites, program, &recipe.parties)?;
-    registered(ctx, recipe, consortium, &mut daemons).await?;
+    wait_for_datasets(ctx, recipe, consortium, &mut daemons).await?;
     set_budgets(ctx, consortium).await?;
     Ok(daemons)
 }
 
-async fn synthesize(dir: &Path, program: &Program) -> Result<Corpus, DemoError> {
+async fn synthesize(dir: &Path, program: &WorkerProgram) -> Result<CorpusFolder, DemoError> {
     println!("no data given: synthesizes a small corpus");
     let folder = dir.join("corpus");
     let mut arguments = vec!["data".to_owned(), "synthesize".to_owned()];
@@ -88,18 +88,19 @@ async fn synthesize(dir: &Path, program: &Program) -> Result<Corpus, DemoError> 
     }
     program.run(dir, &arguments).await?;
     let labels = folder.join("alignments").join("phone-states.jsonl");
-    Ok(Corpus { folder, labels })
+    Ok(CorpusFolder { folder, labels })
 }
 
-async fn enrol(ctx: &Ctx, program: &Program, site: &Path, person: &Person) -> Result<(), DemoError> {
+async fn enrol(ctx: &Ctx, program: &WorkerProgram, site: &Path, person: &PartyMember) -> Result<(), DemoError> {
     let new = NewEnrolment { name: format!("worker of {}", person.name) };
-    let enrolment = worker::invite(ctx, &person.actor, person.organization, &new).await.map_err(rule("enrolling"))?;
+    let enrolment =
+        worker::invite(ctx, &person.actor, person.organization, &new).await.map_err(explain_refusal("enrolling"))?;
     program.run(site, &["enroll".to_owned(), enrolment.token]).await?;
     Ok(())
 }
 
 /// Pins the key with which the site's steward approves jobs, like a site's operator at its terminal.
-async fn pin(program: &Program, site: &Path, person: &Person) -> Result<(), DemoError> {
+async fn pin(program: &WorkerProgram, site: &Path, person: &PartyMember) -> Result<(), DemoError> {
     let key = person.public_approval_key();
     let (line, fingerprint) = (key.to_line(), key.fingerprint().to_string());
     let arguments = ["approval-keys", "add", &line, "--fingerprint", &fingerprint, "--label", &person.name];
@@ -108,7 +109,7 @@ async fn pin(program: &Program, site: &Path, person: &Person) -> Result<(), Demo
 }
 
 /// Stores the key of a site's steward in a file, for further jobs in the demo: `steward-key sign` accepts it.
-fn keep_key(folder: &Path, site: &str, person: &Person) -> Result<(), DemoError> {
+fn keep_key(folder: &Path, site: &str, person: &PartyMember) -> Result<(), DemoError> {
     use std::io::Write as _;
     std::fs::create_dir_all(folder)?;
     let mut options = std::fs::OpenOptions::new();
@@ -140,7 +141,7 @@ fn classes(labels: &Path) -> Result<u32, DemoError> {
     Ok(most + 1)
 }
 
-fn prepare(corpus: &Corpus, data: &Data, reach: &str, classes: u32) -> Result<Vec<String>, DemoError> {
+fn prepare(corpus: &CorpusFolder, data: &DatasetRecipe, reach: &str, classes: u32) -> Result<Vec<String>, DemoError> {
     let text = |path: &PathBuf| path.display().to_string();
     let mut arguments: Vec<String> = ["data", "prepare", "--input"].map(str::to_owned).to_vec();
     arguments.extend([text(&corpus.folder), "--alignments".to_owned(), text(&corpus.labels)]);
@@ -158,7 +159,12 @@ fn prepare(corpus: &Corpus, data: &Data, reach: &str, classes: u32) -> Result<Ve
     Ok(arguments)
 }
 
-fn start(dir: &Path, sites: &Path, program: &Program, parties: &[Party]) -> Result<Vec<Daemon>, DemoError> {
+fn start(
+    dir: &Path,
+    sites: &Path,
+    program: &WorkerProgram,
+    parties: &[PartyRecipe],
+) -> Result<Vec<WorkerDaemon>, DemoError> {
     let logs = dir.join("logs");
     std::fs::create_dir_all(&logs)?;
     let started = parties.iter().map(|party| {
@@ -168,11 +174,11 @@ fn start(dir: &Path, sites: &Path, program: &Program, parties: &[Party]) -> Resu
 }
 
 /// Waits until the server knows every dataset.
-async fn registered(
+async fn wait_for_datasets(
     ctx: &Ctx,
-    recipe: &Recipe,
-    consortium: &Consortium,
-    daemons: &mut [Daemon],
+    recipe: &DemoRecipe,
+    consortium: &DemoConsortium,
+    daemons: &mut [WorkerDaemon],
 ) -> Result<(), DemoError> {
     let speech: usize = recipe.parties.iter().map(|party| party.datasets.len()).sum();
     let wanted = speech + questions::DATASETS;
@@ -180,7 +186,7 @@ async fn registered(
     let mut waiter = ctx.wake().listen();
     loop {
         let actor = &consortium.people[0].actor;
-        let known = dataset::list(ctx, actor, consortium.id).await.map_err(rule("listing the datasets"))?;
+        let known = dataset::list(ctx, actor, consortium.id).await.map_err(explain_refusal("listing the datasets"))?;
         if known.len() == wanted {
             return Ok(());
         }
@@ -197,11 +203,12 @@ async fn registered(
     }
 }
 
-async fn set_budgets(ctx: &Ctx, consortium: &Consortium) -> Result<(), DemoError> {
+async fn set_budgets(ctx: &Ctx, consortium: &DemoConsortium) -> Result<(), DemoError> {
     let wrong = |error| DemoError::Job(format!("'s budget is wrong: {error}"));
     let (epsilon, delta) = (Epsilon::new(LIMIT.0).map_err(wrong)?, Delta::new(LIMIT.1).map_err(wrong)?);
     for person in &consortium.people[1..] {
-        let own = dataset::list(ctx, &person.actor, consortium.id).await.map_err(rule("listing the datasets"))?;
+        let own =
+            dataset::list(ctx, &person.actor, consortium.id).await.map_err(explain_refusal("listing the datasets"))?;
         for dataset in own.iter().filter(|dataset| dataset.organization == person.organization) {
             let units: &[PrivacyUnit] = match dataset.content {
                 // The unit that the demo's jobs protect: a limit for speakers would refuse them.
@@ -210,7 +217,7 @@ async fn set_budgets(ctx: &Ctx, consortium: &Consortium) -> Result<(), DemoError
             };
             for &unit in units {
                 let new = NewBudget { unit, epsilon, delta };
-                budget::set(ctx, &person.actor, dataset.id, new).await.map_err(rule("setting a budget"))?;
+                budget::set(ctx, &person.actor, dataset.id, new).await.map_err(explain_refusal("setting a budget"))?;
             }
         }
     }

@@ -13,16 +13,16 @@ use undertone_api::job::active_learning::{
 use undertone_api::job::{NewJob, Spec};
 use undertone_privacy::kanon::Shown;
 use undertone_privacy::{Epsilon, PrivacyUnit, SamplingRate, UnitError};
-
-use super::found::Consortium;
-use super::job::{approve, find};
-use super::process::Program;
-use super::{DemoError, rule};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{dataset, job, question};
 
+use crate::consortium::DemoConsortium;
+use crate::job::{approve, find};
+use crate::process::WorkerProgram;
+use crate::{DemoError, explain_refusal};
+
 /// A query log, which one of the recipe's parties synthesizes.
-struct Log {
+struct QueryLog {
     /// The index of the party in the recipe.
     party: usize,
     name: &'static str,
@@ -31,10 +31,10 @@ struct Log {
 }
 
 /// The first log is public and labelled, and its party leads.
-const LOGS: [Log; 3] = [
-    Log { party: 0, name: "public-queries", rows: 4000, seed: 1 },
-    Log { party: 1, name: "north-queries", rows: 100_000, seed: 2 },
-    Log { party: 2, name: "south-queries", rows: 100_000, seed: 3 },
+const LOGS: [QueryLog; 3] = [
+    QueryLog { party: 0, name: "public-queries", rows: 4000, seed: 1 },
+    QueryLog { party: 1, name: "north-queries", rows: 100_000, seed: 2 },
+    QueryLog { party: 2, name: "south-queries", rows: 100_000, seed: 3 },
 ];
 /// The number of datasets of query logs.
 pub(super) const DATASETS: usize = LOGS.len();
@@ -63,7 +63,7 @@ const EPSILON: f64 = 1.0;
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// Synthesizes the logs and prepares them at the sites in `folders`, in the recipe's order.
-pub(super) async fn prepare(program: &Program, folders: &[PathBuf]) -> Result<(), DemoError> {
+pub(super) async fn prepare(program: &WorkerProgram, folders: &[PathBuf]) -> Result<(), DemoError> {
     for log in &LOGS {
         let site =
             folders.get(log.party).ok_or_else(|| DemoError::Job("has a log and nobody to keep it".to_owned()))?;
@@ -87,11 +87,13 @@ pub(super) async fn prepare(program: &Program, folders: &[PathBuf]) -> Result<()
 }
 
 /// Proposes the job and approves it as both clinics' stewards.
-pub(super) async fn launch(ctx: &Ctx, consortium: &Consortium) -> Result<JobId, DemoError> {
+pub(super) async fn launch(ctx: &Ctx, consortium: &DemoConsortium) -> Result<JobId, DemoError> {
     let proposer = &consortium.people[0].actor;
-    let datasets = dataset::list(ctx, proposer, consortium.id).await.map_err(rule("listing the datasets"))?;
+    let datasets =
+        dataset::list(ctx, proposer, consortium.id).await.map_err(explain_refusal("listing the datasets"))?;
     let new = NewJob { title: "What people ask".to_owned(), spec: Spec::ActiveLearning(spec(&datasets)?) };
-    let proposed = job::propose(ctx, proposer, consortium.id, new).await.map_err(rule("proposing the questions"))?;
+    let proposed =
+        job::propose(ctx, proposer, consortium.id, new).await.map_err(explain_refusal("proposing the questions"))?;
     approve(ctx, consortium, &proposed).await?;
     Ok(proposed.summary.id)
 }
@@ -132,7 +134,7 @@ fn spec(datasets: &[Dataset]) -> Result<ActiveLearning, DemoError> {
 }
 
 /// Prints the address of the first questions when they are ready, or the reason if the job ended without any.
-pub(super) async fn tell(ctx: &Ctx, consortium: &Consortium, id: JobId, began: Instant) {
+pub(super) async fn announce(ctx: &Ctx, consortium: &DemoConsortium, id: JobId, began: Instant) {
     let actor = &consortium.people[0].actor;
     let mut waiter = ctx.wake().listen();
     loop {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{MEMORY_MIB, THRESHOLD};
 
-const SCRIPT: &str = include_str!("peer.py");
+const SCRIPT: &str = include_str!("../../peers/counting.py");
 
 /// A mode of the script.
 #[derive(Debug, Clone, Copy)]

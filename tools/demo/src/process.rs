@@ -7,7 +7,7 @@ use tokio::process::{Child, Command};
 
 /// A reason why a worker's program failed.
 #[derive(Debug, thiserror::Error)]
-pub enum WorkerError {
+pub(super) enum WorkerError {
     /// The program does not exist.
     #[error("{0} is not there: build it with `cargo build -p undertone-worker`")]
     Missing(PathBuf),
@@ -32,17 +32,17 @@ pub enum WorkerError {
 
 /// The program.
 #[derive(Debug, Clone)]
-pub(super) struct Program(PathBuf);
+pub(super) struct WorkerProgram(PathBuf);
 
 /// A worker daemon; killed when dropped.
-pub(super) struct Daemon {
+pub(super) struct WorkerDaemon {
     child: Child,
     log: PathBuf,
 }
 
-impl Program {
+impl WorkerProgram {
     /// Finds the program in the folder of the current one.
-    pub(super) fn beside_this_one() -> Result<Self, WorkerError> {
+    pub(super) fn find_sibling() -> Result<Self, WorkerError> {
         let own =
             std::env::current_exe().map_err(|source| WorkerError::Start { what: "--version".to_owned(), source })?;
         let path = own.with_file_name(format!("undertone-worker{}", std::env::consts::EXE_SUFFIX));
@@ -65,12 +65,12 @@ impl Program {
         if output.status.success() {
             return Ok(());
         }
-        let said = [output.stdout, output.stderr].concat();
-        Err(WorkerError::Failed { what, output: String::from_utf8_lossy(&said).trim().to_owned() })
+        let text = [output.stdout, output.stderr].concat();
+        Err(WorkerError::Failed { what, output: String::from_utf8_lossy(&text).trim().to_owned() })
     }
 
     /// Starts the daemon of a site with its output in `log`.
-    pub(super) fn start(&self, site: &Path, log: &Path) -> Result<Daemon, WorkerError> {
+    pub(super) fn start(&self, site: &Path, log: &Path) -> Result<WorkerDaemon, WorkerError> {
         let failed = |source| WorkerError::Start { what: "run".to_owned(), source };
         let file = std::fs::File::create(log).map_err(failed)?;
         let errors = file.try_clone().map_err(failed)?;
@@ -81,7 +81,7 @@ impl Program {
             .stderr(errors)
             .spawn()
             .map_err(failed)?;
-        Ok(Daemon { child, log: log.to_owned() })
+        Ok(WorkerDaemon { child, log: log.to_owned() })
     }
 
     fn command(&self, site: &Path, arguments: &[String]) -> Command {
@@ -91,7 +91,7 @@ impl Program {
     }
 }
 
-impl Daemon {
+impl WorkerDaemon {
     /// Checks that the daemon is running.
     ///
     /// # Errors

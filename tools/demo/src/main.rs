@@ -1,13 +1,14 @@
-//! `undertone-server demo`: a consortium with its workers on this machine, from an empty folder to a report.
+//! `undertone-demo`: a consortium with its workers on this machine, from an empty folder to a report. `make demo` builds
+//! and starts it; nothing of it is part of the server's program.
 //!
 //! The server runs in this process; the demo founds everything through the service layer, as people would in a browser.
 //! Each organization has its own site under the demo's folder and a real `undertone-worker` process, which has enrolled
-//! with a token and knows only its own folder. To change the demo: `demo/recipe.rs` (the data of each party),
-//! `demo/job.rs` (the training job) and `demo/questions.rs` (the questions to annotators).
+//! with a token and knows only its own folder. To change the demo: `recipe.rs` (the data of each party), `job.rs` (the
+//! training job) and `questions.rs` (the questions to annotators).
 
+mod consortium;
 mod data;
 mod follow;
-mod found;
 mod job;
 mod process;
 mod questions;
@@ -15,23 +16,28 @@ mod recipe;
 mod table;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::Args;
-
-use self::found::Consortium;
-use self::process::{Program, WorkerError};
-use self::recipe::Recipe;
-use crate::build;
+use clap::Parser;
+use undertone_server::{build, stop_on_signal, telemetry};
 use undertone_server_core::config::LogConfig;
-use undertone_server_core::ctx::{Clock, Ctx, Random};
+use undertone_server_core::ctx::{Clock, Random};
 use undertone_server_core::error::Error;
-use undertone_server_core::{Config, StartError};
+use undertone_server_core::{Config, Ctx, StartError};
 
-/// How to run the demo.
-#[derive(Debug, Clone, Args)]
-pub struct Options {
+use consortium::DemoConsortium;
+use process::{WorkerError, WorkerProgram};
+use recipe::DemoRecipe;
+
+/// A consortium with its workers on this machine.
+#[derive(Parser)]
+#[command(version, about)]
+struct DemoOptions {
+    /// Configuration file (TOML) of the server. Every key can also be set in the environment: `UNDERTONE_HTTP`, `UNDERTONE_TLS__MODE`.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// A LibriSpeech-style folder with labels in `alignments/*.jsonl`; a small corpus is synthesized without it.
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
@@ -48,7 +54,7 @@ pub struct Options {
 
 /// A reason why the demo failed.
 #[derive(Debug, thiserror::Error)]
-pub enum DemoError {
+enum DemoError {
     /// The server cannot start.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -82,27 +88,47 @@ pub enum DemoError {
     Stopped,
 }
 
+#[tokio::main]
+async fn main() -> ExitCode {
+    let options = DemoOptions::parse();
+    match Box::pin(start(&options)).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("undertone-demo: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Reads the configuration, starts the log, and runs the demo.
+async fn start(options: &DemoOptions) -> Result<(), Box<dyn std::error::Error>> {
+    let config = default_config().overlaid(options.config.as_deref())?;
+    // Lives until the end, when the last traces are sent.
+    let _traces = telemetry::start(&config.log)?;
+    Ok(Box::pin(run(options, config)).await?)
+}
+
 /// Returns the default configuration of a demo: the demo prints its own progress, so the log contains only warnings and
 /// errors.
-pub fn built_in() -> Config {
+fn default_config() -> Config {
     Config { log: LogConfig { filter: "warn".to_owned(), ..LogConfig::default() }, ..Config::default() }
 }
 
 /// Returns a function that adds the operation to a refusal.
-fn rule(what: &'static str) -> impl FnOnce(Error) -> DemoError {
+fn explain_refusal(what: &'static str) -> impl FnOnce(Error) -> DemoError {
     move |error| DemoError::Rule { what, reason: error.into_problem().detail }
 }
 
-/// Runs the demo. `stop` is called with the server's context as soon as it exists, to connect signals to its shutdown.
+/// Runs the server and the demo until the demo ends or a signal arrives.
 ///
 /// # Errors
 /// [`DemoError`] names the failure; with `--exit` also if the job did not succeed.
-pub async fn run(options: Options, config: Config, stop: impl FnOnce(Ctx)) -> Result<(), DemoError> {
-    let temporary = TemporaryFolder::unless(options.dir.as_ref())?;
+async fn run(options: &DemoOptions, config: Config) -> Result<(), DemoError> {
+    let temporary = TemporaryFolder::unless_given(options.dir.as_ref())?;
     let dir = options.dir.clone().unwrap_or_else(|| temporary.path().to_owned());
     std::fs::create_dir_all(&dir)?;
     let dir = dir.canonicalize()?;
-    let program = Program::beside_this_one()?;
+    let program = WorkerProgram::find_sibling()?;
     let began = Instant::now();
     let config = Config {
         http: (config.http.ip(), options.port).into(),
@@ -112,36 +138,37 @@ pub async fn run(options: Options, config: Config, stop: impl FnOnce(Ctx)) -> Re
     };
     let app = build(config, Clock::system(), Random::system()).await?;
     let ctx = app.ctx.clone();
-    stop(ctx.clone());
-    let serving = tokio::spawn(app.serve());
-    let played = tokio::select! {
-        played = play(&ctx, &options, &dir, &program, began) => played,
+    stop_on_signal(ctx.clone());
+    let server = tokio::spawn(app.serve());
+    let outcome = tokio::select! {
+        outcome = play(&ctx, options, &dir, &program, began) => outcome,
         () = ctx.shutdown.cancelled() => Err(DemoError::Stopped),
     };
     ctx.shutdown.cancel();
-    match serving.await {
-        Ok(served) => served?,
+    match server.await {
+        Ok(end) => end?,
         Err(error) => return Err(DemoError::Job(format!("'s server failed: {error}"))),
     }
-    match played {
+    match outcome {
         // A demo that serves until it is interrupted ends normally by interruption.
         Err(DemoError::Stopped) if !options.exit => Ok(()),
-        played => played,
+        outcome => outcome,
     }
 }
 
+/// Founds the consortium, starts the sites, launches both jobs and prints their progress.
 async fn play(
     ctx: &Ctx,
-    options: &Options,
-    dir: &std::path::Path,
-    program: &Program,
+    options: &DemoOptions,
+    dir: &Path,
+    program: &WorkerProgram,
     began: Instant,
 ) -> Result<(), DemoError> {
-    let recipe = Recipe::of(options.data.as_deref())?;
-    let consortium = Consortium::found(ctx, &recipe).await?;
+    let recipe = DemoRecipe::new(options.data.as_deref())?;
+    let consortium = DemoConsortium::establish(ctx, &recipe).await?;
     consortium.print(ctx, dir);
     // The worker processes end when this value is dropped, however the demo ends.
-    let _workers = data::bring_up(ctx, dir, program, &recipe, &consortium).await?;
+    let _workers = data::start_sites(ctx, dir, program, &recipe, &consortium).await?;
     let job = job::launch(ctx, &recipe, &consortium).await?;
     println!(
         "[{:>4} s] the job is proposed and approved: {}/c/{}/jobs/{job}",
@@ -150,36 +177,35 @@ async fn play(
         consortium.id
     );
     let asking = questions::launch(ctx, &consortium).await?;
-    let ended = {
-        let followed = follow::to_the_end(ctx, &consortium, job, began);
-        let told = questions::tell(ctx, &consortium, asking, began);
-        let (mut followed, mut told) = (std::pin::pin!(followed), std::pin::pin!(told));
+    let end = {
+        let mut training = std::pin::pin!(follow::follow_job(ctx, &consortium, job, began));
+        let mut announcement = std::pin::pin!(questions::announce(ctx, &consortium, asking, began));
         tokio::select! {
-            ended = &mut followed => {
+            end = &mut training => {
                 if !options.exit {
-                    told.await;
+                    announcement.await;
                 }
-                ended
+                end
             }
-            () = &mut told => followed.await,
+            () = &mut announcement => training.await,
         }
     };
-    if let Ok(finished) = &ended {
-        println!("\n{}", table::report(finished));
+    if let Ok(job) = &end {
+        println!("\n{}", table::report(job));
     }
     if options.exit {
-        return ended.map(|_| ());
+        return end.map(|_| ());
     }
-    if let Err(error) = ended {
+    if let Err(error) = end {
         println!("{error}");
     }
-    stand_out(&format!("Undertone keeps serving at {} until you press Ctrl-C.", ctx.addresses.http));
+    print_banner(&format!("Undertone keeps serving at {} until you press Ctrl-C.", ctx.addresses.http));
     ctx.shutdown.cancelled().await;
     Err(DemoError::Stopped)
 }
 
 /// Prints a line that stands out from the others.
-fn stand_out(line: &str) {
+fn print_banner(line: &str) {
     let rule = "━".repeat(line.chars().count() + 2);
     println!("\n  {rule}\n   {line}\n  {rule}\n");
 }
@@ -188,8 +214,8 @@ fn stand_out(line: &str) {
 struct TemporaryFolder(Option<PathBuf>);
 
 impl TemporaryFolder {
-    fn unless(given: Option<&PathBuf>) -> io::Result<Self> {
-        if given.is_some() {
+    fn unless_given(folder: Option<&PathBuf>) -> io::Result<Self> {
+        if folder.is_some() {
             return Ok(Self(None));
         }
         let name = format!("undertone-demo-{}", hex::encode(Random::system().bytes::<8>()));
@@ -198,8 +224,8 @@ impl TemporaryFolder {
         Ok(Self(Some(path)))
     }
 
-    fn path(&self) -> &std::path::Path {
-        self.0.as_deref().unwrap_or(std::path::Path::new("."))
+    fn path(&self) -> &Path {
+        self.0.as_deref().unwrap_or(Path::new("."))
     }
 }
 

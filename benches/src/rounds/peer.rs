@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::Round;
 
-const SCRIPT: &str = include_str!("peer.py");
+const SCRIPT: &str = include_str!("../../peers/rounds.py");
 
 pub(super) struct Peer {
     python: PathBuf,

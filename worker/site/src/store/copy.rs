@@ -3,9 +3,9 @@
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
-use super::{PATIENCE, SCHEMA, Store, StoreError};
+use super::{SCHEMA, Store, StoreError, read_version};
 use crate::folder::{FolderError, sync_folder};
 
 /// The highest number of copies of one version beside the database.
@@ -29,19 +29,14 @@ impl Store {
     /// # Errors
     /// [`StoreError`] when it is not a site's database, or belongs to a newer worker.
     pub fn is_older(path: &Path) -> Result<bool, StoreError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let db = Connection::open_with_flags(path, flags).map_err(StoreError::sqlite("open"))?;
-        db.busy_timeout(PATIENCE).map_err(StoreError::sqlite("set its timeout"))?;
-        let found: i64 = db
-            .pragma_query_value(None, "user_version", |row| row.get(0))
-            .map_err(StoreError::sqlite("read its version"))?;
-        if found > SCHEMA {
-            return Err(StoreError::Newer { path: path.to_owned(), found, supported: SCHEMA });
+        let version = read_version(path)?;
+        if version > SCHEMA {
+            return Err(StoreError::Newer { path: path.to_owned(), found: version, supported: SCHEMA });
         }
-        if found == 0 {
+        if version == 0 {
             return Err(StoreError::Empty(path.to_owned()));
         }
-        Ok(found < SCHEMA)
+        Ok(version < SCHEMA)
     }
 
     /// Sets the database's version, for tests.
@@ -54,17 +49,17 @@ impl Store {
     }
 }
 
-/// Copies the database beside `path` before its tables change from version `found`.
-pub(super) fn keep_before(db: &Connection, path: &Path, found: i64) -> Result<PathBuf, StoreError> {
+/// Copies the database beside `path` before its tables change from `version`.
+pub(super) fn keep_before(db: &Connection, path: &Path, version: i64) -> Result<PathBuf, StoreError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let candidate = |number: u32| {
         let number = if number == 1 { String::new() } else { format!(".{number}") };
-        path.with_file_name(format!("{name}.before-v{}{number}", found + 1))
+        path.with_file_name(format!("{name}.before-v{}{number}", version + 1))
     };
     let free = (1..=MOST).map(candidate).find(|candidate| !candidate.exists());
-    let kept = free.ok_or_else(|| StoreError::Copies(path.to_owned()))?;
-    copy(db, &kept)?;
-    Ok(kept)
+    let target = free.ok_or_else(|| StoreError::Copies(path.to_owned()))?;
+    copy(db, &target)?;
+    Ok(target)
 }
 
 fn copy(db: &Connection, path: &Path) -> Result<(), StoreError> {

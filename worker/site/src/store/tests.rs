@@ -1,3 +1,5 @@
+use rusqlite::OpenFlags;
+
 use super::{PATIENCE, SCHEMA, STEPS, Store, StoreError};
 
 #[test]
@@ -14,6 +16,14 @@ fn missing_or_empty_ledger_is_refused_and_not_made() {
     std::fs::remove_file(&path).expect("it is there");
     drop(Store::create(&path).expect("the folder is writable"));
     assert!(Store::open(&path).is_ok());
+}
+
+#[test]
+fn ledger_that_vanishes_after_the_check_is_not_made() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let path = dir.path().join("ledger.db");
+    super::connect(&path, OpenFlags::empty()).expect_err("the file is missing");
+    assert!(!path.exists());
 }
 
 #[test]

@@ -279,7 +279,7 @@ fn budget(epsilon: f64) -> Budget {
 
 fn flat(nats: f64) -> Curve {
     let grid = GridKind::Standard.orders();
-    Curve::from_nats(&grid, &vec![nats; grid.len()]).unwrap()
+    Curve::from_fixed(&grid, vec![Fixed::ceil(nats); grid.len()], Fixed::ZERO).unwrap()
 }
 
 #[test]
@@ -298,9 +298,9 @@ fn infinite_or_overflowing_cost_is_refused() {
     let infinite = Curve::infinite(&GridKind::Standard.orders());
     assert_eq!(account.reserve(ReservationId(1), &infinite, 1), Err(Refusal::Infinite.into()));
     // Small at the orders that would decide, beyond all numbers at one that would not.
-    let mut losses = vec![1e-9; 8];
-    losses[0] = 1e10;
-    let lopsided = Curve::from_nats(&GridKind::Standard.orders(), &losses).unwrap();
+    let mut losses = vec![Fixed::ceil(1e-9); 8];
+    losses[0] = Fixed::ceil(1e10);
+    let lopsided = Curve::from_fixed(&GridKind::Standard.orders(), losses, Fixed::ZERO).unwrap();
     assert_eq!(account.reserve(ReservationId(1), &lopsided, u64::MAX), Err(Refusal::Infinite.into()));
     assert_eq!(account, Account::new(Some(budget(3.0))));
 }

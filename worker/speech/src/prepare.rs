@@ -57,7 +57,7 @@ pub const PHONES_FILE: &str = "phones.json";
 pub struct PrepareOptions {
     /// The folder of recordings.
     pub input: PathBuf,
-    /// The file of labels, see [`align`]; with an `aligner`, its [`Journal`](align::journal::Journal).
+    /// The file of labels, see [`align`]; with an `aligner`, its [`LabelJournal`](align::journal::LabelJournal).
     pub alignments: PathBuf,
     /// The aligner that makes labels from the transcripts next to the recordings; `None` if labels exist.
     pub aligner: Option<PocketSphinx>,

@@ -14,7 +14,7 @@ use super::scan::ScannedRecording;
 use super::transcripts::TranscriptTable;
 use super::{PrepareError, PrepareOptions, RecordingProblem, ScanError};
 use crate::align::aligner::{AlignFailure, Aligner, AlignerError, AlignerIdentity, AlignerProgram};
-use crate::align::journal::Journal;
+use crate::align::journal::LabelJournal;
 use crate::align::{Alignment, AlignmentSet};
 use crate::audio;
 use crate::mfcc::WINDOW;
@@ -50,7 +50,7 @@ pub(super) fn align(
     // The first process defines the identity that the others must have, before any label is written.
     let first = program.start().map_err(PrepareError::Aligner)?;
     let by = first.identity().clone();
-    let mut journal = Journal::open(&options.alignments)?;
+    let mut journal = LabelJournal::open(&options.alignments)?;
     let (mut problems, mut todo) = (Vec::new(), Vec::new());
     for recording in chosen {
         let Some(text) = transcripts.find(recording) else {

@@ -6,8 +6,8 @@ use age::secrecy::SecretString;
 use time::OffsetDateTime;
 use undertone_worker_site::lineage;
 pub use undertone_worker_site::lineage::{
-    COMPARED, ExchangeError, FingerprintCollector, ImportedLineages, KnownDataset, LineageError, LineageIntake,
-    LineageMarker, LineageOwner, LineageSummary, Overlap, SharedLineages, find_recordings, has_sources, lines,
+    COMPARED, DataOverlap, ExchangeError, FingerprintCollector, ImportedLineages, KnownDataset, LineageError,
+    LineageIntake, LineageMarker, LineageOwner, LineageSummary, SharedLineages, find_recordings, has_sources, lines,
     note_registered, summarize, warnings,
 };
 

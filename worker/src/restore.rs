@@ -4,7 +4,7 @@ use std::path::Path;
 
 use age::secrecy::SecretString;
 use time::OffsetDateTime;
-pub use undertone_worker_site::restore::{Kept, RestoreError, backup, recovered, restored, waits};
+pub use undertone_worker_site::restore::{BackupSummary, RestoreError, backup, recovered, restored, waits};
 
 use crate::config::Config;
 use crate::site::folder::Folder;
@@ -21,7 +21,7 @@ pub fn restore(
     passphrase: Option<SecretString>,
     replace: bool,
     now: OffsetDateTime,
-) -> Result<Kept, RestoreError> {
+) -> Result<BackupSummary, RestoreError> {
     undertone_worker_site::restore::restore(folder, file, passphrase, replace, now, |staged| {
         Config::load(staged).map(drop)
     })

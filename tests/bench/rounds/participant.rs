@@ -19,7 +19,7 @@ use undertone_worker::site::datasets::note_registered;
 use undertone_worker::site::folder::Folder;
 use undertone_worker::site::keys::SiteKey;
 use undertone_worker::site::policy::declare;
-use undertone_worker::site::witness::{self, Judged};
+use undertone_worker::site::witness::{self, WitnessVerdict};
 use undertone_worker::speech::dataset::layout::VERSION;
 use undertone_worker::speech::dataset::{Meta, SplitCounts};
 
@@ -184,8 +184,8 @@ impl Opened {
         let question = witness::question(store)?;
         let answer = handle.block_on(self.gateway.witness(question.known.as_ref(), &question.numbers(), None))?;
         match witness::judge(store, key, &question, &answer, now())? {
-            Judged::Holds(_) => Ok(()),
-            Judged::Contradicts(wrong) => Err(wrong.into()),
+            WitnessVerdict::Holds(_) => Ok(()),
+            WitnessVerdict::Contradicts(wrong) => Err(wrong.into()),
         }
     }
 }

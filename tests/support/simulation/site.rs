@@ -18,10 +18,10 @@ use undertone_api::signed::Manifest;
 use undertone_server::service::offer::Offer;
 use undertone_worker::config::Config;
 use undertone_worker::daemon::{self, Site};
-use undertone_worker::fault::{self, Death, Plan};
+use undertone_worker::fault::{self, FailurePlan, SimulatedCrash};
 use undertone_worker::gateway::Work;
 use undertone_worker::site::folder::Folder;
-use undertone_worker::site::jobs::{self, Outcome};
+use undertone_worker::site::jobs::{self, RunOutcome};
 use undertone_worker::site::ledger::{self, LedgerError};
 use undertone_worker::site::restore;
 
@@ -55,7 +55,7 @@ pub(super) struct SiteProcess {
     clock: Arc<AtomicI64>,
     life: Option<Life>,
     /// An accident planned for the next step.
-    pub(super) planned: Option<Plan>,
+    pub(super) planned: Option<FailurePlan>,
     full: bool,
     pub(super) books: Books,
     broken: Option<Broken>,
@@ -233,7 +233,7 @@ impl SiteProcess {
         fault::plan(None);
         match done {
             Ok(done) => Ok(Some(done)),
-            Err(payload) if payload.is::<Death>() => {
+            Err(payload) if payload.is::<SimulatedCrash>() => {
                 self.kill();
                 Ok(None)
             }
@@ -347,7 +347,7 @@ impl SiteProcess {
             network.trace.note(format!("{} asks about a run that nobody works on", self.name));
             let heard = network.carry(self.worker, Message::Renew { lease: lease.clone() }).await?;
             if let Heard::Said(Answer::GoesOn(false, reason)) = heard {
-                let outcome = Outcome::Stopped { reason };
+                let outcome = RunOutcome::Stopped { reason };
                 let closed = self.live(|life| daemon::close(&life.site, job, dataset, &outcome))?;
                 if self.told_of(network, "closed", closed.map(|done| done.map_err(|error| error.to_string()))).is_some()
                 {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use undertone_privacy::Event;
 
-pub use permit::{Permit, Permits, Prize, SplitError, Stub, Ticket};
+pub use permit::{SelectionPermit, SplitError, StepPermit, StepPermits, UsedPermit, VectorTicket};
 
 /// Identifies a grant within one process. A release carries the id of its grant, so that no release under another grant
 /// can be paid in its place.
@@ -66,9 +66,9 @@ impl ReleaseGrant {
 
 /// Proof that the site's own policy marks a dataset as public.
 #[derive(Debug)]
-pub struct Published(());
+pub struct PublicProof(());
 
-impl Published {
+impl PublicProof {
     pub(super) const fn new() -> Self {
         Self(())
     }
@@ -86,7 +86,7 @@ pub enum Clearance {
     /// The release is reserved, and is charged before it leaves.
     Granted(ReleaseGrant),
     /// The release comes from public data.
-    Public(Published),
+    Public(PublicProof),
 }
 
 impl Clearance {
@@ -103,22 +103,22 @@ impl Clearance {
 /// server's countersignature of the payment are on this site's disk, or the batch comes from public data.
 ///
 /// ```compile_fail,E0451
-/// use undertone_worker_site::clearance::Departure;
-/// let bare = Departure { digest: None };
+/// use undertone_worker_site::clearance::DepartureProof;
+/// let bare = DepartureProof { digest: None };
 /// ```
 #[derive(Debug)]
-pub struct Departure {
+pub struct DepartureProof {
     /// The batch's digest; `None` for public data.
     digest: Option<String>,
 }
 
-impl Departure {
+impl DepartureProof {
     pub(super) const fn paid(digest: String) -> Self {
         Self { digest: Some(digest) }
     }
 
     /// Makes the proof for a batch of public data.
-    pub const fn public(_published: &Published) -> Self {
+    pub const fn public(_published: &PublicProof) -> Self {
         Self { digest: None }
     }
 

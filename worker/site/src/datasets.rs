@@ -35,9 +35,9 @@ pub enum DatasetsError {
     Entropy(#[source] std::io::Error),
 }
 
-/// A dataset at this site. Exact counts stay here; only [`Local::registration`] is disclosed.
+/// A dataset at this site. Exact counts stay here; only [`LocalDataset::registration`] is disclosed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Local {
+pub struct LocalDataset {
     /// The name of the dataset and of its folder.
     pub name: String,
     /// The lineage.
@@ -68,7 +68,7 @@ pub struct Local {
     pub units: Vec<PrivacyUnit>,
 }
 
-impl Local {
+impl LocalDataset {
     /// Returns the facts disclosed to the server: sizes only as size classes.
     pub fn registration(&self) -> Registration {
         Registration {
@@ -95,7 +95,7 @@ impl Local {
     pub fn as_it_lies<D: DatasetDescription>(&self) -> Result<Self, DatasetError> {
         let described = D::read(&self.folder)?;
         described.check_visibility(&self.name, self.visibility)?;
-        let Facts { content, inputs, classes, records, speakers, test_records, users, seconds, units } =
+        let DatasetFacts { content, inputs, classes, records, speakers, test_records, users, seconds, units } =
             described.into_facts(self.visibility);
         let sizes =
             Self { content, inputs, classes, records, speakers, test_records, users, seconds, units, ..self.clone() };
@@ -147,7 +147,7 @@ pub trait DatasetDescription: Sized {
     fn digest(&self) -> &str;
 
     /// Returns the numbers of the dataset that the site uses.
-    fn into_facts(self, visibility: Visibility) -> Facts;
+    fn into_facts(self, visibility: Visibility) -> DatasetFacts;
 
     /// Returns whether the dataset is its own source.
     fn is_its_source(&self) -> bool;
@@ -156,9 +156,9 @@ pub trait DatasetDescription: Sized {
     fn derive_fingerprints(&self, folder: &Path, collector: &mut FingerprintCollector);
 }
 
-/// The numbers of a description that a site uses: see the fields of [`Local`].
+/// The numbers of a description that a site uses: see the fields of [`LocalDataset`].
 #[derive(Debug)]
-pub struct Facts {
+pub struct DatasetFacts {
     /// The kind of content.
     pub content: Content,
     /// The number of coefficients in a frame.
@@ -181,7 +181,7 @@ pub struct Facts {
 
 /// A folder under `data/` that is not a usable dataset.
 #[derive(Debug)]
-pub struct Unusable {
+pub struct UnusableFolder {
     /// The folder's name.
     pub name: String,
     /// The problem.
@@ -207,7 +207,7 @@ pub fn scan<D: DatasetDescription>(
     folder: &Folder,
     store: &Store,
     policy: &Policy,
-) -> Result<(Vec<Local>, Vec<Unusable>), DatasetsError> {
+) -> Result<(Vec<LocalDataset>, Vec<UnusableFolder>), DatasetsError> {
     let (mut found, mut unusable) = (Vec::new(), Vec::new());
     let mut names = names(&folder.datasets())?;
     // Oldest first: if two datasets have the same data, the older one keeps them.
@@ -218,13 +218,13 @@ pub fn scan<D: DatasetDescription>(
         let described = match D::read(&at) {
             Ok(described) => described,
             Err(error) => {
-                unusable.push(Unusable { name, error: error.into() });
+                unusable.push(UnusableFolder { name, error: error.into() });
                 continue;
             }
         };
         let visibility = policy.rules(&name).visibility;
         if let Err(error) = described.check_visibility(&name, visibility) {
-            unusable.push(Unusable { name, error: error.into() });
+            unusable.push(UnusableFolder { name, error: error.into() });
             continue;
         }
         let lineage = match settle(store, policy, &name, &at, &described) {
@@ -232,13 +232,13 @@ pub fn scan<D: DatasetDescription>(
             Err(LineageError::Store(error)) => return Err(error.into()),
             Err(LineageError::Entropy(error)) => return Err(DatasetsError::Entropy(error)),
             Err(error) => {
-                unusable.push(Unusable { name, error: UnusableError::Lineage(Box::new(error)) });
+                unusable.push(UnusableFolder { name, error: UnusableError::Lineage(Box::new(error)) });
                 continue;
             }
         };
-        let Facts { content, inputs, classes, records, speakers, test_records, users, seconds, units } =
+        let DatasetFacts { content, inputs, classes, records, speakers, test_records, users, seconds, units } =
             described.into_facts(visibility);
-        found.push(Local {
+        found.push(LocalDataset {
             lineage,
             id: registered(store, &name)?,
             visibility,

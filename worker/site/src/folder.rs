@@ -63,9 +63,9 @@ pub struct Folder(PathBuf);
 /// The right to write the site's ledger: the holder is the site's only writer. Released when dropped, or when the
 /// process ends.
 #[derive(Debug)]
-pub struct Lock(File);
+pub struct SiteLock(File);
 
-impl Drop for Lock {
+impl Drop for SiteLock {
     /// Unlocks explicitly, because the lock belongs to the open file. A child process started meanwhile shares that
     /// file until it executes its own program, so closing alone would leave the site locked until then.
     fn drop(&mut self) {
@@ -175,7 +175,7 @@ impl Folder {
     ///
     /// # Errors
     /// [`FolderError::Locked`] when another process holds the lock.
-    pub fn lock(&self) -> Result<Lock, FolderError> {
+    pub fn lock(&self) -> Result<SiteLock, FolderError> {
         self.create()?;
         let path = self.0.join("lock");
         let file = OpenOptions::new()
@@ -185,7 +185,7 @@ impl Folder {
             .open(&path)
             .map_err(FolderError::io("open", &path))?;
         match file.try_lock() {
-            Ok(()) => Ok(Lock(file)),
+            Ok(()) => Ok(SiteLock(file)),
             Err(TryLockError::WouldBlock) => Err(FolderError::Locked(self.0.clone())),
             Err(TryLockError::Error(source)) => Err(FolderError::io("lock", &path)(source)),
         }

@@ -11,14 +11,14 @@ use super::store::{Store, StoreError};
 
 /// The origin of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum DecisionOrigin {
     /// The policy file, or the ledger.
     Policy,
     /// A person at the site's terminal.
     Terminal,
 }
 
-impl By {
+impl DecisionOrigin {
     /// Returns the text for the database and for tables.
     pub const fn word(self) -> &'static str {
         match self {
@@ -30,7 +30,7 @@ impl By {
 
 /// A decision on one manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decided {
+pub struct StoredDecision {
     /// Its number at this site.
     pub id: i64,
     /// The decision, to be signed.
@@ -41,7 +41,7 @@ pub struct Decided {
 
 /// A job as `undertone-worker jobs` shows it.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct JobRecord {
     /// The job.
     pub job: JobId,
     /// The dataset, by the server's id.
@@ -53,7 +53,7 @@ pub struct Seen {
     /// The time when it was first seen (RFC 3339).
     pub seen_at: String,
     /// The last decision on it.
-    pub decided: Option<Decided>,
+    pub decided: Option<StoredDecision>,
     /// The run here and its outcome, if there is one.
     pub run: Option<RunRow>,
 }
@@ -64,7 +64,7 @@ pub struct RunRow {
     /// The last lease.
     pub lease: String,
     /// The outcome here; `None` while it runs.
-    pub ended: Option<Outcome>,
+    pub ended: Option<RunOutcome>,
     /// Whether the server has acknowledged the outcome.
     pub told: bool,
 }
@@ -72,7 +72,7 @@ pub struct RunRow {
 /// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum Outcome {
+pub enum RunOutcome {
     /// Completed.
     Done {
         /// The lead's report as JSON; empty for all other parts.
@@ -146,7 +146,7 @@ pub fn noted(store: &Store, job: JobId) -> Result<Option<String>, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn decide(store: &Store, decision: &Decision, by: By) -> Result<(), StoreError> {
+pub fn decide(store: &Store, decision: &Decision, by: DecisionOrigin) -> Result<(), StoreError> {
     store.write(|tx| insert(tx, decision, by).map_err(StoreError::sqlite("note a decision")))
 }
 
@@ -179,16 +179,21 @@ pub fn note(store: &Store, yes: &Decision) -> Result<bool, StoreError> {
 fn insert_unspoken(tx: &Connection, decision: &Decision) -> rusqlite::Result<bool> {
     let spoken: bool = tx.query_row(
         "SELECT EXISTS (SELECT 1 FROM decision WHERE job = ?1 AND dataset = ?2 AND manifest = ?3 AND by = ?4)",
-        params![decision.job.to_string(), decision.dataset.to_string(), decision.manifest, By::Terminal.word()],
+        params![
+            decision.job.to_string(),
+            decision.dataset.to_string(),
+            decision.manifest,
+            DecisionOrigin::Terminal.word()
+        ],
         |row| row.get(0),
     )?;
     if !spoken {
-        insert(tx, decision, By::Policy)?;
+        insert(tx, decision, DecisionOrigin::Policy)?;
     }
     Ok(!spoken)
 }
 
-fn insert(tx: &Connection, decision: &Decision, by: By) -> rusqlite::Result<()> {
+fn insert(tx: &Connection, decision: &Decision, by: DecisionOrigin) -> rusqlite::Result<()> {
     tx.execute(
         "INSERT INTO decision (job, dataset, manifest, approve, by, reason, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         params![
@@ -212,7 +217,7 @@ fn decided(row: &Row<'_>) -> rusqlite::Result<(i64, [String; 6], bool)> {
 
 fn parse_decided(
     (id, [job, dataset, manifest, by, reason, at], approve): (i64, [String; 6], bool),
-) -> Result<Decided, StoreError> {
+) -> Result<StoredDecision, StoreError> {
     let decision = Decision {
         manifest,
         job: job.parse().map_err(StoreError::row)?,
@@ -221,14 +226,19 @@ fn parse_decided(
         reason,
         at: OffsetDateTime::parse(&at, &Rfc3339).map_err(StoreError::row)?,
     };
-    Ok(Decided { id, decision, by })
+    Ok(StoredDecision { id, decision, by })
 }
 
 /// Returns the last decision on exactly this manifest.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn decision(store: &Store, job: JobId, dataset: DatasetId, manifest: &str) -> Result<Option<Decided>, StoreError> {
+pub fn decision(
+    store: &Store,
+    job: JobId,
+    dataset: DatasetId,
+    manifest: &str,
+) -> Result<Option<StoredDecision>, StoreError> {
     last(store, job, dataset, manifest, None)
 }
 
@@ -241,8 +251,8 @@ pub fn by_terminal(
     job: JobId,
     dataset: DatasetId,
     manifest: &str,
-) -> Result<Option<Decided>, StoreError> {
-    last(store, job, dataset, manifest, Some(By::Terminal))
+) -> Result<Option<StoredDecision>, StoreError> {
+    last(store, job, dataset, manifest, Some(DecisionOrigin::Terminal))
 }
 
 fn last(
@@ -250,13 +260,13 @@ fn last(
     job: JobId,
     dataset: DatasetId,
     manifest: &str,
-    by: Option<By>,
-) -> Result<Option<Decided>, StoreError> {
+    by: Option<DecisionOrigin>,
+) -> Result<Option<StoredDecision>, StoreError> {
     let of = "job = ?1 AND dataset = ?2 AND manifest = ?3 AND (?4 IS NULL OR by = ?4)";
     let row = store.read(|db| {
         db.query_row(
             &format!("{DECISION} WHERE {of} ORDER BY id DESC LIMIT 1"),
-            params![job.to_string(), dataset.to_string(), manifest, by.map(By::word)],
+            params![job.to_string(), dataset.to_string(), manifest, by.map(DecisionOrigin::word)],
             decided,
         )
         .optional()
@@ -269,7 +279,7 @@ fn last(
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn untold(store: &Store) -> Result<Vec<Decided>, StoreError> {
+pub fn untold(store: &Store) -> Result<Vec<StoredDecision>, StoreError> {
     store.read(|db| {
         let mut statement = db
             .prepare(&format!("{DECISION} WHERE id NOT IN (SELECT decision FROM told) ORDER BY id"))
@@ -307,7 +317,7 @@ pub fn tell_again(store: &Store, decision: i64) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn seen(store: &Store) -> Result<Vec<Seen>, StoreError> {
+pub fn seen(store: &Store) -> Result<Vec<JobRecord>, StoreError> {
     let rows: Vec<[String; 6]> = store.read(|db| {
         let mut statement = db
             .prepare(
@@ -324,7 +334,7 @@ pub fn seen(store: &Store) -> Result<Vec<Seen>, StoreError> {
             let (job, dataset) = (job.parse().map_err(StoreError::row)?, dataset.parse().map_err(StoreError::row)?);
             let decided = decision(store, job, dataset, &digest)?;
             let run = run(store, job, dataset)?;
-            Ok(Seen { job, dataset, signed: Signed { payload, signature }, digest, seen_at, decided, run })
+            Ok(JobRecord { job, dataset, signed: Signed { payload, signature }, digest, seen_at, decided, run })
         })
         .collect()
 }
@@ -349,7 +359,7 @@ pub fn began(store: &Store, job: JobId, dataset: DatasetId, lease: &str) -> Resu
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn ended(store: &Store, job: JobId, dataset: DatasetId, outcome: &Outcome) -> Result<(), StoreError> {
+pub fn ended(store: &Store, job: JobId, dataset: DatasetId, outcome: &RunOutcome) -> Result<(), StoreError> {
     let outcome = serde_json::to_string(outcome).map_err(StoreError::row)?;
     store.write(|tx| {
         tx.execute(
@@ -430,7 +440,10 @@ mod tests {
     use undertone_api::signed::{Decision, Signed};
     use uuid::Uuid;
 
-    use super::{By, Outcome, began, decide, decision, end_told, ended, remember, run, seen, told, unfinished, untold};
+    use super::{
+        DecisionOrigin, RunOutcome, began, decide, decision, end_told, ended, remember, run, seen, told, unfinished,
+        untold,
+    };
     use crate::store::Store;
     use crate::testing::{JOB, OURS};
 
@@ -464,18 +477,18 @@ mod tests {
     #[test]
     fn an_approval_is_for_exactly_one_manifest_and_the_last_word_counts() {
         let (_dir, store) = store();
-        decide(&store, &said("one", true), By::Terminal).expect("it is open");
+        decide(&store, &said("one", true), DecisionOrigin::Terminal).expect("it is open");
         assert_eq!(decision(&store, JOB, OURS, "two").expect("it is open"), None);
         let approved = |store| decision(store, JOB, OURS, "one").expect("it is open").map(|d| d.decision.approve);
         assert_eq!(approved(&store), Some(true));
-        decide(&store, &said("one", false), By::Terminal).expect("it is open");
+        decide(&store, &said("one", false), DecisionOrigin::Terminal).expect("it is open");
         assert_eq!(approved(&store), Some(false));
     }
 
     #[test]
     fn what_was_told_is_not_told_again() {
         let (_dir, store) = store();
-        decide(&store, &said("one", true), By::Policy).expect("it is open");
+        decide(&store, &said("one", true), DecisionOrigin::Policy).expect("it is open");
         let waiting = untold(&store).expect("it is open");
         assert_eq!(waiting.len(), 1);
         told(&store, waiting[0].id).expect("it is open");
@@ -488,7 +501,7 @@ mod tests {
         began(&store, JOB, OURS, "first").expect("it is open");
         began(&store, JOB, OURS, "second").expect("it is open");
         assert_eq!(unfinished(&store).expect("it is open"), [(JOB, OURS, "second".to_owned())]);
-        let outcome = Outcome::GaveUp { reason: "no data".to_owned() };
+        let outcome = RunOutcome::GaveUp { reason: "no data".to_owned() };
         ended(&store, JOB, OURS, &outcome).expect("it is open");
         assert_eq!(unfinished(&store).expect("it is open"), []);
         end_told(&store, JOB, OURS).expect("it is open");

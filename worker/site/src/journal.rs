@@ -263,7 +263,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
     use super::{Journal, read};
-    use crate::fault::{self, Accident, Plan};
+    use crate::fault::{self, FailureKind, FailurePlan};
     use crate::store::is_disk_failure;
 
     type NumberJournal = Journal<Vec<u32>>;
@@ -331,7 +331,7 @@ mod tests {
         let path = folder.path().join("journal");
         let (mut journal, _) = NumberJournal::open(&path).unwrap();
         journal.append(&vec![1]).unwrap();
-        fault::plan(Some(Plan { accident: Accident::Disk, after: 1 }));
+        fault::plan(Some(FailurePlan { accident: FailureKind::Disk, after: 1 }));
         let error = journal.append(&vec![2]).unwrap_err();
         assert!(is_disk_failure(&error), "the job pauses: {error}");
         journal.append(&vec![3]).unwrap();

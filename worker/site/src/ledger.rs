@@ -1,6 +1,6 @@
 //! The site's own ledger: reserve, commit, settle. Nothing else at this site permits a private release.
 //!
-//! One process writes it (it holds the site's [`Lock`]). The pure rules take a decision; it is written with its receipt
+//! One process writes it (it holds the site's [`SiteLock`]). The pure rules take a decision; it is written with its receipt
 //! in one transaction, and counted only afterwards. When the disk fails in between, the books are read again from the
 //! rows, so that memory never knows less than the disk. The server has no influence here: it may ask for less than the
 //! manifest, never for more.
@@ -23,10 +23,10 @@ use undertone_api::signed::{Receipt, Signed};
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 use undertone_privacy::{Delta, Event};
 
-use super::audits::{self, Frozen};
-use super::books::{AccountKey, Book, Books, Entry, Head, Reserved, reservation_id};
+use super::audits::{self, AccountFreeze};
+use super::books::{AccountBook, AccountKey, ChainHead, JobReservation, LedgerBooks, LedgerEntry, reservation_id};
 use super::clock::Clock;
-use super::folder::Lock;
+use super::folder::SiteLock;
 use super::keys::SiteKey;
 use super::outbox::{self, StoredRelease};
 use super::policy::UnitLimits;
@@ -37,12 +37,12 @@ use crate::fault;
 
 use anchor::{AnchoredHead, LedgerAnchor};
 pub use error::LedgerError;
-pub use import::{ImportError, Imported, length};
-pub use verify::{Verified, verify};
+pub use import::{ImportError, ImportSummary, length};
+pub use verify::{LedgerSummary, verify};
 
 /// The context of a release: one job's part on one dataset.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Under {
+pub struct ReleaseContext {
     /// The job.
     pub job: JobId,
     /// The dataset, by the server's id.
@@ -55,7 +55,7 @@ pub struct Under {
     pub charge: Charge,
 }
 
-impl Under {
+impl ReleaseContext {
     const fn account(&self) -> AccountKey {
         AccountKey::new(self.lineage, self.charge.unit, self.charge.adjacency)
     }
@@ -63,15 +63,15 @@ impl Under {
 
 /// A payment: its receipt, and the receipt's number in the site's chain.
 #[derive(Debug)]
-pub struct Paid {
+pub struct ReleasePayment {
     /// The signed receipt.
     pub signed: Signed,
     /// The receipt's number.
     pub receipt: u64,
 }
 
-struct State {
-    books: Books,
+struct LedgerState {
+    books: LedgerBooks,
     /// Set when the disk may know more than the books: they are read again before the next decision.
     stale: bool,
 }
@@ -82,9 +82,9 @@ pub struct Ledger {
     key: SiteKey,
     worker: WorkerId,
     clock: Clock,
-    state: Mutex<State>,
+    state: Mutex<LedgerState>,
     anchor: Option<LedgerAnchor>,
-    _lock: Lock,
+    _lock: SiteLock,
 }
 
 impl Ledger {
@@ -94,19 +94,19 @@ impl Ledger {
     /// [`LedgerError::Books`] when its rows are inconsistent: nothing may be released until that is explained.
     pub fn open(
         store: Arc<Store>,
-        lock: Lock,
+        lock: SiteLock,
         key: SiteKey,
         worker: WorkerId,
         clock: Clock,
     ) -> Result<Self, LedgerError> {
-        let books = store.read(Books::read)?;
+        let books = store.read(LedgerBooks::read)?;
         store.read(|db| verify::cross_check(db, &books))?;
         Ok(Self {
             store,
             key,
             worker,
             clock,
-            state: Mutex::new(State { books, stale: false }),
+            state: Mutex::new(LedgerState { books, stale: false }),
             anchor: None,
             _lock: lock,
         })
@@ -129,7 +129,7 @@ impl Ledger {
     }
 
     /// Advances the anchor to the books, or rejects books that are older.
-    fn follow_anchor(&self, books: &Books) -> Result<(), LedgerError> {
+    fn follow_anchor(&self, books: &LedgerBooks) -> Result<(), LedgerError> {
         let Some(anchor) = &self.anchor else { return Ok(()) };
         anchor.follow(&books.receipts, |number| Ok(self.store.read(|db| receipt_digest(db, number))?))
     }
@@ -138,7 +138,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The errors of [`Ledger::reserve`].
-    pub fn check(&self, under: &Under, limits: impl Into<UnitLimits>) -> Result<(), LedgerError> {
+    pub fn check(&self, under: &ReleaseContext, limits: impl Into<UnitLimits>) -> Result<(), LedgerError> {
         self.is_quiet()?;
         let state = self.fresh()?;
         match state.books.accounts.get(&under.account()).and_then(|book| standing(book, under)) {
@@ -154,7 +154,7 @@ impl Ledger {
     /// [`LedgerError::Rule`] with the figures when the limit does not admit it. [`LedgerError::OtherUnit`] and
     /// [`LedgerError::Unpriced`] when the limit of another unit does not. [`LedgerError::Settled`] and
     /// [`LedgerError::Changed`] for a job that was here before. In these cases nothing has changed.
-    pub fn reserve(&self, under: &Under, limits: impl Into<UnitLimits>) -> Result<(), LedgerError> {
+    pub fn reserve(&self, under: &ReleaseContext, limits: impl Into<UnitLimits>) -> Result<(), LedgerError> {
         self.is_quiet()?;
         let mut state = self.fresh()?;
         let key = under.account();
@@ -164,7 +164,7 @@ impl Ledger {
         self.thawed(under)?;
         let steps = charged::reserve(&state.books, under, &limits.into())?;
         let (budget, others) = charged::stated(&steps);
-        let entry = Entry { budget, others, ..self.entry(EntryKind::Reserve, under, under.charge.releases) };
+        let entry = LedgerEntry { budget, others, ..self.entry(EntryKind::Reserve, under, under.charge.releases) };
         let head = self.append(&mut state, |head, tx| insert_entry(tx, head, &entry))?;
         state.books.entries = head;
         charged::adopt(&mut state.books, under.job, steps);
@@ -175,7 +175,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The errors of [`Ledger::commit`].
-    pub fn check_release(&self, under: &Under, event: &Event) -> Result<(), LedgerError> {
+    pub fn check_release(&self, under: &ReleaseContext, event: &Event) -> Result<(), LedgerError> {
         self.is_quiet()?;
         let state = self.fresh()?;
         self.draft_release(&state.books, under, event).map(|_| ())
@@ -184,8 +184,8 @@ impl Ledger {
     /// Returns the steps that would charge one release of a job, one for each account.
     fn draft_release(
         &self,
-        books: &Books,
-        under: &Under,
+        books: &LedgerBooks,
+        under: &ReleaseContext,
         event: &Event,
     ) -> Result<Vec<charged::AccountStep>, LedgerError> {
         let key = under.account();
@@ -208,7 +208,12 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError`] when nothing is reserved for it, [`LedgerError::Released`] when it was released already or its
     /// bytes are lost. In that case nothing has changed.
-    pub fn commit(&self, under: &Under, event: &Event, release: &StoredRelease) -> Result<Paid, LedgerError> {
+    pub fn commit(
+        &self,
+        under: &ReleaseContext,
+        event: &Event,
+        release: &StoredRelease,
+    ) -> Result<ReleasePayment, LedgerError> {
         let mut state = self.fresh()?;
         self.follow_anchor(&state.books)?;
         let key = under.account();
@@ -220,7 +225,7 @@ impl Ledger {
         let (head, receipts, signed) = self.append(&mut state, |head, tx| {
             quiet(tx)?;
             let (receipts, signed) = self.insert_receipt(tx, &last, under, event, release, at)?;
-            let entry = Entry { receipt: Some(receipts.sequence), ..entry };
+            let entry = LedgerEntry { receipt: Some(receipts.sequence), ..entry };
             Ok((insert_entry(tx, head, &entry)?, receipts, signed))
         })?;
         fault::point(fault::AFTER_COMMIT);
@@ -230,7 +235,7 @@ impl Ledger {
         charged::adopt(&mut state.books, under.job, steps);
         charged::note_payment(&mut state.books, key, under.job, at);
         self.follow_anchor(&state.books)?;
-        Ok(Paid { signed, receipt })
+        Ok(ReleasePayment { signed, receipt })
     }
 
     /// Returns the unreleased part of a job's reservation to the account; the job can spend nothing here any more.
@@ -239,7 +244,7 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerError`] when the database fails. In that case the reservation remains.
-    pub fn settle(&self, under: &Under) -> Result<u64, LedgerError> {
+    pub fn settle(&self, under: &ReleaseContext) -> Result<u64, LedgerError> {
         self.settle_account(under.account(), under.job)
     }
 
@@ -251,8 +256,9 @@ impl Ledger {
     pub fn settle_job(&self, job: JobId, dataset: Option<DatasetId>) -> Result<u64, LedgerError> {
         let keys: Vec<_> = {
             let state = self.fresh()?;
-            let of_part = |reserved: &Reserved| dataset.is_none_or(|dataset| reserved.dataset == dataset);
-            let is_own = |key: &AccountKey, reserved: &Reserved| reserved.protects == key.unit && of_part(reserved);
+            let of_part = |reserved: &JobReservation| dataset.is_none_or(|dataset| reserved.dataset == dataset);
+            let is_own =
+                |key: &AccountKey, reserved: &JobReservation| reserved.protects == key.unit && of_part(reserved);
             let of_job = state.books.accounts.iter();
             let of_job = of_job.filter(|(key, book)| book.jobs.get(&job).is_some_and(|reserved| is_own(key, reserved)));
             of_job.map(|(key, _)| *key).collect()
@@ -273,7 +279,7 @@ impl Ledger {
             return Ok(0);
         }
         let (steps, left) = charged::settle(&state.books, key, job)?;
-        let entry = Entry {
+        let entry = LedgerEntry {
             kind: EntryKind::Settle,
             account: key,
             job,
@@ -297,7 +303,7 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerError`] when the books must be read again and cannot be.
-    pub fn delta(&self, under: &Under) -> Result<Option<Delta>, LedgerError> {
+    pub fn delta(&self, under: &ReleaseContext) -> Result<Option<Delta>, LedgerError> {
         let state = self.fresh()?;
         let budget =
             state.books.accounts.get(&under.account()).and_then(|book| book.account.balance().budget().copied());
@@ -308,27 +314,27 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerError`] when they must be read again and cannot be.
-    pub fn books(&self) -> Result<Books, LedgerError> {
+    pub fn books(&self) -> Result<LedgerBooks, LedgerError> {
         Ok(self.fresh()?.books.clone())
     }
 
     /// Checks that no audit's finding freezes the lineage: a frozen account admits and pays nothing. Reads the database
     /// each time, because another process clears the freeze.
-    fn thawed(&self, under: &Under) -> Result<(), LedgerError> {
+    fn thawed(&self, under: &ReleaseContext) -> Result<(), LedgerError> {
         match audits::frozen(&self.store, under.lineage)? {
             None => Ok(()),
-            Some(Frozen { job, reason, at }) => Err(LedgerError::Frozen { job, reason, at }),
+            Some(AccountFreeze { job, reason, at }) => Err(LedgerError::Frozen { job, reason, at }),
         }
     }
 
-    fn fresh(&self) -> Result<MutexGuard<'_, State>, LedgerError> {
-        let mut state = self.state.lock().unwrap_or_else(|poisoned: PoisonError<MutexGuard<'_, State>>| {
+    fn fresh(&self) -> Result<MutexGuard<'_, LedgerState>, LedgerError> {
+        let mut state = self.state.lock().unwrap_or_else(|poisoned: PoisonError<MutexGuard<'_, LedgerState>>| {
             let mut state = poisoned.into_inner();
             state.stale = true;
             state
         });
         if state.stale {
-            state.books = self.store.read(Books::read)?;
+            state.books = self.store.read(LedgerBooks::read)?;
             state.stale = false;
         }
         Ok(state)
@@ -337,8 +343,8 @@ impl Ledger {
     /// Writes in one transaction. When that fails, the books are read again from the disk.
     fn append<T>(
         &self,
-        state: &mut State,
-        write: impl FnOnce(&Head, &Transaction<'_>) -> Result<T, LedgerError>,
+        state: &mut LedgerState,
+        write: impl FnOnce(&ChainHead, &Transaction<'_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
         let head = &state.books.entries;
         let done = self.store.write(|tx| write(head, tx));
@@ -346,8 +352,8 @@ impl Ledger {
         done
     }
 
-    fn entry(&self, kind: EntryKind, under: &Under, count: u64) -> Entry {
-        Entry {
+    fn entry(&self, kind: EntryKind, under: &ReleaseContext, count: u64) -> LedgerEntry {
+        LedgerEntry {
             kind,
             account: under.account(),
             job: under.job,
@@ -367,12 +373,12 @@ impl Ledger {
     fn insert_receipt(
         &self,
         tx: &Transaction<'_>,
-        last: &Head,
-        under: &Under,
+        last: &ChainHead,
+        under: &ReleaseContext,
         event: &Event,
         release: &StoredRelease,
         at: OffsetDateTime,
-    ) -> Result<(Head, Signed), LedgerError> {
+    ) -> Result<(ChainHead, Signed), LedgerError> {
         let (series, round) = (release.series(), release.round());
         if (release.job(), release.dataset()) != (under.job, under.dataset) {
             return Err(LedgerError::NotReserved);
@@ -404,7 +410,7 @@ impl Ledger {
             tick: release.tick(),
         };
         let signed = self.key.sign(&receipt)?;
-        let head = Head { sequence: receipt.sequence, hash: signed.digest() };
+        let head = ChainHead { sequence: receipt.sequence, hash: signed.digest() };
         tx.execute(
             "INSERT INTO receipt (sequence, payload, signature, digest) VALUES (?1, ?2, ?3, ?4)",
             params![sql(head.sequence), signed.payload, signed.signature, head.hash],
@@ -430,7 +436,7 @@ fn refer(tx: &Transaction<'_>, release: &StoredRelease, receipt: Option<u64>) ->
 pub fn check_anchor(store: &Store, anchor: &LedgerAnchor) -> Result<AnchoredHead, LedgerError> {
     let sequence = import::length(store)?;
     let hash = store.read(|db| receipt_digest(db, sequence))?.unwrap_or_default();
-    anchor.check(&Head { sequence, hash }, |number| Ok(store.read(|db| receipt_digest(db, number))?))
+    anchor.check(&ChainHead { sequence, hash }, |number| Ok(store.read(|db| receipt_digest(db, number))?))
 }
 
 /// Returns the digest of a receipt by number, if the ledger has it.
@@ -462,7 +468,7 @@ pub(crate) fn no_receipt() -> String {
 }
 
 /// Returns the answer for a job that already has a reservation; `None` for a new one.
-fn standing(book: &Book, under: &Under) -> Option<Result<(), LedgerError>> {
+fn standing(book: &AccountBook, under: &ReleaseContext) -> Option<Result<(), LedgerError>> {
     let reserved = book.jobs.get(&under.job)?;
     let same = reserved.manifest == under.manifest
         && reserved.event == under.charge.event
@@ -478,16 +484,16 @@ fn standing(book: &Book, under: &Under) -> Option<Result<(), LedgerError>> {
     })
 }
 
-fn insert_entry(tx: &Transaction<'_>, head: &Head, entry: &Entry) -> Result<Head, LedgerError> {
+fn insert_entry(tx: &Transaction<'_>, head: &ChainHead, entry: &LedgerEntry) -> Result<ChainHead, LedgerError> {
     insert_row(tx, "INSERT INTO entry (sequence, payload, hash) VALUES (?1, ?2, ?3)", head, entry)
 }
 
 fn insert_row(
     tx: &Transaction<'_>,
     statement: &str,
-    head: &Head,
+    head: &ChainHead,
     row: &impl serde::Serialize,
-) -> Result<Head, LedgerError> {
+) -> Result<ChainHead, LedgerError> {
     let payload = serde_json::to_string(row).map_err(StoreError::row)?;
     let head = head.then(&payload);
     tx.execute(statement, params![sql(head.sequence), payload, head.hash])

@@ -72,7 +72,7 @@ pub enum LineageError {
     )]
     Undeclared {
         /// The common data.
-        overlap: Overlap,
+        overlap: DataOverlap,
         /// The dataset that has them.
         other: KnownDataset,
     },
@@ -87,7 +87,7 @@ pub enum LineageError {
         /// The dataset.
         name: String,
         /// The common data.
-        overlap: Overlap,
+        overlap: DataOverlap,
         /// The dataset that has them.
         other: KnownDataset,
     },
@@ -109,7 +109,7 @@ pub enum LineageError {
     )]
     Public {
         /// The common data.
-        overlap: Overlap,
+        overlap: DataOverlap,
         /// The dataset that has them.
         other: KnownDataset,
     },
@@ -178,7 +178,7 @@ impl fmt::Display for KnownDataset {
 
 /// The common data of two datasets: lower bounds, from fingerprints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Overlap {
+pub struct DataOverlap {
     /// The number of recordings.
     pub recordings: usize,
     /// The number of speakers and users, by id.
@@ -189,7 +189,7 @@ pub struct Overlap {
     pub datasets: usize,
 }
 
-impl Overlap {
+impl DataOverlap {
     fn is_empty(self) -> bool {
         self == Self::default()
     }
@@ -215,7 +215,7 @@ impl Overlap {
     }
 }
 
-impl fmt::Display for Overlap {
+impl fmt::Display for DataOverlap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counted = |count: usize, one: &str, many: &str| match count {
             0 => None,
@@ -274,8 +274,8 @@ fn overlaps(
     db: &Connection,
     collector: &mut FingerprintCollector,
     own: Option<LineageId>,
-) -> Result<BTreeMap<LineageId, Overlap>, StoreError> {
-    let mut found: BTreeMap<LineageId, Overlap> = BTreeMap::new();
+) -> Result<BTreeMap<LineageId, DataOverlap>, StoreError> {
+    let mut found: BTreeMap<LineageId, DataOverlap> = BTreeMap::new();
     table::each_fingerprint(db, |row| {
         if Some(row.lineage) != own
             && let Some(of) = collector.keyed().iter_mut().find(|of| of.key == row.key)
@@ -294,12 +294,12 @@ fn judge(
     name: &str,
     visibility: Visibility,
     (own, line): (Option<LineageId>, Option<LineageId>),
-    found: &BTreeMap<LineageId, Overlap>,
+    found: &BTreeMap<LineageId, DataOverlap>,
     known: &BTreeMap<LineageId, KnownLineage>,
 ) -> Result<(), LineageError> {
     let nameless = || KnownDataset { name: "(unknown)".to_owned(), worker: None };
     let dataset = |lineage: &LineageId| known.get(lineage).map_or_else(nameless, |of| of.dataset.clone());
-    let others: Vec<(&LineageId, &Overlap)> =
+    let others: Vec<(&LineageId, &DataOverlap)> =
         found.iter().filter(|(lineage, _)| !known.get(lineage).is_some_and(KnownLineage::is_public)).collect();
     let shared: BTreeSet<LineageId> = others.iter().map(|(lineage, _)| **lineage).chain(line).collect();
     let mut shared = shared.iter();

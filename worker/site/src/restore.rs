@@ -23,7 +23,7 @@ use super::keys::{KeyError, SiteKey};
 use super::ledger::{import, verify};
 use super::store::{Store, StoreError, sql};
 use crate::config::ConfigError;
-use archive::About;
+use archive::BackupMetadata;
 
 /// The files of a backup besides the ledger and the descriptions of datasets: names in the site's folder.
 const FILES: [&str; 8] = [
@@ -85,7 +85,7 @@ pub enum RestoreError {
 
 /// The content of a backup, in numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct BackupSummary {
     /// The number of receipts in its ledger.
     pub receipts: u64,
     /// Digest of the last receipt; empty without one.
@@ -107,7 +107,7 @@ pub fn backup(
     file: &Path,
     passphrase: Option<SecretString>,
     now: OffsetDateTime,
-) -> Result<Kept, RestoreError> {
+) -> Result<BackupSummary, RestoreError> {
     if file.exists() {
         return Err(RestoreError::Exists(file.to_owned()));
     }
@@ -149,7 +149,7 @@ pub fn restore(
     replace: bool,
     now: OffsetDateTime,
     check_config: impl FnOnce(&Folder) -> Result<(), ConfigError>,
-) -> Result<Kept, RestoreError> {
+) -> Result<BackupSummary, RestoreError> {
     let _lock = folder.lock()?;
     let occupied = [folder.config(), folder.key(), folder.ledger()].iter().any(|path| path.exists());
     if occupied && !replace {
@@ -182,7 +182,7 @@ pub fn restore(
     }
     sync_folder(folder.root())?;
     clear(staged.root())?;
-    Ok(Kept { replaced, ..about.kept() })
+    Ok(BackupSummary { replaced, ..about.kept() })
 }
 
 /// Returns the unsealed content of the backup.
@@ -232,10 +232,10 @@ fn clear(path: &Path) -> Result<(), FolderError> {
     removed.map_err(FolderError::io("remove", path))
 }
 
-impl About {
-    fn kept(&self) -> Kept {
+impl BackupMetadata {
+    fn kept(&self) -> BackupSummary {
         let Self { receipts, last, datasets, at, .. } = self.clone();
-        Kept { receipts, last, datasets, at, replaced: None }
+        BackupSummary { receipts, last, datasets, at, replaced: None }
     }
 }
 

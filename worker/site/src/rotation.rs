@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 use undertone_api::id::WorkerId;
 use undertone_api::signed::{KeyChange, Rotation, RotationError, Signed, SignedError, SiteKeys};
 
-use super::books::{Books, BooksError};
+use super::books::{BooksError, LedgerBooks};
 use super::folder::{Folder, FolderError, sync_folder, write_durably};
 use super::keys::{KeyError, SiteKey};
 use super::ledger::no_receipt;
@@ -39,7 +39,7 @@ pub enum ChangeError {
     Store(#[from] StoreError),
     /// The ledger is inconsistent.
     #[error(transparent)]
-    Books(#[from] BooksError),
+    LedgerBooks(#[from] BooksError),
     /// The documents do not match the existing keys.
     #[error("{0} does not fit the keys beside it: restore the site from a backup, or enrol a new worker")]
     Unfit(PathBuf),
@@ -127,7 +127,7 @@ pub fn prepare(folder: &Folder, store: &Store, worker: WorkerId, now: OffsetDate
         fs::remove_file(&next).map_err(FolderError::io("remove", &next))?;
     }
     let new = SiteKey::load_or_make(&next)?;
-    let (known, books) = (store.read(|db| keys(db, &old.public()))?, store.read(Books::read)?);
+    let (known, books) = (store.read(|db| keys(db, &old.public()))?, store.read(LedgerBooks::read)?);
     let change = KeyChange {
         worker,
         number: known.changes() as u32 + 1,

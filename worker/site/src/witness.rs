@@ -24,7 +24,7 @@ use alarm::written;
 
 /// A contradiction of the server with itself, or with this site's payments.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Contradiction {
+pub enum ServerContradiction {
     /// The answer is evidence by itself.
     #[error(transparent)]
     Answer(#[from] WitnessError),
@@ -41,7 +41,7 @@ pub enum Contradiction {
 
 /// A request to the server.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub struct WitnessQuestion {
     epoch: i64,
     /// The last proved head; `None` before the first.
     pub known: Option<Signed>,
@@ -57,7 +57,7 @@ pub struct Question {
     pub restored: Option<String>,
 }
 
-impl Question {
+impl WitnessQuestion {
     /// Returns the numbers of the requested receipts.
     pub fn numbers(&self) -> Vec<u64> {
         self.receipts.keys().copied().collect()
@@ -66,11 +66,11 @@ impl Question {
 
 /// The result of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Judged {
+pub enum WitnessVerdict {
     /// The answer holds; this many receipts were proved to be charged, and that is stored.
     Holds(usize),
     /// The answer contradicts earlier documents; an alarm was raised.
-    Contradicts(Contradiction),
+    Contradicts(ServerContradiction),
 }
 
 /// Builds the request to the server: a proof that its log continues the one that this site saw, and proofs of the
@@ -78,7 +78,7 @@ pub enum Judged {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn question(store: &Store) -> Result<Question, StoreError> {
+pub fn question(store: &Store) -> Result<WitnessQuestion, StoreError> {
     store.read(|db| {
         let (epoch, lost) = alarm::epoch(db)?;
         let known = last_head(db, epoch)?;
@@ -109,7 +109,7 @@ pub fn question(store: &Store) -> Result<Question, StoreError> {
                 expected.push(number);
             }
         }
-        Ok(Question { epoch, known, receipts, expected, lost, kept, restored })
+        Ok(WitnessQuestion { epoch, known, receipts, expected, lost, kept, restored })
     })
 }
 
@@ -168,10 +168,10 @@ pub fn is_countersigned(store: &Store, receipt: u64) -> Result<bool, StoreError>
 pub fn judge(
     store: &Store,
     key: &dyn SigningAuthority,
-    question: &Question,
+    question: &WitnessQuestion,
     answer: &Answer,
     at: OffsetDateTime,
-) -> Result<Judged, StoreError> {
+) -> Result<WitnessVerdict, StoreError> {
     let known: Option<Head> = question
         .known
         .as_ref()
@@ -182,30 +182,32 @@ pub fn judge(
         Err(error) => return contradicts(store, error.into(), &evidence::of_answer(question, answer), at),
     };
     if let Some(lost) = question.expected.iter().find(|number| !witnessed.receipts.contains_key(number)) {
-        return contradicts(store, Contradiction::Lost(*lost), &evidence::of_answer(question, answer), at);
+        return contradicts(store, ServerContradiction::Lost(*lost), &evidence::of_answer(question, answer), at);
     }
     let twice = store.write(|tx| keep(tx, question, answer, &witnessed, at))?;
     match twice {
-        None => Ok(Judged::Holds(witnessed.receipts.len())),
-        Some(number) => contradicts(store, Contradiction::Twice(number), &evidence::of_answer(question, answer), at),
+        None => Ok(WitnessVerdict::Holds(witnessed.receipts.len())),
+        Some(number) => {
+            contradicts(store, ServerContradiction::Twice(number), &evidence::of_answer(question, answer), at)
+        }
     }
 }
 
 fn contradicts(
     store: &Store,
-    contradiction: Contradiction,
+    contradiction: ServerContradiction,
     evidence: &str,
     at: OffsetDateTime,
-) -> Result<Judged, StoreError> {
+) -> Result<WitnessVerdict, StoreError> {
     alarm::raise(store, &contradiction.to_string(), evidence, at)?;
-    Ok(Judged::Contradicts(contradiction))
+    Ok(WitnessVerdict::Contradicts(contradiction))
 }
 
 /// Stores the proofs. Returns the number of a receipt for which another countersignature is stored; such a proof is not
 /// stored.
 fn keep(
     tx: &Transaction<'_>,
-    question: &Question,
+    question: &WitnessQuestion,
     answer: &Answer,
     witnessed: &Witnessed,
     at: OffsetDateTime,
@@ -311,14 +313,14 @@ pub fn submitted(
     receipts: &[Signed],
     said: &[Signed],
     at: OffsetDateTime,
-) -> Result<Option<Contradiction>, StoreError> {
+) -> Result<Option<ServerContradiction>, StoreError> {
     for (receipt, said) in receipts.iter().zip(said) {
         let document: Receipt = serde_json::from_str(&receipt.payload).map_err(StoreError::row)?;
         let contradiction = match countersigned(said, key, &receipt.digest(), &document) {
             Err(error) => Some(error.into()),
             Ok(_) => store
                 .write(|tx| keep_countersignature(tx, alarm::epoch(tx)?.0, document.sequence, said, at))?
-                .map(Contradiction::Twice),
+                .map(ServerContradiction::Twice),
         };
         if let Some(contradiction) = contradiction {
             let evidence = evidence::of_submission(store, receipt, said, document.sequence)?;

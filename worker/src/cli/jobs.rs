@@ -15,8 +15,8 @@ use super::Failure;
 use super::table::table;
 use crate::config::Config;
 use crate::site::folder::Folder;
-use crate::site::holds::{self, Holder};
-use crate::site::jobs::{self, By, Outcome, Seen};
+use crate::site::holds::{self, HoldOrigin};
+use crate::site::jobs::{self, DecisionOrigin, JobRecord, RunOutcome};
 use crate::site::store::{Store, StoreError};
 
 pub(super) fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> {
@@ -51,12 +51,12 @@ pub(super) fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> 
     Ok(())
 }
 
-fn manifest(job: &Seen) -> Result<Manifest, StoreError> {
+fn manifest(job: &JobRecord) -> Result<Manifest, StoreError> {
     // The manifest was verified before it was stored.
     serde_json::from_str(&job.signed.payload).map_err(|error| StoreError::Row(error.to_string()))
 }
 
-fn decided(job: &Seen) -> String {
+fn decided(job: &JobRecord) -> String {
     match &job.decided {
         None => "not yet".to_owned(),
         Some(said) if said.decision.approve => format!("approved ({})", said.by),
@@ -64,14 +64,14 @@ fn decided(job: &Seen) -> String {
     }
 }
 
-fn ended(job: &Seen) -> String {
+fn ended(job: &JobRecord) -> String {
     match &job.run {
         None => "no".to_owned(),
         Some(run) => match &run.ended {
             None => "running".to_owned(),
-            Some(Outcome::Done { .. }) => "done".to_owned(),
-            Some(Outcome::GaveUp { reason }) => format!("gave up: {reason}"),
-            Some(Outcome::Stopped { reason }) => format!("stopped: {reason}"),
+            Some(RunOutcome::Done { .. }) => "done".to_owned(),
+            Some(RunOutcome::GaveUp { reason }) => format!("gave up: {reason}"),
+            Some(RunOutcome::Stopped { reason }) => format!("stopped: {reason}"),
         },
     }
 }
@@ -111,7 +111,7 @@ pub(super) fn hold(
             let (hold, reason) = (reason.is_some(), reason.unwrap_or_default().trim().to_owned());
             let manifest = part.digest.clone();
             let word = SiteHold { manifest, job, dataset: part.dataset, hold, reason, at: now };
-            holds::say(&store, &word, Holder::Terminal)?;
+            holds::say(&store, &word, HoldOrigin::Terminal)?;
             changed += 1;
         }
     }
@@ -164,11 +164,12 @@ pub(super) fn decide(
             reason: refusal.unwrap_or_default().to_owned(),
             at: now,
         };
-        jobs::decide(&store, &decision, By::Terminal)?;
+        jobs::decide(&store, &decision, DecisionOrigin::Terminal)?;
         // An answer ends a hold that waited for this answer alone.
-        if let Some(held) = holds::held(&store, job, part.dataset)?.filter(|held| held.by == Holder::Worker.word()) {
+        if let Some(held) = holds::held(&store, job, part.dataset)?.filter(|held| held.by == HoldOrigin::Worker.word())
+        {
             let word = SiteHold { hold: false, reason: String::new(), at: now, ..held.word };
-            holds::say(&store, &word, Holder::Worker)?;
+            holds::say(&store, &word, HoldOrigin::Worker)?;
         }
         let dataset = party.map_or_else(String::new, |party| party.dataset_name.clone());
         let said = if refusal.is_none() { "approved" } else { "refused" };

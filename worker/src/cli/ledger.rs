@@ -21,7 +21,7 @@ use undertone_privacy::Event;
 use super::table::{down, table, up};
 use super::{Failure, jobs::find};
 use crate::config::Config;
-use crate::site::books::{self, Books, Uncovered};
+use crate::site::books::{self, LedgerBooks, UncoveredReleases};
 use crate::site::datasets::lines;
 use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
@@ -99,7 +99,7 @@ fn show(folder: &Folder, most: usize, out: &mut dyn Write) -> Result<(), Failure
     let policy = Policy::load(&folder.policy())?.with_lineages(&lines);
     let names: BTreeMap<LineageId, String> = lines.into_iter().collect();
     let name = |lineage: LineageId| names.get(&lineage).cloned().unwrap_or_else(|| lineage.to_string());
-    let books: Books = store.read(Books::read)?;
+    let books: LedgerBooks = store.read(LedgerBooks::read)?;
     if books.accounts.is_empty() {
         writeln!(out, "Nothing was ever reserved or spent at this site.")?;
     } else {
@@ -130,7 +130,7 @@ fn show(folder: &Folder, most: usize, out: &mut dyn Write) -> Result<(), Failure
         )?;
         for key in books.accounts.keys() {
             let unit = format!("{:?}", key.unit).to_lowercase();
-            for Uncovered { protects, jobs, releases } in books.uncovered(*key) {
+            for UncoveredReleases { protects, jobs, releases } in books.uncovered(*key) {
                 writeln!(
                     out,
                     "NOT COVERED by the limit of `{}` for the unit {unit}: {releases} releases of {jobs} jobs that protect the unit \
@@ -327,7 +327,7 @@ fn settle(folder: &Folder, job: &str, out: &mut dyn Write) -> Result<(), Failure
     for (unfinished, dataset, _) in jobs::unfinished(&store)? {
         if unfinished == job {
             let reason = "settled at the site's terminal".to_owned();
-            jobs::ended(&store, job, dataset, &jobs::Outcome::GaveUp { reason })?;
+            jobs::ended(&store, job, dataset, &jobs::RunOutcome::GaveUp { reason })?;
         }
     }
     let left = ledger.settle_job(job, None)?;

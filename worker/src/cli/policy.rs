@@ -16,7 +16,7 @@ use crate::config::transcription::Sensitive;
 use crate::site::books::{self, AccountKey};
 use crate::site::datasets::lines;
 use crate::site::folder::Folder;
-use crate::site::policy::{Approval, Logs, Policy, Rules, word};
+use crate::site::policy::{DatasetRules, LogDisclosure, Policy, RequiredApproval, word};
 use crate::site::store::Store;
 
 /// This site's own rules.
@@ -74,10 +74,10 @@ fn raised(
 }
 
 /// Returns the rows of `[jobs]`, one for each key.
-fn jobs(policy: &Policy, rules: &Rules) -> Vec<Vec<String>> {
+fn jobs(policy: &Policy, rules: &DatasetRules) -> Vec<Vec<String>> {
     let logs = match policy.logs() {
-        Logs::None => "none",
-        Logs::States => "states",
+        LogDisclosure::None => "none",
+        LogDisclosure::States => "states",
     };
     let cost = rules.most_cost_per_job.as_ref().map_or_else(|| "no limit".to_owned(), ToString::to_string);
     let together = rules.most_epsilon_automatic;
@@ -116,16 +116,16 @@ fn languages(folder: &Folder) -> Vec<String> {
     vec!["transcription.sensitive.languages".to_owned(), rule, what.to_owned()]
 }
 
-const fn approval(approval: Approval) -> &'static str {
+const fn approval(approval: RequiredApproval) -> &'static str {
     match approval {
-        Approval::Automatic => "automatic",
-        Approval::Steward => "steward",
-        Approval::Server => "server",
-        Approval::Manual => "manual",
+        RequiredApproval::Automatic => "automatic",
+        RequiredApproval::Steward => "steward",
+        RequiredApproval::Server => "server",
+        RequiredApproval::Manual => "manual",
     }
 }
 
-fn row(name: &str, rules: &Rules) -> Vec<String> {
+fn row(name: &str, rules: &DatasetRules) -> Vec<String> {
     let limit = |unit| {
         let limit = rules.limits.of(unit);
         limit.map_or_else(|| "none".to_owned(), |limit| format!("{}/{:e}", limit.epsilon.get(), limit.delta.get()))

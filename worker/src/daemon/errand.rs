@@ -24,16 +24,18 @@ use crate::dp::release::Outgoing;
 use crate::fault;
 use crate::queries::gate::OutgoingPool;
 use crate::run::{Past, RunError};
-use crate::site::admission::Examined;
-use crate::site::audits::{self, AuditsError, Ground};
-use crate::site::clearance::{Clearance, Departure, GrantId};
+use crate::site::admission::ExaminedManifest;
+use crate::site::audits::{self, AssessmentBasis, AuditsError};
+use crate::site::clearance::{Clearance, DepartureProof, GrantId};
 use crate::site::datasets::Described;
 use crate::site::folder::create_private;
 use crate::site::gate::{self, GateError};
 use crate::site::holds;
 use crate::site::ledger::LedgerError;
-use crate::site::outbox::{Kept, Outbox, OutboxError, Parcel, StoredRelease, acknowledge, receipts_to_send};
-use crate::site::policy::{PolicyRefusal, Rules, units_of};
+use crate::site::outbox::{
+    OutboxError, ReleaseOutbox, ReleaseProgress, StoredRelease, StoredVector, acknowledge, receipts_to_send,
+};
+use crate::site::policy::{DatasetRules, PolicyRefusal, units_of};
 use crate::site::witness;
 use crate::speech::transcribe::outbound::SealedSounds;
 
@@ -51,9 +53,9 @@ struct Pending {
 
 /// The state of one part.
 pub struct Errand {
-    examined: Examined,
+    examined: ExaminedManifest,
     folder: PathBuf,
-    outbox: Outbox,
+    outbox: ReleaseOutbox,
     pending: Option<Pending>,
     /// The vector that this process stored and has not sent yet: it need not be read again.
     fresh: Mutex<Option<Fresh>>,
@@ -65,14 +67,14 @@ pub struct Errand {
 struct Fresh {
     series: String,
     round: u32,
-    parcel: Parcel,
+    parcel: StoredVector,
 }
 
 /// A stored vector or pool to send, with every receipt that the server lacks up to the one that pays for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Letter {
     /// The stored bytes.
-    pub parcel: Parcel,
+    pub parcel: StoredVector,
     /// The receipts, oldest first.
     pub receipts: Vec<Signed>,
     /// Their numbers at this site.
@@ -109,15 +111,15 @@ impl Errand {
     ///
     /// # Errors
     /// [`RunError::Failed`] when the folder cannot be made.
-    pub fn new(site: &Site, examined: Examined) -> Result<Self, RunError> {
+    pub fn new(site: &Site, examined: ExaminedManifest) -> Result<Self, RunError> {
         let folder = site.folder.work(examined.manifest.job, examined.dataset.id);
         create_private(&folder).map_err(RunError::from_failure)?;
-        let outbox = Outbox::new(examined.manifest.job, examined.dataset.id, &folder);
+        let outbox = ReleaseOutbox::new(examined.manifest.job, examined.dataset.id, &folder);
         Ok(Self { examined, folder, outbox, pending: None, fresh: Mutex::default(), tick: Mutex::default() })
     }
 
     /// Returns the manifest and this site's knowledge about it.
-    pub const fn examined(&self) -> &Examined {
+    pub const fn examined(&self) -> &ExaminedManifest {
         &self.examined
     }
 
@@ -138,12 +140,12 @@ impl Errand {
     /// [`RunError::Failed`] when the site's disk cannot be read.
     pub fn past(&self, site: &Site, series: &str, round: u32) -> Result<Past, RunError> {
         Ok(match self.outbox.state(&site.store, series, round).map_err(RunError::from_failure)? {
-            Kept::Nothing => Past::Untouched,
-            Kept::Unpaid(_) | Kept::Stored => Past::Stored,
-            Kept::Accepted => Past::Accepted,
+            ReleaseProgress::Nothing => Past::Untouched,
+            ReleaseProgress::Unpaid(_) | ReleaseProgress::Stored => Past::Stored,
+            ReleaseProgress::Accepted => Past::Accepted,
             // The round is paid again if the job reserved for that, and then made anew.
-            Kept::Gone if self.may_pay_again(site, series)? => Past::Untouched,
-            Kept::Lost | Kept::Gone => Past::Lost,
+            ReleaseProgress::Gone if self.may_pay_again(site, series)? => Past::Untouched,
+            ReleaseProgress::Lost | ReleaseProgress::Gone => Past::Lost,
         })
     }
 
@@ -182,7 +184,7 @@ impl Errand {
     }
 
     /// Returns the current rules for the dataset, if they allow the part's highest cost in money.
-    fn rules(&self, site: &Site) -> Result<Rules, RunError> {
+    fn rules(&self, site: &Site) -> Result<DatasetRules, RunError> {
         let policy = site.policy().map_err(|error| {
             // The path of the file is for this site's log only; the proposer reads the refusal.
             tracing::error!(error = %error, "the policy cannot be read: nothing may leave");
@@ -205,8 +207,8 @@ impl Errand {
 
     /// Judges the part's highest cost in money. Longer recordings may have replaced those of the admission, so the
     /// current ones are judged. If they cannot be read, nothing can be sent, and the admitted ones are judged.
-    fn judge_cost(&self, site: &Site, rules: &Rules) -> Result<(), PolicyRefusal> {
-        let Examined { manifest, local, dataset, .. } = &self.examined;
+    fn judge_cost(&self, site: &Site, rules: &DatasetRules) -> Result<(), PolicyRefusal> {
+        let ExaminedManifest { manifest, local, dataset, .. } = &self.examined;
         let spec = &manifest.spec;
         if !matches!(spec, Spec::Transcription(_)) {
             return Ok(());
@@ -285,7 +287,7 @@ impl Errand {
     ) -> Result<(), RunError> {
         let release = self.store(series, round, &bytes, length)?;
         let receipt = self.pay(site, &release)?;
-        let parcel = Parcel { bytes, length, digest: release.digest().to_owned(), receipt };
+        let parcel = StoredVector { bytes, length, digest: release.digest().to_owned(), receipt };
         self.fresh = Mutex::new(Some(Fresh { series: series.to_owned(), round, parcel }));
         Ok(())
     }
@@ -300,10 +302,12 @@ impl Errand {
         self.is_free(site)?;
         let release = self.outbox.batch(series, round, batch);
         match self.outbox.state_of_batch(&site.store, &release).map_err(RunError::from_failure)? {
-            Kept::Nothing | Kept::Unpaid(_) => {}
-            Kept::Stored | Kept::Accepted => return Ok(()),
-            Kept::Gone => return Err(RunError::Refused(format!("another batch was paid for under {series}/{round}"))),
-            Kept::Lost => return Err(lost(series, round)),
+            ReleaseProgress::Nothing | ReleaseProgress::Unpaid(_) => {}
+            ReleaseProgress::Stored | ReleaseProgress::Accepted => return Ok(()),
+            ReleaseProgress::Gone => {
+                return Err(RunError::Refused(format!("another batch was paid for under {series}/{round}")));
+            }
+            ReleaseProgress::Lost => return Err(lost(series, round)),
         }
         let made = batch.event();
         if self.examined.local.visibility != Visibility::Public && made != self.examined.release(series).as_ref() {
@@ -340,7 +344,7 @@ impl Errand {
             fresh.as_ref().is_some_and(|fresh| (fresh.series.as_str(), fresh.round) == (series, round))
         };
         if !fresh
-            && let Kept::Unpaid(release) =
+            && let ReleaseProgress::Unpaid(release) =
                 self.outbox.state(&site.store, series, round).map_err(RunError::from_failure)?
         {
             self.pay(site, &release)?;
@@ -387,7 +391,7 @@ impl Errand {
         series: &str,
         round: u32,
         batch: &SealedSounds,
-    ) -> Result<Departure, RunError> {
+    ) -> Result<DepartureProof, RunError> {
         self.is_free(site)?;
         self.outbox.departure(&site.store, series, round, batch).map_err(|error| match error {
             refusal @ (OutboxError::Missing { .. } | OutboxError::NotCountersigned { .. }) => {
@@ -427,7 +431,8 @@ impl Errand {
     fn is_free(&self, site: &Site) -> Result<(), RunError> {
         let held = holds::held(&site.store, self.examined.manifest.job, self.examined.dataset.id)
             .map_err(RunError::from_failure)?;
-        let stopped = |held: holds::Held| RunError::Stopped(format!("this site holds the job: {}", held.word.reason));
+        let stopped =
+            |held: holds::StoredHold| RunError::Stopped(format!("this site holds the job: {}", held.word.reason));
         held.map_or(Ok(()), |held| Err(stopped(held)))
     }
 
@@ -443,7 +448,7 @@ impl Errand {
             .delta(&under)
             .map_err(RunError::from_failure)?
             .ok_or_else(|| failed(LedgerError::NotReserved))?;
-        let ground = Ground::of(&self.examined, delta).map_err(RunError::from_failure)?;
+        let ground = AssessmentBasis::of(&self.examined, delta).map_err(RunError::from_failure)?;
         let (signed, _) =
             audits::state(&site.store, &site.key, &ground, finding, (site.clock)()).map_err(RunError::from_failure)?;
         Ok(signed)

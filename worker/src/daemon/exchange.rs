@@ -33,8 +33,8 @@ use crate::gateway::{Download, GatewayError, Patience, Submitted, written_report
 use crate::queries::gate::OutgoingPool;
 use crate::queries::released::Released;
 use crate::run::{Answered, Average, Exchange, Past, RunError, Transcribing};
-use crate::site::admission::Examined;
-use crate::site::clearance::{Clearance, Published};
+use crate::site::admission::ExaminedManifest;
+use crate::site::clearance::{Clearance, PublicProof};
 use crate::site::gate;
 use crate::speech::transcribe::outbound::{DeliveryResult, OutboundError, SealedSounds};
 use crate::speech::transcribe::provider::line::ProviderLine;
@@ -96,7 +96,7 @@ impl SiteExchange {
         handle: Handle,
         site: Arc<Site>,
         lease: Arc<Lease>,
-        examined: Examined,
+        examined: ExaminedManifest,
     ) -> Result<Self, RunError> {
         let errand = Errand::new(&site, examined)?;
         let log = PartLog::silent();
@@ -366,7 +366,7 @@ impl Exchange for SiteExchange {
         self.site.queries.clone()
     }
 
-    fn published(&self, id: DatasetId) -> Result<Published, RunError> {
+    fn published(&self, id: DatasetId) -> Result<PublicProof, RunError> {
         self.dataset(id)?;
         let refused = |error: &dyn std::fmt::Display| RunError::Refused(error.to_string());
         let known = self.site.datasets().into_iter().find(|local| local.id == Some(id));

@@ -8,8 +8,8 @@ use undertone_api::signed::SiteHold;
 
 use super::Site;
 use super::lease::Lease;
-use crate::site::admission::Examined;
-use crate::site::holds::{self, Held, Holder};
+use crate::site::admission::ExaminedManifest;
+use crate::site::holds::{self, HoldOrigin, StoredHold};
 use crate::site::store::StoreError;
 
 /// The period of the search for holds made at the terminal.
@@ -36,19 +36,19 @@ pub(super) fn wait(
     }
     let (manifest, reason) = (manifest.to_owned(), reason.to_owned());
     let word = SiteHold { manifest, job, dataset, hold: true, reason, at: (site.clock)() };
-    holds::say(&site.store, &word, Holder::Worker)
+    holds::say(&site.store, &word, HoldOrigin::Worker)
 }
 
 /// Returns whether a part is held. If `answered`, a hold that waited for the answer alone ends.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub(super) fn after(site: &Site, examined: &Examined, answered: bool) -> Result<bool, StoreError> {
+pub(super) fn after(site: &Site, examined: &ExaminedManifest, answered: bool) -> Result<bool, StoreError> {
     let (job, dataset) = (examined.manifest.job, examined.dataset.id);
     let Some(held) = holds::held(&site.store, job, dataset)? else { return Ok(false) };
-    if answered && held.by == Holder::Worker.word() {
+    if answered && held.by == HoldOrigin::Worker.word() {
         let word = SiteHold { hold: false, reason: String::new(), at: (site.clock)(), ..held.word };
-        holds::say(&site.store, &word, Holder::Worker)?;
+        holds::say(&site.store, &word, HoldOrigin::Worker)?;
         return Ok(false);
     }
     Ok(true)
@@ -60,7 +60,7 @@ pub(super) async fn tell(site: &Site) {
         Ok(waiting) => waiting,
         Err(error) => return tracing::error!(error = %error, "holds could not be read"),
     };
-    for Held { id, word, by } in waiting {
+    for StoredHold { id, word, by } in waiting {
         let signed = match site.key.sign(&word) {
             Ok(signed) => signed,
             Err(error) => return tracing::error!(error = %error, "a hold could not be signed"),

@@ -42,7 +42,7 @@ mod tests {
     use super::strange;
 
     #[derive(Serialize, Deserialize)]
-    struct Read {
+    struct ReadDocument {
         number: f64,
         whole: u64,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,7 +59,7 @@ mod tests {
             (r#"{"number": 1, "whole": 1, "more": 0}"#, Some("more")),
             (r#"{"number": 1, "whole": 1, "more": {"deep": [false]}}"#, Some("more")),
         ] {
-            let read: Read = serde_json::from_str(text).expect("it can be read");
+            let read: ReadDocument = serde_json::from_str(text).expect("it can be read");
             assert_eq!(strange(text, &read).as_deref(), place, "{text}");
         }
     }

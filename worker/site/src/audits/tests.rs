@@ -6,28 +6,34 @@ use undertone_api::signed::AuditStatement;
 use undertone_privacy::Delta;
 use uuid::Uuid;
 
-use super::{AuditsError, Ground, clear, frozen, state, statement};
+use super::{AssessmentBasis, AuditsError, clear, frozen, state, statement};
 use crate::folder::Folder;
 use crate::keys::SiteKey;
-use crate::ledger::{Ledger, LedgerError, Under};
+use crate::ledger::{Ledger, LedgerError, ReleaseContext};
 use crate::store::Store;
 use crate::testing::{JOB, LINEAGE, OURS, WORKER, charge, clock, limit, sampled, stored};
 
 const ROUNDS: u32 = 10;
 const TRIAL: Trial = Trial { family: Family::Direction, canaries: 500, guesses: 200 };
 
-struct Site {
+struct AuditSite {
     store: Arc<Store>,
     key: SiteKey,
     ledger: Ledger,
     _dir: tempfile::TempDir,
 }
 
-fn under(job: JobId, lineage: LineageId) -> Under {
-    Under { job, dataset: OURS, lineage, manifest: "digest".to_owned(), charge: charge(sampled(0.125, 4.0), 12) }
+fn under(job: JobId, lineage: LineageId) -> ReleaseContext {
+    ReleaseContext {
+        job,
+        dataset: OURS,
+        lineage,
+        manifest: "digest".to_owned(),
+        charge: charge(sampled(0.125, 4.0), 12),
+    }
 }
 
-impl Site {
+impl AuditSite {
     /// Sets up a site that has paid every round of an audited job.
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
@@ -59,7 +65,7 @@ impl Site {
     }
 
     fn state(&self, correct: u32) -> Result<(AuditStatement, Verdict), AuditsError> {
-        let ground = Ground {
+        let ground = AssessmentBasis {
             audited: Audited { series: "private".to_owned(), trials: vec![TRIAL], beside: Vec::new() },
             under: under(JOB, LINEAGE),
             worker: WORKER,
@@ -78,7 +84,7 @@ fn is_frozen(answer: &Result<(), LedgerError>) -> bool {
 
 #[test]
 fn a_disproved_claim_stops_the_account_for_every_job_until_it_is_cleared() {
-    let site = Site::new();
+    let site = AuditSite::new();
     let (stated, verdict) = site.state(200).expect("it is what was promised");
     assert_eq!((verdict, stated.assessment.verdict), (Verdict::Disproved, Verdict::Disproved));
     assert!(stated.assessment.blocking > stated.assessment.claim);
@@ -98,7 +104,7 @@ fn a_disproved_claim_stops_the_account_for_every_job_until_it_is_cleared() {
 
 #[test]
 fn an_honest_finding_is_stated_with_what_was_paid_and_changes_nothing() {
-    let site = Site::new();
+    let site = AuditSite::new();
     let (stated, verdict) = site.state(104).expect("it is what was promised");
     assert_eq!(verdict, Verdict::Consistent);
     assert_eq!((stated.releases, stated.event.clone()), (u64::from(ROUNDS), sampled(0.125, 4.0)));
@@ -109,7 +115,7 @@ fn an_honest_finding_is_stated_with_what_was_paid_and_changes_nothing() {
 
 #[test]
 fn what_was_stated_stands() {
-    let site = Site::new();
+    let site = AuditSite::new();
     let (first, _) = site.state(104).expect("it is what was promised");
     assert_eq!(site.state(200).expect("said before").0, first);
     assert_eq!(frozen(&site.store, LINEAGE).expect("it is open"), None);
@@ -117,7 +123,7 @@ fn what_was_stated_stands() {
 
 #[test]
 fn more_right_guesses_than_guesses_are_no_finding() {
-    let site = Site::new();
+    let site = AuditSite::new();
     assert!(matches!(site.state(201), Err(AuditsError::Assess(_))));
     assert_eq!(statement(&site.store, JOB, OURS).expect("it is open"), None);
 }

@@ -6,11 +6,11 @@ use undertone_api::budget::EntryKind;
 use undertone_api::id::JobId;
 use undertone_privacy::ledger::Promises;
 
-use super::{AccountKey, Entry, OtherAccount};
+use super::{AccountKey, LedgerEntry, OtherAccount};
 
 /// Computes the promises of each account from the ledger's rows, in their order. A row acts on the account of the unit
 /// that its job protects, and on the other accounts in the job's reservation.
-pub fn promises(rows: &[Entry]) -> BTreeMap<AccountKey, Promises> {
+pub fn promises(rows: &[LedgerEntry]) -> BTreeMap<AccountKey, Promises> {
     let mut all: BTreeMap<AccountKey, Promises> = BTreeMap::new();
     let mut charged: BTreeMap<(AccountKey, JobId), &[OtherAccount]> = BTreeMap::new();
     for row in rows {

@@ -103,7 +103,7 @@ mod tests {
     use std::path::Path;
 
     use super::{FolderError, at_once, exchange, in_steps, recover};
-    use crate::fault::{self, Accident, Plan};
+    use crate::fault::{self, FailureKind, FailurePlan};
 
     /// Creates a folder with a file of the given content.
     fn folder(at: &Path, said: &str) {
@@ -156,7 +156,7 @@ mod tests {
         let (new, place) = (dir.path().join("new"), dir.path().join("place"));
         folder(&new, "new");
         folder(&place, "old");
-        fault::plan(Some(Plan { accident: Accident::Death, after: 1 }));
+        fault::plan(Some(FailurePlan { accident: FailureKind::Crash, after: 1 }));
         assert!(std::panic::catch_unwind(|| in_steps(&new, &place)).is_err(), "it was planned");
         assert!(!place.exists());
         recover(&place).unwrap();
@@ -174,7 +174,7 @@ mod tests {
         let (new, place) = (dir.path().join("new"), dir.path().join("place"));
         folder(&new, "new");
         folder(&place, "old");
-        fault::plan(Some(Plan { accident: Accident::Death, after: 2 }));
+        fault::plan(Some(FailurePlan { accident: FailureKind::Crash, after: 2 }));
         assert!(std::panic::catch_unwind(|| in_steps(&new, &place)).is_err(), "it was planned");
         assert_eq!((said(&place).as_deref(), new.exists()), (Some("new"), false));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "the old one lies aside");

@@ -19,10 +19,10 @@ use undertone_privacy::Epsilon;
 use undertone_privacy::ledger::Account;
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 
-use super::{Ledger, LedgerError, Under, charged, insert_entry, insert_row, no_receipt};
-use crate::books::{AccountKey, Books, Entry, Head, Published, receipts};
+use super::{Ledger, LedgerError, ReleaseContext, charged, insert_entry, insert_row, no_receipt};
+use crate::books::{AccountKey, ChainHead, LedgerBooks, LedgerEntry, OpenRelease, receipts};
 use crate::outbox;
-use crate::policy::{Limit, is_exact};
+use crate::policy::{LifetimeLimit, is_exact};
 use crate::restore;
 use crate::rotation::rotations;
 use crate::store::{Store, StoreError, sql};
@@ -59,7 +59,7 @@ pub enum ImportError {
 
 /// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportSummary {
     /// The number of receipts before the import.
     pub before: u64,
     /// The number of imported receipts.
@@ -75,7 +75,7 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerError::Import`] when they contradict the ledger. In that case nothing has changed.
-    pub fn import(&self, shown: &[Signed], limit: Option<Limit>) -> Result<Imported, LedgerError> {
+    pub fn import(&self, shown: &[Signed], limit: Option<LifetimeLimit>) -> Result<ImportSummary, LedgerError> {
         let mut state = self.fresh()?;
         let at = (self.clock)();
         let mut books = state.books.clone();
@@ -84,11 +84,11 @@ impl Ledger {
                 SiteKeys::leading_to(self.key.public(), &rotations(tx)?).map_err(crate::books::BooksError::from)?;
             let missing = self.missing(tx, &keys, &books.receipts, shown)?;
             let imported =
-                Imported { before: books.receipts.sequence, missing: missing.len() as u64, jobs: jobs(&missing) };
+                ImportSummary { before: books.receipts.sequence, missing: missing.len() as u64, jobs: jobs(&missing) };
             if imported.missing > 0 {
                 restore::withhold(tx, at)?;
             }
-            let mut writer = Writer { tx, books: &mut books, at, limit };
+            let mut writer = ImportWriter { tx, books: &mut books, at, limit };
             writer.take(&missing)?;
             restore::reconciled(tx, imported.before, imported.missing, at)?;
             Ok(imported)
@@ -103,12 +103,12 @@ impl Ledger {
         &self,
         tx: &Transaction<'_>,
         keys: &SiteKeys,
-        last: &Head,
+        last: &ChainHead,
         shown: &[Signed],
     ) -> Result<Vec<(Signed, Receipt)>, LedgerError> {
         let own = receipts(tx)?;
         let mut missing = Vec::new();
-        let mut head = if last.sequence == 0 { Head { sequence: 0, hash: no_receipt() } } else { last.clone() };
+        let mut head = if last.sequence == 0 { ChainHead { sequence: 0, hash: no_receipt() } } else { last.clone() };
         for signed in shown {
             let claimed: Receipt = serde_json::from_str(&signed.payload)
                 .map_err(|error| ImportError::Signature(SignedError::Payload(error.to_string())))?;
@@ -132,7 +132,7 @@ impl Ledger {
                 }
                 .into());
             }
-            head = Head { sequence: number, hash: signed.digest() };
+            head = ChainHead { sequence: number, hash: signed.digest() };
             missing.push((signed.clone(), receipt));
         }
         Ok(missing)
@@ -152,14 +152,14 @@ fn account_of(receipt: &Receipt) -> AccountKey {
 }
 
 /// Writes the missing receipts within one transaction, and updates the books in memory.
-struct Writer<'a> {
+struct ImportWriter<'a> {
     tx: &'a Transaction<'a>,
-    books: &'a mut Books,
+    books: &'a mut LedgerBooks,
     at: OffsetDateTime,
-    limit: Option<Limit>,
+    limit: Option<LifetimeLimit>,
 }
 
-impl Writer<'_> {
+impl ImportWriter<'_> {
     fn take(&mut self, missing: &[(Signed, Receipt)]) -> Result<(), LedgerError> {
         // A new reservation covers exactly the job's paid releases.
         let mut paid: BTreeMap<(AccountKey, JobId), u64> = BTreeMap::new();
@@ -187,8 +187,8 @@ impl Writer<'_> {
         self.books.accounts.get(&account).filter(|book| book.jobs.contains_key(&job)).map(|book| &book.account)
     }
 
-    fn entry(&self, kind: EntryKind, receipt: &Receipt, count: u64) -> Entry {
-        Entry {
+    fn entry(&self, kind: EntryKind, receipt: &Receipt, count: u64) -> LedgerEntry {
+        LedgerEntry {
             kind,
             account: account_of(receipt),
             job: receipt.job,
@@ -204,14 +204,14 @@ impl Writer<'_> {
         }
     }
 
-    fn append(&mut self, entry: &Entry) -> Result<(), LedgerError> {
+    fn append(&mut self, entry: &LedgerEntry) -> Result<(), LedgerError> {
         self.books.entries = insert_entry(self.tx, &self.books.entries, entry)?;
         Ok(())
     }
 
     fn reserve(&mut self, receipt: &Receipt, count: u64) -> Result<(), LedgerError> {
         let (unit, adjacency, event) = (receipt.unit, receipt.adjacency, receipt.event.clone());
-        let under = Under {
+        let under = ReleaseContext {
             job: receipt.job,
             dataset: receipt.dataset,
             lineage: receipt.lineage,
@@ -228,7 +228,7 @@ impl Writer<'_> {
             }
         }
         let (budget, others) = charged::stated(&steps);
-        let entry = Entry { budget, others, ..self.entry(EntryKind::Reserve, receipt, count) };
+        let entry = LedgerEntry { budget, others, ..self.entry(EntryKind::Reserve, receipt, count) };
         self.append(&entry)?;
         charged::adopt(self.books, receipt.job, steps);
         Ok(())
@@ -238,12 +238,12 @@ impl Writer<'_> {
     fn step(
         &self,
         number: u64,
-        under: &Under,
+        under: &ReleaseContext,
         key: AccountKey,
         charge: &Charge,
     ) -> Result<charged::AccountStep, LedgerError> {
         let standing = self.books.accounts.get(&key).and_then(|book| book.account.balance().budget());
-        let known = standing.map(|budget| Limit { epsilon: budget.epsilon(), delta: budget.delta() });
+        let known = standing.map(|budget| LifetimeLimit { epsilon: budget.epsilon(), delta: budget.delta() });
         let without =
             || ImportError::Unfit { number, problem: "policy.toml sets no budget at all; set one".to_owned() };
         let mut limit = known.or(self.limit).ok_or_else(without)?;
@@ -269,7 +269,7 @@ impl Writer<'_> {
             return Err(unfit("another release, or another manifest, was reserved".to_owned()).into());
         }
         let steps = charged::commit(self.books, key, receipt.job).map_err(|error| unfit(error.to_string()))?;
-        let entry = Entry { receipt: Some(receipt.sequence), ..self.entry(EntryKind::Commit, receipt, 1) };
+        let entry = LedgerEntry { receipt: Some(receipt.sequence), ..self.entry(EntryKind::Commit, receipt, 1) };
         self.append(&entry)?;
         charged::adopt(self.books, receipt.job, steps);
         Ok(())
@@ -288,7 +288,7 @@ impl Writer<'_> {
     }
 
     fn publish(&mut self, receipt: &Receipt) -> Result<(), LedgerError> {
-        let row = Published {
+        let row = OpenRelease {
             lineage: receipt.lineage,
             job: receipt.job,
             receipt: receipt.sequence,
@@ -333,7 +333,7 @@ mod tests {
     use undertone_api::signed::Signed;
     use undertone_privacy::Event;
 
-    use super::{ImportError, Imported, LedgerError};
+    use super::{ImportError, ImportSummary, LedgerError};
     use crate::books;
     use crate::folder::Folder;
     use crate::keys::SiteKey;
@@ -388,7 +388,8 @@ mod tests {
         assert_eq!((imported.before, imported.missing, imported.jobs.len()), (2, 4, 2));
         let after = ledger.books().expect("it is open");
         assert_eq!((after.receipts.sequence, after.published.sequence), (6, 1));
-        let spent = |books: &books::Books| books.accounts.values().next().map(|book| book.account.epsilon_spent());
+        let spent =
+            |books: &books::LedgerBooks| books.accounts.values().next().map(|book| book.account.epsilon_spent());
         assert!(spent(&after) > spent(&before));
         assert_eq!(ledger.import(&all, Some(limit(8.0))).expect("nothing is missing").missing, 0);
         drop(ledger);
@@ -491,7 +492,11 @@ mod tests {
         }
         assert_eq!(
             ledger.import(&all[1..], Some(limit(8.0))).expect("they are this site's own"),
-            Imported { before: 2, missing: 4, jobs: vec![JOB, undertone_api::id::JobId(uuid::Uuid::from_u128(77))] }
+            ImportSummary {
+                before: 2,
+                missing: 4,
+                jobs: vec![JOB, undertone_api::id::JobId(uuid::Uuid::from_u128(77))]
+            }
         );
         assert!(ledger.commit(&job, &gaussian(4.0), &stored(&job, "private", 5)).is_ok());
     }

@@ -3,8 +3,8 @@
 use undertone_api::dataset::Visibility;
 use undertone_privacy::Event;
 
-use super::{Ledger, LedgerError, Paid, Under, insert_row, quiet, refer};
-use crate::books::Published;
+use super::{Ledger, LedgerError, ReleaseContext, ReleasePayment, insert_row, quiet, refer};
+use crate::books::OpenRelease;
 use crate::fault;
 use crate::outbox::StoredRelease;
 use crate::policy::is_exact;
@@ -19,11 +19,11 @@ impl Ledger {
     /// exact and must be paid, [`LedgerError::Released`] as for [`Ledger::commit`].
     pub fn publish(
         &self,
-        under: &Under,
+        under: &ReleaseContext,
         visibility: Visibility,
         event: &Event,
         release: &StoredRelease,
-    ) -> Result<Paid, LedgerError> {
+    ) -> Result<ReleasePayment, LedgerError> {
         if visibility != Visibility::Open {
             return Err(LedgerError::NotOpen);
         }
@@ -39,7 +39,7 @@ impl Ledger {
         let (published, receipts, signed) = self.append(&mut state, |_, tx| {
             quiet(tx)?;
             let (receipts, signed) = self.insert_receipt(tx, &last, under, event, release, at)?;
-            let row = Published {
+            let row = OpenRelease {
                 lineage: under.lineage,
                 job: under.job,
                 receipt: receipts.sequence,
@@ -56,7 +56,7 @@ impl Ledger {
         let receipt = receipts.sequence;
         state.books.receipts = receipts;
         state.books.published = published;
-        Ok(Paid { signed, receipt })
+        Ok(ReleasePayment { signed, receipt })
     }
 
     /// Records the reference to a stored release of public data, which costs nothing; on disk when this returns.

@@ -8,20 +8,20 @@ use undertone_api::signed::Receipt;
 use undertone_privacy::Event;
 use undertone_privacy::ledger::{LedgerError as RuleError, Refusal};
 
-use super::{Ledger, LedgerError, Under, verify};
+use super::{Ledger, LedgerError, ReleaseContext, verify};
 use crate::books::BooksError;
 use crate::folder::{Folder, FolderError};
 use crate::keys::SiteKey;
 use crate::store::{Store, StoreError};
 use crate::testing::{JOB, LINEAGE, OURS, WORKER, charge, clock, gaussian, limit, sampled, stored};
 
-struct Site {
+struct LedgerSite {
     folder: Folder,
     key: SiteKey,
     _dir: tempfile::TempDir,
 }
 
-impl Site {
+impl LedgerSite {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let folder = Folder::new(dir.path());
@@ -42,7 +42,7 @@ impl Site {
         Ledger::open(self.store(), lock, self.key.clone(), WORKER, clock())
     }
 
-    fn verify(&self) -> Result<super::Verified, BooksError> {
+    fn verify(&self) -> Result<super::LedgerSummary, BooksError> {
         self.store().read(|db| verify(db, &self.key.public()))
     }
 }
@@ -55,17 +55,23 @@ fn rule<T: std::fmt::Debug>(answer: Result<T, LedgerError>) -> RuleError {
     }
 }
 
-fn under(event: Event, releases: u64) -> Under {
-    Under { job: JOB, dataset: OURS, lineage: LINEAGE, manifest: "digest".to_owned(), charge: charge(event, releases) }
+fn under(event: Event, releases: u64) -> ReleaseContext {
+    ReleaseContext {
+        job: JOB,
+        dataset: OURS,
+        lineage: LINEAGE,
+        manifest: "digest".to_owned(),
+        charge: charge(event, releases),
+    }
 }
 
-fn job(number: u128, under: &Under) -> Under {
-    Under { job: undertone_api::id::JobId(uuid::Uuid::from_u128(number)), ..under.clone() }
+fn job(number: u128, under: &ReleaseContext) -> ReleaseContext {
+    ReleaseContext { job: undertone_api::id::JobId(uuid::Uuid::from_u128(number)), ..under.clone() }
 }
 
 #[test]
 fn a_refused_reservation_changes_nothing() {
-    let site = Site::new();
+    let site = LedgerSite::new();
     let ledger = site.open();
     let small = under(gaussian(4.0), 2);
     ledger.reserve(&small, &limit(8.0)).expect("there is room");
@@ -79,7 +85,7 @@ fn a_refused_reservation_changes_nothing() {
 
 #[test]
 fn a_ledger_reopens_as_it_was_closed() {
-    let site = Site::new();
+    let site = LedgerSite::new();
     let ledger = site.open();
     let (one, two) = (under(sampled(0.1, 2.0), 5), job(40, &under(gaussian(8.0), 3)));
     ledger.reserve(&one, &limit(8.0)).expect("there is room");
@@ -99,7 +105,7 @@ fn a_ledger_reopens_as_it_was_closed() {
 
 #[test]
 fn a_crash_between_payment_and_release_pays_again() {
-    let site = Site::new();
+    let site = LedgerSite::new();
     let under = under(gaussian(4.0), 3);
     let ledger = site.open();
     ledger.reserve(&under, &limit(8.0)).expect("there is room");
@@ -120,7 +126,7 @@ fn a_crash_between_payment_and_release_pays_again() {
 
 #[test]
 fn a_job_commits_no_more_than_it_reserved_and_nothing_once_settled() {
-    let site = Site::new();
+    let site = LedgerSite::new();
     let ledger = site.open();
     let one = under(gaussian(4.0), 1);
     ledger.reserve(&one, &limit(8.0)).expect("there is room");
@@ -139,7 +145,7 @@ fn a_job_commits_no_more_than_it_reserved_and_nothing_once_settled() {
 
 #[test]
 fn only_the_reserved_release_can_be_paid_under_the_reserved_manifest() {
-    let site = Site::new();
+    let site = LedgerSite::new();
     let ledger = site.open();
     let under = under(gaussian(4.0), 3);
     assert!(matches!(
@@ -151,7 +157,7 @@ fn only_the_reserved_release_can_be_paid_under_the_reserved_manifest() {
         ledger.commit(&under, &gaussian(3.9), &stored(&under, "private", 1)),
         Err(LedgerError::OtherEvent { .. })
     ));
-    let swapped = Under { manifest: "another".to_owned(), ..under.clone() };
+    let swapped = ReleaseContext { manifest: "another".to_owned(), ..under.clone() };
     assert!(matches!(
         ledger.commit(&swapped, &under.charge.event, &stored(&swapped, "private", 1)),
         Err(LedgerError::Changed { .. })
@@ -161,7 +167,7 @@ fn only_the_reserved_release_can_be_paid_under_the_reserved_manifest() {
 
 #[test]
 fn a_raised_limit_admits_more_and_a_lowered_one_refuses_without_rewriting() {
-    let site = Site::new();
+    let site = LedgerSite::new();
     let ledger = site.open();
     let job_of = |number| job(number, &under(gaussian(1.0), 1));
     ledger.reserve(&job_of(40), &limit(6.0)).expect("there is room");
@@ -179,7 +185,7 @@ fn a_raised_limit_admits_more_and_a_lowered_one_refuses_without_rewriting() {
 
 #[test]
 fn a_release_in_the_clear_has_a_receipt_and_charges_nothing() {
-    let site = Site::new();
+    let site = LedgerSite::new();
     let ledger = site.open();
     let open = under(Event::NonPrivate, 10);
     assert_eq!(rule(ledger.reserve(&open, &limit(8.0))), RuleError::Refused(Refusal::Infinite));
@@ -203,7 +209,7 @@ fn a_release_in_the_clear_has_a_receipt_and_charges_nothing() {
 
 #[test]
 fn two_processes_never_write_one_ledger() {
-    let site = Site::new();
+    let site = LedgerSite::new();
     let held = site.open();
     assert!(matches!(site.folder.lock(), Err(FolderError::Locked(_))));
     drop(held);
@@ -211,7 +217,7 @@ fn two_processes_never_write_one_ledger() {
 }
 
 /// Changes rows after dropping the triggers, as an attacker with access to the file could.
-fn tamper(site: &Site, sql: &str) {
+fn tamper(site: &LedgerSite, sql: &str) {
     site.store()
         .write(|tx| {
             let names: Vec<String> = tx
@@ -226,8 +232,8 @@ fn tamper(site: &Site, sql: &str) {
         .expect("the file is ours to damage");
 }
 
-fn spent_site() -> Site {
-    let site = Site::new();
+fn spent_site() -> LedgerSite {
+    let site = LedgerSite::new();
     let ledger = site.open();
     let under = under(gaussian(4.0), 3);
     ledger.reserve(&under, &limit(8.0)).expect("there is room");
@@ -271,7 +277,7 @@ fn a_changed_cut_or_orphaned_receipt_is_found() {
 #[test]
 fn a_receipt_that_another_key_signed_is_found() {
     let site = spent_site();
-    let other = Site::new();
+    let other = LedgerSite::new();
     let verified = site.store().read(|db| verify(db, &other.key.public()));
     assert!(matches!(verified, Err(BooksError::Receipt { sequence: 1, .. })));
 }

@@ -19,9 +19,9 @@ use undertone_api::dataset::Visibility;
 use undertone_api::id::{LineageId, OrganizationId};
 
 use super::fingerprint::{FingerprintKind, OrganizationKey};
-use super::sketch::{Sketch, count_common, from_bytes};
+use super::sketch::{FingerprintSketch, count_common, from_bytes};
 use super::table::{self, FingerprintRow};
-use super::{KnownDataset, LineageError, Overlap, known, lines, load_keys};
+use super::{DataOverlap, KnownDataset, LineageError, known, lines, load_keys};
 use crate::config::ConfigError;
 use crate::datasets::{DatasetDescription, scan};
 use crate::folder::{Folder, FolderError, sync_folder};
@@ -275,7 +275,7 @@ fn open(file: &Path, passphrase: SecretString) -> Result<LineageFile, ExchangeEr
 }
 
 /// Pairs of lineages that share data although each has accounts of its own.
-pub type SharedLineages = Vec<(KnownDataset, KnownDataset, Overlap)>;
+pub type SharedLineages = Vec<(KnownDataset, KnownDataset, DataOverlap)>;
 
 /// Returns the pairs of lineages that share data although each has accounts of its own, and the number of the
 /// organization's keys here.
@@ -292,7 +292,7 @@ fn shared(store: &Store, policy: &Policy) -> Result<SharedLineages, LineageError
     let known = store.read(|db| known(db, &names, policy))?;
     let is_public = |lineage: &LineageId| known.get(lineage).is_some_and(super::KnownLineage::is_public);
     let mut all: Vec<FingerprintRow> = Vec::new();
-    let mut found: BTreeMap<(LineageId, LineageId), Overlap> = BTreeMap::new();
+    let mut found: BTreeMap<(LineageId, LineageId), DataOverlap> = BTreeMap::new();
     store.read(|db| {
         table::each_fingerprint(db, |row| {
             if is_public(&row.lineage) {
@@ -325,7 +325,7 @@ pub struct LineageSummary {
     /// Its datasets, beginning with the one that founded it.
     pub datasets: Vec<KnownDataset>,
     /// The numbers of known recordings, people and runs of rows; lower bounds where `is_sample`.
-    pub counts: Overlap,
+    pub counts: DataOverlap,
     /// Whether it had more fingerprints of one kind than are stored.
     pub is_sample: bool,
 }
@@ -337,7 +337,7 @@ pub struct LineageSummary {
 pub fn summarize(store: &Store) -> Result<(Vec<LineageSummary>, Vec<String>), StoreError> {
     let keys: Vec<String> = store.read(table::keys)?.iter().map(OrganizationKey::id).collect();
     let mut all: BTreeMap<LineageId, LineageSummary> = BTreeMap::new();
-    let of = |id| LineageSummary { id, datasets: Vec::new(), counts: Overlap::default(), is_sample: false };
+    let of = |id| LineageSummary { id, datasets: Vec::new(), counts: DataOverlap::default(), is_sample: false };
     for (lineage, name) in lines(store)?.into_iter().rev() {
         let named = KnownDataset { name, worker: None };
         all.entry(lineage).or_insert_with(|| of(lineage)).datasets.push(named);
@@ -350,7 +350,7 @@ pub fn summarize(store: &Store) -> Result<(Vec<LineageSummary>, Vec<String>), St
         table::each_fingerprint(db, |row| {
             if let Some(lineage) = all.get_mut(&row.lineage) {
                 lineage.counts.add(row.kind, row.items.len());
-                let mut sketch = Sketch::new(row.kind.most());
+                let mut sketch = FingerprintSketch::new(row.kind.most());
                 sketch.merge(&row.items);
                 lineage.is_sample |= sketch.is_full();
             }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
-use super::sketch::{Sketch, from_bytes};
+use super::sketch::{FingerprintSketch, from_bytes};
 
 /// The length of an organization's key, bytes.
 pub(super) const KEY_LENGTH: usize = 32;
@@ -116,19 +116,19 @@ pub(super) struct KeyedSketches {
     /// The key's id.
     pub(super) key: String,
     mac: Hmac<Sha256>,
-    sketches: [Sketch; FingerprintKind::ALL.len()],
+    sketches: [FingerprintSketch; FingerprintKind::ALL.len()],
     /// Fingerprints of the last rows, at most [`RUN`].
     rows: VecDeque<u128>,
 }
 
 impl KeyedSketches {
     fn new(key: &OrganizationKey) -> Self {
-        let sketches = FingerprintKind::ALL.map(|kind| Sketch::new(kind.most()));
+        let sketches = FingerprintKind::ALL.map(|kind| FingerprintSketch::new(kind.most()));
         Self { key: key.id(), mac: key.mac(), sketches, rows: VecDeque::with_capacity(RUN + 1) }
     }
 
     /// Returns the sketch of a kind.
-    pub(super) fn sketch(&mut self, kind: FingerprintKind) -> &mut Sketch {
+    pub(super) fn sketch(&mut self, kind: FingerprintKind) -> &mut FingerprintSketch {
         &mut self.sketches[kind as usize]
     }
 

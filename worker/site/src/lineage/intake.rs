@@ -9,21 +9,23 @@ use undertone_api::id::LineageId;
 
 use super::fingerprint::FingerprintCollector;
 use super::settle::LineageMarker;
-use super::{KnownLineage, LineageError, Overlap, judge, known, lines, load_keys, new_lineage, overlaps, table};
+use super::{DataOverlap, KnownLineage, LineageError, judge, known, lines, load_keys, new_lineage, overlaps, table};
 use crate::datasets::{DatasetDescription, scan};
 use crate::folder::Folder;
-use crate::normalize::{Blanks, Case, Digits, Form, Normalization, Normalizer, Punctuation};
+use crate::normalize::{
+    BlankRule, CaseRule, DigitRule, PunctuationRule, TextNormalization, TextNormalizer, UnicodeForm,
+};
 use crate::policy::{Policy, word};
 use crate::store::Store;
 
 /// The normalization of query rows for comparison. It removes most differences between preparations with different
 /// options.
-pub const COMPARED: Normalization = Normalization {
-    form: Form::Nfkc,
-    case: Case::Lower,
-    punctuation: Punctuation::Drop,
-    digits: Digits::Keep,
-    blanks: Blanks::Single,
+pub const COMPARED: TextNormalization = TextNormalization {
+    form: UnicodeForm::Nfkc,
+    case: CaseRule::Lower,
+    punctuation: PunctuationRule::Drop,
+    digits: DigitRule::Keep,
+    blanks: BlankRule::Single,
 };
 
 /// Collects the fingerprints of a dataset in preparation, and admits it to a lineage.
@@ -38,7 +40,7 @@ pub struct LineageIntake {
     /// The dataset to continue, with its lineage.
     continues: Option<(String, LineageId)>,
     collector: FingerprintCollector,
-    normalizer: Normalizer,
+    normalizer: TextNormalizer,
     now: OffsetDateTime,
     has_new_key: bool,
 }
@@ -77,7 +79,7 @@ impl LineageIntake {
         let visibility = if visibility == Visibility::Private { policy.rules(name).visibility } else { visibility };
         let intake = Self {
             collector: FingerprintCollector::new(&keys),
-            normalizer: Normalizer::new(COMPARED),
+            normalizer: TextNormalizer::new(COMPARED),
             store,
             policy,
             name: name.to_owned(),
@@ -163,13 +165,13 @@ impl LineageIntake {
         }
     }
 
-    fn look(&mut self, line: Option<LineageId>) -> Result<Looked, LineageError> {
+    fn look(&mut self, line: Option<LineageId>) -> Result<LineageComparison, LineageError> {
         let extent = self.store.read(table::extent)?;
         let names = lines(&self.store)?;
         let Self { store, collector, policy, .. } = self;
         let found = store.read(|db| overlaps(db, collector, line))?;
         let known = store.read(|db| known(db, &names, policy))?;
-        Ok(Looked { extent, found, known })
+        Ok(LineageComparison { extent, found, known })
     }
 
     /// Checks that a lineage is not protected less under this name than under another.
@@ -193,8 +195,8 @@ impl LineageIntake {
 }
 
 /// The result of a comparison with the other lineages.
-struct Looked {
+struct LineageComparison {
     extent: i64,
-    found: BTreeMap<LineageId, Overlap>,
+    found: BTreeMap<LineageId, DataOverlap>,
     known: BTreeMap<LineageId, KnownLineage>,
 }

@@ -9,7 +9,7 @@ use undertone_api::id::{DatasetId, LineageId};
 use uuid::Uuid;
 
 use super::fingerprint::{FingerprintCollector, FingerprintKind, OrganizationKey};
-use super::sketch::{Sketch, from_bytes};
+use super::sketch::{FingerprintSketch, from_bytes};
 use crate::store::{Store, StoreError};
 
 fn lineage_id(text: &str) -> Result<LineageId, StoreError> {
@@ -208,7 +208,7 @@ pub(super) fn merge(tx: &Transaction<'_>, row: &FingerprintRow) -> Result<(), St
         .optional()
         .map_err(StoreError::sqlite("read fingerprints"))?;
     let known = known.map(|bytes| from_bytes(&bytes).ok_or_else(|| StoreError::row("fingerprints are out of order")));
-    let mut sketch = Sketch::new(row.kind.most());
+    let mut sketch = FingerprintSketch::new(row.kind.most());
     sketch.merge(&known.transpose()?.unwrap_or_default());
     if !sketch.merge(&row.items) {
         return Ok(());

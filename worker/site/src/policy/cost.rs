@@ -11,7 +11,7 @@ use undertone_api::dataset::{Dataset, SizeClass};
 use undertone_api::job::Spec;
 use undertone_api::job::transcription::{self, Money, Tariff, worst};
 
-use super::{PolicyRefusal, Rules};
+use super::{DatasetRules, PolicyRefusal};
 
 /// The limit for each listed currency; a job may not cost anything in another currency.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub struct MostCost(BTreeMap<String, Money>);
     "jobs.most_cost_per_job: `{currency} = \"{amount}\"` is no sum: three capital letters (ISO 4217), and a decimal number below \
      1000000 with at most 9 places, as in {{ USD = \"50.00\" }}"
 )]
-pub struct NoSum {
+pub struct AmountError {
     currency: String,
     amount: String,
 }
@@ -59,12 +59,12 @@ pub enum CostRefusal {
 }
 
 impl TryFrom<BTreeMap<String, String>> for MostCost {
-    type Error = NoSum;
+    type Error = AmountError;
 
-    fn try_from(said: BTreeMap<String, String>) -> Result<Self, NoSum> {
+    fn try_from(said: BTreeMap<String, String>) -> Result<Self, AmountError> {
         let sum = |(currency, amount): (String, String)| match Money::parse(&currency, &amount) {
             Some(money) => Ok((currency, money)),
-            None => Err(NoSum { currency, amount }),
+            None => Err(AmountError { currency, amount }),
         };
         said.into_iter().map(sum).collect::<Result<_, _>>().map(Self)
     }
@@ -85,7 +85,7 @@ impl std::fmt::Display for MostCost {
     }
 }
 
-impl Rules {
+impl DatasetRules {
     /// Checks that the highest cost of a job on `dataset`, by the prices of the site's `providers`, is within the
     /// limit.
     ///

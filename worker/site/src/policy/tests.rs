@@ -6,21 +6,21 @@ use undertone_api::job::Spec;
 use undertone_privacy::kanon::Shown;
 use undertone_privacy::{Epsilon, Event, PrivacyUnit, SamplingRate};
 
-use super::{Approval, Policy, PolicyError, PolicyRefusal, Rules, TEMPLATE, declare};
+use super::{DatasetRules, Policy, PolicyError, PolicyRefusal, RequiredApproval, TEMPLATE, declare};
 use crate::testing::{charge, gaussian, spec};
 
 fn policy(text: &str) -> Result<Policy, PolicyError> {
     Policy::parse(text, Path::new("policy.toml"))
 }
 
-fn rules() -> Rules {
+fn rules() -> DatasetRules {
     policy(TEMPLATE).expect("the template is a policy").rules("ward-7")
 }
 
 #[test]
 fn the_template_is_careful() {
     let rules = rules();
-    assert_eq!((rules.visibility, rules.approval), (Visibility::Private, Approval::Steward));
+    assert_eq!((rules.visibility, rules.approval), (Visibility::Private, RequiredApproval::Steward));
     assert!(rules.limits.of(PrivacyUnit::Speaker).is_some() && rules.limits.of(PrivacyUnit::Record).is_none());
 }
 
@@ -66,7 +66,7 @@ fn unknown_kind_is_refused_with_those_that_there_are() {
 
 #[test]
 fn a_kind_that_is_not_listed_may_not_run() {
-    let rules = Rules { kinds: vec!["count".to_owned()], ..rules() };
+    let rules = DatasetRules { kinds: vec!["count".to_owned()], ..rules() };
     assert_eq!(rules.judge(&spec(), None), Err(PolicyRefusal::Kind("dp_sgd".to_owned())));
 }
 
@@ -143,10 +143,10 @@ fn exact_results_leave_only_what_the_site_marks_open() {
     for event in [Event::NonPrivate, hidden] {
         let charge = charge(event, 10);
         for visibility in [Visibility::Private, Visibility::Public] {
-            let rules = Rules { visibility, ..rules() };
+            let rules = DatasetRules { visibility, ..rules() };
             assert_eq!(rules.judge(&spec(), Some(&charge)), Err(PolicyRefusal::Exact), "{visibility:?}");
         }
-        let open = Rules { visibility: Visibility::Open, ..rules() };
+        let open = DatasetRules { visibility: Visibility::Open, ..rules() };
         assert_eq!(open.judge(&spec(), Some(&charge)), Ok(()));
     }
 }
@@ -171,10 +171,10 @@ fn a_dataset_may_have_rules_of_its_own() {
     );
     let policy = policy(&text).expect("it is well formed");
     let (own, other) = (policy.rules("ward-7"), policy.rules("ward-8"));
-    assert_eq!((own.visibility, own.approval), (Visibility::Open, Approval::Manual));
+    assert_eq!((own.visibility, own.approval), (Visibility::Open, RequiredApproval::Manual));
     assert_eq!(own.limits.of(PrivacyUnit::Speaker).map(|limit| limit.epsilon.get()), Some(2.0));
     assert_eq!(own.limits.of(PrivacyUnit::Record), other.limits.of(PrivacyUnit::Record));
-    assert_eq!((other.visibility, other.approval), (Visibility::Private, Approval::Steward));
+    assert_eq!((other.visibility, other.approval), (Visibility::Private, RequiredApproval::Steward));
 }
 
 #[test]

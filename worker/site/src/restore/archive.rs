@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
 use super::{FILES, LEDGER, RestoreError, written};
-use crate::books::Books;
+use crate::books::LedgerBooks;
 use crate::dataset_meta::META_FILE;
 use crate::folder::{Folder, FolderError, check_name, create_private, sync_folder};
 use crate::store::Store;
@@ -29,7 +29,7 @@ pub(super) const DESCRIPTIONS: &str = "descriptions";
 /// The metadata of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct About {
+pub(super) struct BackupMetadata {
     format: String,
     /// Version of the worker that wrote it.
     worker_version: String,
@@ -65,7 +65,7 @@ pub(super) fn write(
     out: &File,
     passphrase: Option<SecretString>,
     now: OffsetDateTime,
-) -> Result<About, RestoreError> {
+) -> Result<BackupMetadata, RestoreError> {
     let mut all: Vec<(String, PathBuf)> = FILES
         .into_iter()
         .map(|name| (name.to_owned(), folder.root().join(name)))
@@ -76,12 +76,12 @@ pub(super) fn write(
     all.extend(described);
     all.push((LEDGER.to_owned(), ledger.to_owned()));
     // Open the ledger before its digest is computed: opening a copy writes its journal mode into the file's header.
-    let books = Store::open(ledger)?.read(Books::read)?;
+    let books = Store::open(ledger)?.read(LedgerBooks::read)?;
     let mut files = BTreeMap::new();
     for (name, path) in &all {
         files.insert(name.clone(), digest(path)?);
     }
-    let about = About {
+    let about = BackupMetadata {
         format: FORMAT.to_owned(),
         worker_version: env!("CARGO_PKG_VERSION").to_owned(),
         at: written(now),
@@ -103,7 +103,7 @@ pub(super) fn write(
     Ok(about)
 }
 
-fn tarred<W: Write>(out: W, about: &About, files: &[(String, PathBuf)]) -> io::Result<W> {
+fn tarred<W: Write>(out: W, about: &BackupMetadata, files: &[(String, PathBuf)]) -> io::Result<W> {
     let mut tar = tar::Builder::new(out);
     let text = serde_json::to_vec_pretty(about).map_err(io::Error::other)?;
     let header = |size: u64| {
@@ -151,7 +151,7 @@ fn digest(path: &Path) -> Result<String, FolderError> {
 }
 
 /// Reads an archive into the empty folder `into`. Accepts only permitted files, complete, each with its digest.
-pub(super) fn read(archive: impl Read, into: &Path) -> Result<About, ReadError> {
+pub(super) fn read(archive: impl Read, into: &Path) -> Result<BackupMetadata, ReadError> {
     let broken = |problem: &str| ReadError::Broken(problem.to_owned());
     let failed = |error: io::Error| ReadError::Broken(error.to_string());
     let mut tar = tar::Archive::new(archive);
@@ -160,7 +160,7 @@ pub(super) fn read(archive: impl Read, into: &Path) -> Result<About, ReadError> 
     if first.path().map_err(failed)? != Path::new(ABOUT) {
         return Err(broken("it does not begin with about.json"));
     }
-    let about: About = serde_json::from_reader(first.take(LONGEST_ABOUT))
+    let about: BackupMetadata = serde_json::from_reader(first.take(LONGEST_ABOUT))
         .map_err(|error| ReadError::Broken(format!("about.json: {error}")))?;
     if about.format != FORMAT {
         return Err(ReadError::Broken(format!("it is of the form `{}`, this worker reads `{FORMAT}`", about.format)));

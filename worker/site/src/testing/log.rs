@@ -15,7 +15,7 @@ use super::server_key;
 
 /// A log with the countersignatures that it issued.
 #[derive(Debug, Clone, Default)]
-pub struct Log {
+pub struct TestLog {
     frontier: Frontier,
     kept: BTreeMap<Subtree, Hash>,
     leaves: Vec<String>,
@@ -24,7 +24,7 @@ pub struct Log {
     statements: Vec<(u64, Signed)>,
 }
 
-impl Log {
+impl TestLog {
     /// Returns a log of the same leaves, with one of them replaced.
     #[must_use]
     pub fn with(&self, position: u64, leaf: String) -> Self {

@@ -9,7 +9,7 @@ use crate::store::{Store, StoreError};
 
 /// An alarm.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Alarm {
+pub struct ServerAlarm {
     /// Its number at this site.
     pub id: i64,
     /// The contradiction, in words.
@@ -19,12 +19,12 @@ pub struct Alarm {
     /// The time at which it was raised (RFC 3339).
     pub at: String,
     /// The clearing; `None` while the alarm is open.
-    pub cleared: Option<Clearing>,
+    pub cleared: Option<AlarmClearing>,
 }
 
 /// The end of an alarm.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Clearing {
+pub struct AlarmClearing {
     /// The reason, in a steward's words.
     pub reason: String,
     /// The time (RFC 3339).
@@ -34,19 +34,19 @@ pub struct Clearing {
 const ALARMS: &str = "SELECT alarm.id, alarm.problem, alarm.evidence, alarm.at, cleared.reason, cleared.at
      FROM alarm LEFT JOIN cleared ON cleared.alarm = alarm.id";
 
-fn alarm(row: &Row<'_>) -> rusqlite::Result<Alarm> {
+fn alarm(row: &Row<'_>) -> rusqlite::Result<ServerAlarm> {
     let cleared = match (row.get(4)?, row.get(5)?) {
-        (Some(reason), Some(at)) => Some(Clearing { reason, at }),
+        (Some(reason), Some(at)) => Some(AlarmClearing { reason, at }),
         _ => None,
     };
-    Ok(Alarm { id: row.get(0)?, problem: row.get(1)?, evidence: row.get(2)?, at: row.get(3)?, cleared })
+    Ok(ServerAlarm { id: row.get(0)?, problem: row.get(1)?, evidence: row.get(2)?, at: row.get(3)?, cleared })
 }
 
 /// Returns every alarm, oldest first.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn all(db: &Connection) -> Result<Vec<Alarm>, StoreError> {
+pub fn all(db: &Connection) -> Result<Vec<ServerAlarm>, StoreError> {
     let read = StoreError::sqlite("read alarms");
     let rows = db
         .prepare(&format!("{ALARMS} ORDER BY alarm.id"))
@@ -58,7 +58,7 @@ pub fn all(db: &Connection) -> Result<Vec<Alarm>, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails; nothing may leave then either.
-pub fn open(db: &Connection) -> Result<Option<Alarm>, StoreError> {
+pub fn open(db: &Connection) -> Result<Option<ServerAlarm>, StoreError> {
     db.query_row(&format!("{ALARMS} WHERE cleared.alarm IS NULL ORDER BY alarm.id LIMIT 1"), [], alarm)
         .optional()
         .map_err(StoreError::sqlite("look for alarms"))

@@ -11,7 +11,7 @@ use undertone_api::log::witness::{Answer, charges, countersigned};
 use undertone_api::log::{Hash, Leaf, from_hex};
 use undertone_api::signed::{Head, Receipt, Rotation, Signed, key_id};
 
-use super::{Question, alarm};
+use super::{WitnessQuestion, alarm};
 use crate::books::receipts;
 use crate::rotation::rotations;
 use crate::store::{Store, StoreError, sql};
@@ -48,7 +48,7 @@ pub enum EvidenceError {
 
 /// The result of verifying the stored documents.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Attested {
+pub struct EvidenceSummary {
     /// The number of heads of the server's log.
     pub heads: u64,
     /// The newest head in force.
@@ -63,7 +63,7 @@ pub struct Attested {
 
 /// A stored head.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct KeptHead {
+struct StoredHead {
     epoch: i64,
     #[serde(flatten)]
     signed: Signed,
@@ -73,7 +73,7 @@ struct KeptHead {
 
 /// A stored countersignature.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct KeptCountersignature {
+struct StoredCountersignature {
     epoch: i64,
     receipt: u64,
     #[serde(flatten)]
@@ -82,7 +82,7 @@ struct KeptCountersignature {
 
 /// A stored proof.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct KeptProof {
+struct StoredProof {
     epoch: i64,
     receipt: u64,
     /// Size of the head whose tree contains the leaf.
@@ -97,7 +97,7 @@ struct KeptProof {
 ///
 /// # Errors
 /// [`EvidenceError`] with the first invalid document.
-pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<Attested, EvidenceError> {
+pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<EvidenceSummary, EvidenceError> {
     let (epoch, _) = alarm::epoch(db)?;
     examine(epoch, &receipts(db)?, &heads(db)?, &countersignatures(db)?, &proofs(db)?, key)
 }
@@ -105,21 +105,21 @@ pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<Attested, EvidenceE
 fn examine(
     epoch: i64,
     receipts: &[Signed],
-    heads: &[KeptHead],
-    countersignatures: &[KeptCountersignature],
-    proofs: &[KeptProof],
+    heads: &[StoredHead],
+    countersignatures: &[StoredCountersignature],
+    proofs: &[StoredProof],
     key: &VerifyingKey,
-) -> Result<Attested, EvidenceError> {
+) -> Result<EvidenceSummary, EvidenceError> {
     let all: Vec<(String, Receipt)> = receipts
         .iter()
         .map(|signed| Ok((signed.digest(), serde_json::from_str(&signed.payload).map_err(StoreError::row)?)))
         .collect::<Result<_, StoreError>>()?;
     let receipt = |number: u64| usize::try_from(number).ok().and_then(|number| all.get(number.checked_sub(1)?));
     let heads = check_heads(heads, key)?;
-    let mut attested = Attested {
+    let mut attested = EvidenceSummary {
         heads: heads.len() as u64,
         head: heads.iter().rev().find(|(of, _)| *of == epoch).map(|(_, head)| head.clone()),
-        ..Attested::default()
+        ..EvidenceSummary::default()
     };
     for kept in countersignatures {
         let wrong =
@@ -156,7 +156,7 @@ fn examine(
 }
 
 /// Checks heads in their order: signature, log, and that each continues the one before it in its epoch.
-fn check_heads(kept: &[KeptHead], key: &VerifyingKey) -> Result<Vec<(i64, Head)>, EvidenceError> {
+fn check_heads(kept: &[StoredHead], key: &VerifyingKey) -> Result<Vec<(i64, Head)>, EvidenceError> {
     let mut checked: Vec<(i64, Head)> = Vec::new();
     for head in kept {
         let document: Head = serde_json::from_str(&head.signed.payload).map_err(StoreError::row)?;
@@ -182,7 +182,7 @@ const FORMAT: &str = "undertone/site-evidence/1";
 
 /// The exported evidence for an auditor or a court.
 #[derive(Serialize, Deserialize)]
-struct Export {
+struct EvidenceExport {
     /// [`FORMAT`].
     format: String,
     /// The site's public key, hex.
@@ -197,9 +197,9 @@ struct Export {
     epoch: i64,
     /// Signed receipts, oldest first.
     receipts: Vec<Signed>,
-    heads: Vec<KeptHead>,
-    countersignatures: Vec<KeptCountersignature>,
-    proofs: Vec<KeptProof>,
+    heads: Vec<StoredHead>,
+    countersignatures: Vec<StoredCountersignature>,
+    proofs: Vec<StoredProof>,
     alarms: Vec<ExportedAlarm>,
 }
 
@@ -222,7 +222,7 @@ pub fn export(db: &Connection, site_key: &str, server_key: &VerifyingKey) -> Res
         let cleared = alarm.cleared.map(|cleared| cleared.reason);
         Ok(ExportedAlarm { problem: alarm.problem, at: alarm.at, evidence, cleared })
     });
-    let export = Export {
+    let export = EvidenceExport {
         format: FORMAT.to_owned(),
         site_key: site_key.to_owned(),
         rotations: rotations(db)?,
@@ -237,25 +237,25 @@ pub fn export(db: &Connection, site_key: &str, server_key: &VerifyingKey) -> Res
     serde_json::to_string_pretty(&export).map_err(StoreError::row)
 }
 
-fn heads(db: &Connection) -> Result<Vec<KeptHead>, StoreError> {
+fn heads(db: &Connection) -> Result<Vec<StoredHead>, StoreError> {
     rows(db, "SELECT epoch, payload, signature, consistency FROM head ORDER BY epoch, size", |row| {
         let signed = Signed { payload: row.get(1)?, signature: row.get(2)? };
-        Ok(KeptHead { epoch: row.get(0)?, signed, consistency: split(&row.get::<_, String>(3)?) })
+        Ok(StoredHead { epoch: row.get(0)?, signed, consistency: split(&row.get::<_, String>(3)?) })
     })
 }
 
-fn countersignatures(db: &Connection) -> Result<Vec<KeptCountersignature>, StoreError> {
+fn countersignatures(db: &Connection) -> Result<Vec<StoredCountersignature>, StoreError> {
     let sql = "SELECT epoch, receipt, payload, signature FROM countersignature ORDER BY epoch, receipt";
     rows(db, sql, |row| {
         let signed = Signed { payload: row.get(2)?, signature: row.get(3)? };
-        Ok(KeptCountersignature { epoch: row.get(0)?, receipt: row.get::<_, i64>(1)? as u64, signed })
+        Ok(StoredCountersignature { epoch: row.get(0)?, receipt: row.get::<_, i64>(1)? as u64, signed })
     })
 }
 
-fn proofs(db: &Connection) -> Result<Vec<KeptProof>, StoreError> {
+fn proofs(db: &Connection) -> Result<Vec<StoredProof>, StoreError> {
     let sql = "SELECT epoch, receipt, head, position, leaf, inclusion FROM proof ORDER BY epoch, receipt";
     rows(db, sql, |row| {
-        Ok(KeptProof {
+        Ok(StoredProof {
             epoch: row.get(0)?,
             receipt: row.get::<_, i64>(1)? as u64,
             head: row.get::<_, i64>(2)? as u64,
@@ -286,18 +286,18 @@ fn hashes(text: &[String]) -> Option<Vec<Hash>> {
 }
 
 #[derive(Serialize)]
-struct AnswerShown<'a> {
+struct AnswerEvidence<'a> {
     known: Option<&'a Signed>,
     asked: Vec<u64>,
     head: Option<&'a Signed>,
     consistency: Vec<String>,
-    receipts: Vec<ProofShown<'a>>,
+    receipts: Vec<ProofEvidence<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     restorations: Vec<&'a Signed>,
 }
 
 #[derive(Serialize)]
-struct ProofShown<'a> {
+struct ProofEvidence<'a> {
     sequence: u64,
     countersignature: &'a Signed,
     position: u64,
@@ -306,16 +306,16 @@ struct ProofShown<'a> {
 }
 
 /// Returns a question and its answer, as evidence.
-pub(super) fn of_answer(question: &Question, answer: &Answer) -> String {
+pub(super) fn of_answer(question: &WitnessQuestion, answer: &Answer) -> String {
     let text = |hashes: &[Hash]| hashes.iter().map(hex::encode).collect();
-    let proofs = answer.receipts.iter().map(|proof| ProofShown {
+    let proofs = answer.receipts.iter().map(|proof| ProofEvidence {
         sequence: proof.sequence,
         countersignature: &proof.countersignature,
         position: proof.position,
         leaf: &proof.leaf,
         inclusion: text(&proof.inclusion),
     });
-    let shown = AnswerShown {
+    let shown = AnswerEvidence {
         known: question.known.as_ref(),
         asked: question.numbers(),
         head: answer.head.as_ref(),

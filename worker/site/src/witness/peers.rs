@@ -52,7 +52,7 @@ impl KnownPeer {
 
 /// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Comparison {
+pub struct HeadComparison {
     /// Peers whose heads agree with this site's.
     pub agreed: usize,
     /// Invalid observations, with the reason; they are no evidence against the server.
@@ -90,8 +90,8 @@ pub fn compare(
     own: &OwnHead,
     peers: &[PeerHead],
     now: OffsetDateTime,
-) -> Result<Comparison, StoreError> {
-    let mut comparison = Comparison::default();
+) -> Result<HeadComparison, StoreError> {
+    let mut comparison = HeadComparison::default();
     for peer in peers {
         let known = store.read(|db| known_key(db, peer.worker))?;
         match peer.verify(server, &own.0, known.as_ref()) {

@@ -11,7 +11,7 @@ use undertone_api::log::witness::{Answer, MOST_RECEIPTS, WitnessError};
 use undertone_api::signed::{Head, Restoration, Signed, SigningAuthority};
 
 use super::alarm::{self, written};
-use super::{Contradiction, Judged, Question, contradicts, evidence, joined};
+use super::{ServerContradiction, WitnessQuestion, WitnessVerdict, contradicts, evidence, joined};
 use crate::store::{Store, StoreError, sql};
 
 /// A restoration that this site has accepted.
@@ -101,14 +101,14 @@ pub fn unaccepted(store: &Store, answer: &Answer) -> Result<Option<Answer>, Stor
 pub fn rebase(
     store: &Store,
     key: &dyn SigningAuthority,
-    question: &Question,
+    question: &WitnessQuestion,
     answer: &Answer,
-) -> Result<Question, StoreError> {
+) -> Result<WitnessQuestion, StoreError> {
     let Some(Ok(first)) = answer.restorations.first().map(|restoration| restoration.open(key)) else {
         return Ok(question.clone());
     };
     let known = store.read(|db| last_head_within(db, question.epoch, first.size))?;
-    Ok(Question { known, ..question.clone() })
+    Ok(WitnessQuestion { known, ..question.clone() })
 }
 
 /// Returns the largest verified head of at most `size` leaves, of this epoch or of those that it continues.
@@ -144,10 +144,10 @@ fn last_head_within(db: &Connection, epoch: i64, size: u64) -> Result<Option<Sig
 pub fn judge(
     store: &Store,
     key: &dyn SigningAuthority,
-    question: &Question,
+    question: &WitnessQuestion,
     answer: &Answer,
     at: OffsetDateTime,
-) -> Result<Judged, StoreError> {
+) -> Result<WitnessVerdict, StoreError> {
     let known: Option<Head> = question
         .known
         .as_ref()
@@ -156,27 +156,27 @@ pub fn judge(
     match verify(store, key, known.as_ref(), answer)? {
         Ok((head, statements)) => {
             store.write(|tx| accept(tx, question, answer, &head, &statements, at))?;
-            Ok(Judged::Holds(0))
+            Ok(WitnessVerdict::Holds(0))
         }
         Err(contradiction) => contradicts(store, contradiction, &evidence::of_answer(question, answer), at),
     }
 }
 
 /// Verified restorations, oldest first, with the head that they are proved in.
-type Verified = (Head, Vec<Restoration>);
+type VerifiedRestorations = (Head, Vec<Restoration>);
 
 fn verify(
     store: &Store,
     key: &dyn SigningAuthority,
     known: Option<&Head>,
     answer: &Answer,
-) -> Result<Result<Verified, Contradiction>, StoreError> {
+) -> Result<Result<VerifiedRestorations, ServerContradiction>, StoreError> {
     let judged = (|| {
         let witnessed = answer.check(key, known, &std::collections::BTreeMap::new())?;
         let head = witnessed.head.ok_or_else(|| WitnessError::Malformed("a restoration without a head".to_owned()))?;
         let checked = answer.restorations.iter().map(|restoration| restoration.check(key, &head));
         let statements = checked.collect::<Result<Vec<_>, _>>()?;
-        Ok::<Verified, WitnessError>((head, statements))
+        Ok::<VerifiedRestorations, WitnessError>((head, statements))
     })();
     let (head, statements) = match judged {
         Ok(verified) => verified,
@@ -185,14 +185,14 @@ fn verify(
     let last = store.read(accepted)?.pop().map(|accepted| accepted.statement.at);
     let times: Vec<OffsetDateTime> = last.into_iter().chain(statements.iter().map(|statement| statement.at)).collect();
     if times.windows(2).any(|pair| pair[0] >= pair[1]) {
-        return Ok(Err(Contradiction::Restoration));
+        return Ok(Err(ServerContradiction::Restoration));
     }
     Ok(Ok((head, statements)))
 }
 
 fn accept(
     tx: &Transaction<'_>,
-    question: &Question,
+    question: &WitnessQuestion,
     answer: &Answer,
     head: &Head,
     statements: &[Restoration],

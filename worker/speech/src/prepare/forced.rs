@@ -18,7 +18,7 @@ use crate::align::journal::LabelJournal;
 use crate::align::{Alignment, AlignmentSet};
 use crate::audio;
 use crate::mfcc::WINDOW;
-use undertone_worker_site::progress::Progress;
+use undertone_worker_site::progress::ProgressReporter;
 
 /// The result of forced alignment.
 pub(super) struct ForcedLabels {
@@ -43,7 +43,7 @@ pub(super) fn align(
     program: &dyn AlignerProgram,
     options: &PrepareOptions,
     chosen: &[ScannedRecording],
-    progress: &dyn Progress,
+    progress: &dyn ProgressReporter,
 ) -> Result<ForcedLabels, PrepareError> {
     let transcripts =
         TranscriptTable::read(&options.input, chosen).map_err(|(path, source)| ScanError::Io { path, source })?;
@@ -118,7 +118,7 @@ struct AlignmentQueue<'a> {
     next: AtomicUsize,
     /// The error after which no aligner runs and all threads stop.
     gone: Mutex<Option<AlignerError>>,
-    progress: &'a dyn Progress,
+    progress: &'a dyn ProgressReporter,
 }
 
 impl<'a> AlignmentQueue<'a> {

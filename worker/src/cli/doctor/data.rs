@@ -10,8 +10,8 @@ use super::super::table::{down, up};
 use super::Findings;
 use crate::config::Config;
 use crate::site::audits;
-use crate::site::books::Books;
-use crate::site::datasets::{Described, Unusable, UnusableError, lines, scan};
+use crate::site::books::LedgerBooks;
+use crate::site::datasets::{Described, UnusableError, UnusableFolder, lines, scan};
 use crate::site::folder::{Folder, check_name};
 use crate::site::lineage::{self, has_sources};
 use crate::site::policy::Policy;
@@ -64,7 +64,7 @@ pub(super) fn lineages(folder: &Folder, store: &Store, found: &mut Findings) {
         Ok(scanned) => scanned,
         Err(error) => return found.fail("lineage", chain(&error), "restore the site from a backup"),
     };
-    for Unusable { name, error } in unusable {
+    for UnusableFolder { name, error } in unusable {
         if let UnusableError::Lineage(error) = error {
             found.fail("lineage", format!("`{name}` is not used: {}", chain(&*error)), "no job runs on it until then");
         }
@@ -110,7 +110,7 @@ pub(super) fn budgets(folder: &Folder, store: &Store, found: &mut Findings) {
     let (Ok(policy), Ok(names)) = (Policy::load(&folder.policy()), lines(store)) else { return };
     let policy = policy.with_lineages(&names);
     let names: BTreeMap<LineageId, String> = names.into_iter().collect();
-    let books = match store.read(Books::read) {
+    let books = match store.read(LedgerBooks::read) {
         Ok(books) => books,
         Err(error) => return found.fail("budget", chain(&error), "restore the site from a backup"),
     };

@@ -10,19 +10,19 @@ use super::super::Failure;
 use super::super::table::table;
 use super::{decided, ended, manifest};
 use crate::config::Config;
-use crate::site::books::Books;
+use crate::site::books::LedgerBooks;
 use crate::site::consent;
 use crate::site::datasets::{lines, scan};
 use crate::site::folder::Folder;
 use crate::site::holds;
-use crate::site::jobs::Seen;
-use crate::site::policy::{Policy, PolicyRefusal, Rules, most_cost, units_of};
+use crate::site::jobs::JobRecord;
+use crate::site::policy::{DatasetRules, Policy, PolicyRefusal, most_cost, units_of};
 use crate::site::store::Store;
 
 pub(super) fn show<'a>(
     folder: &Folder,
     store: &Store,
-    parts: impl Iterator<Item = &'a Seen>,
+    parts: impl Iterator<Item = &'a JobRecord>,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let mut first = true;
@@ -71,7 +71,13 @@ pub(in crate::cli) fn head(manifest: &Manifest, digest: &str, out: &mut dyn Writ
 }
 
 /// Writes the part of one dataset of this site.
-fn own(folder: &Folder, store: &Store, part: &Seen, manifest: &Manifest, out: &mut dyn Write) -> Result<(), Failure> {
+fn own(
+    folder: &Folder,
+    store: &Store,
+    part: &JobRecord,
+    manifest: &Manifest,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     let Some(party) = manifest.participants.iter().find(|party| party.dataset == part.dataset) else { return Ok(()) };
     writeln!(out, "\nFor `{}` of this site", party.dataset_name)?;
     review(folder, store, manifest, party, out)?;
@@ -115,7 +121,12 @@ fn money(
 }
 
 /// Returns the rules for a participant's data, without the limits of units that the data do not distinguish.
-fn rules(folder: &Folder, store: &Store, policy: &Policy, party: &ManifestParticipant) -> Result<Rules, Failure> {
+fn rules(
+    folder: &Folder,
+    store: &Store,
+    policy: &Policy,
+    party: &ManifestParticipant,
+) -> Result<DatasetRules, Failure> {
     let (known, rules) = (scan(folder, store, policy)?.0, policy.rules(&party.dataset_name));
     let local = known.iter().find(|local| local.id == Some(party.dataset));
     Ok(local.map_or_else(|| rules.clone(), |local| rules.clone().for_units(&units_of(local, &known))))
@@ -144,7 +155,7 @@ pub(super) fn review(
             )?;
             match rules.unit_limits(charge.unit) {
                 Ok(limits) => {
-                    let books: Books = store.read(Books::read)?;
+                    let books: LedgerBooks = store.read(LedgerBooks::read)?;
                     epsilon = super::review::cost(&books, manifest, party, charge, limits.own, out)?;
                     if !charge.is_in_the_clear() {
                         super::review::others(&books, manifest, party, charge, &limits, out)?;

@@ -124,7 +124,7 @@ async fn a_key_whose_time_has_come_is_followed_by_another_once_nothing_runs() {
     change_key(&folder, &place.config, true, &stop).await.expect("a job runs");
     assert_eq!((rotations(), public()), (0, old.clone()));
     let reason = "it was cancelled".to_owned();
-    let outcome = crate::site::jobs::Outcome::GaveUp { reason };
+    let outcome = crate::site::jobs::RunOutcome::GaveUp { reason };
     crate::site::jobs::ended(&store, crate::fixture::JOB, crate::fixture::OURS, &outcome).expect("it runs");
     crate::site::jobs::end_told(&store, crate::fixture::JOB, crate::fixture::OURS).expect("it has ended");
     change_key(&folder, &place.config, true, &stop).await.expect("the server takes it");

@@ -21,14 +21,14 @@ use crate::daemon::lease::Lease;
 use crate::daemon::{Errand, Site};
 use crate::dp::release::Outgoing;
 use crate::fixture::{JOB, OURS, limit, local, spec};
-use crate::gateway::fake::log::Log;
+use crate::gateway::fake::log::TestLog;
 use crate::gateway::fake::{Running, start};
 use crate::run::{Exchange as _, Past};
-use crate::site::admission::{Examined, examine};
+use crate::site::admission::{ExaminedManifest, examine};
 use crate::site::clock::system;
-use crate::site::datasets::Local;
+use crate::site::datasets::LocalDataset;
 use crate::site::ledger::verify;
-use crate::site::outbox::Outbox;
+use crate::site::outbox::ReleaseOutbox;
 use crate::site::policy::TEMPLATE;
 use crate::site::restore::restored;
 use crate::site::store::{Store, StoreError};
@@ -91,7 +91,7 @@ impl Kind {
         }
     }
 
-    fn local(self) -> Local {
+    fn local(self) -> LocalDataset {
         if self == Self::Batch { batch::recordings() } else { local(Visibility::Private) }
     }
 
@@ -133,7 +133,7 @@ impl TestPart {
         settings.line(std::path::Path::new("."), |_| Some(KEY.into()), system()).expect("it has a key").without_pauses()
     }
 
-    fn examined(&self, site: &Site) -> Examined {
+    fn examined(&self, site: &Site) -> ExaminedManifest {
         let known = [self.kind.local()];
         examine(&sign(&self.kind.manifest()), OURS, &site.identity, &known, (site.clock)()).expect("it is honest")
     }
@@ -160,7 +160,7 @@ impl TestPart {
         let errand = Errand::new(&site, self.examined(&site)).expect("the folder is writable");
         let made = self.make(&site).await;
         // The first step of `pay_vector` and `pay_pool`; for a batch, `BatchDraft::seal` did it.
-        let outbox = Outbox::new(JOB, OURS, errand.folder());
+        let outbox = ReleaseOutbox::new(JOB, OURS, errand.folder());
         if let Some((bytes, length)) = made.bytes() {
             outbox.store(series, 1, &bytes, length).expect("the disk has room");
         }
@@ -228,7 +228,7 @@ impl TestPart {
             Restore::BeforeALiar => {
                 let mut state = self.server.state.lock().expect("nobody panicked");
                 state.signed.clear();
-                state.log = Log::default();
+                state.log = TestLog::default();
             }
         }
     }

@@ -15,9 +15,9 @@ use crate::daemon::part::{Look, close, look, take_up};
 use crate::gateway::Work;
 use crate::site::clock::{self, Clock};
 use crate::site::datasets::note_registered;
-use crate::site::jobs::{self, By, Outcome};
-use crate::site::ledger::{Ledger, Under};
-use crate::site::policy::Limit;
+use crate::site::jobs::{self, DecisionOrigin, RunOutcome};
+use crate::site::ledger::{Ledger, ReleaseContext};
+use crate::site::policy::LifetimeLimit;
 use crate::site::{books, standing};
 
 /// The reason of a refusal at the terminal.
@@ -43,7 +43,7 @@ fn total(jobs: u64) -> f64 {
     let charge = job(0).participants[1].charge.clone().expect("it pays");
     let fitting = |sixteenths: u32| {
         let epsilon = Epsilon::new(f64::from(sixteenths) / 16.0).expect("a finite number");
-        let limit = Limit { epsilon, delta: Delta::new(1e-6).expect("a probability") };
+        let limit = LifetimeLimit { epsilon, delta: Delta::new(1e-6).expect("a probability") };
         let Ok(budget) = limit.budget(None) else { return 0 };
         let balance = Balance::new(Some(budget));
         let cost = balance.price(&charge.event, charge.adjacency).expect("it has a price");
@@ -102,11 +102,11 @@ fn word(site: &Site, manifest: &Manifest, approve: bool) -> Decision {
 
 /// Approves a job at the terminal.
 fn approve(site: &Site, manifest: &Manifest) {
-    jobs::decide(&site.store, &word(site, manifest, true), By::Terminal).expect("it is open");
+    jobs::decide(&site.store, &word(site, manifest, true), DecisionOrigin::Terminal).expect("it is open");
 }
 
 /// Offers a job that is within the total, and begins it: it has its reservation.
-fn begun(site: &Site, manifest: &Manifest) -> Under {
+fn begun(site: &Site, manifest: &Manifest) -> ReleaseContext {
     let Look::Go(examined) = look(site, &offered(manifest), manifest.job).expect("the disk works") else {
         panic!("it is within the total")
     };
@@ -115,7 +115,7 @@ fn begun(site: &Site, manifest: &Manifest) -> Under {
 }
 
 /// Pays for ten of the twelve releases of a job.
-fn pay(ledger: &Ledger, under: &Under) {
+fn pay(ledger: &Ledger, under: &ReleaseContext) {
     for round in 1..=10 {
         ledger
             .commit(under, &under.charge.event, &crate::fixture::stored(under, "private", round))
@@ -147,8 +147,8 @@ fn issued(at: OffsetDateTime, manifest: Manifest) -> Manifest {
     Manifest { issued_at: at, limits, ..manifest }
 }
 
-fn gave_up() -> Outcome {
-    Outcome::GaveUp { reason: "no data".to_owned() }
+fn gave_up() -> RunOutcome {
+    RunOutcome::GaveUp { reason: "no data".to_owned() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -255,18 +255,18 @@ async fn a_no_at_the_terminal_stands_whatever_the_policy_says_beside_it() {
     let site = known(&place, clock::system());
     let first = job(1);
     let yes = word(&site, &first, true);
-    jobs::decide(&site.store, &word(&site, &first, false), By::Terminal).expect("it is open");
+    jobs::decide(&site.store, &word(&site, &first, false), DecisionOrigin::Terminal).expect("it is open");
     // The policy decided before the terminal, and its approval arrives after it.
     assert!(
         !jobs::note(&site.store, &yes).expect("it is open") && !jobs::approve(&site.store, &yes).expect("it is open")
     );
     let last =
         jobs::decision(&site.store, first.job, OURS, &yes.manifest).expect("it is open").expect("the terminal's");
-    assert_eq!((last.by.as_str(), last.decision.approve), (By::Terminal.word(), false));
+    assert_eq!((last.by.as_str(), last.decision.approve), (DecisionOrigin::Terminal.word(), false));
     for after in [false, true] {
         if after {
             // An earlier worker may have stored this.
-            jobs::decide(&site.store, &yes, By::Policy).expect("it is open");
+            jobs::decide(&site.store, &yes, DecisionOrigin::Policy).expect("it is open");
         }
         let Look::Refused(reason) = look(&site, &offered(&first), first.job).expect("the disk works") else {
             panic!("somebody said no")
@@ -296,7 +296,7 @@ async fn a_job_that_only_its_receipts_tell_of_counts_until_somebody_at_the_termi
     let dir = tempfile::tempdir().expect("a temporary folder");
     let copy = Folder::new(dir.path());
     std::fs::copy(place.folder().key(), copy.key()).expect("the folder is writable");
-    let under = Under {
+    let under = ReleaseContext {
         job: first.job,
         dataset: OURS,
         lineage: LINEAGE,

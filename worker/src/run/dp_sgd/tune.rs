@@ -27,7 +27,7 @@ use self::rehearsal::{Rehearsal, Rehearsed};
 use super::checkpoint;
 use crate::run::RunError;
 use crate::site::gate::{self, NotPublic};
-use crate::site::policy::Rules;
+use crate::site::policy::DatasetRules;
 use crate::speech::dataset::{Dataset, DatasetError};
 
 mod cast;
@@ -102,7 +102,7 @@ pub struct Search {
     /// The path of the public dataset.
     pub dataset: PathBuf,
     /// The site's rules for it.
-    pub rules: Rules,
+    pub rules: DatasetRules,
     /// Units of every participant but the first, in order, by their size classes.
     pub units: Vec<u64>,
     /// The target cost of each private party; `None` to keep the spec's noise.

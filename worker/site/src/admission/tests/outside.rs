@@ -7,16 +7,21 @@ use undertone_api::job::Spec;
 use undertone_api::signed::Limits;
 use undertone_privacy::PrivacyUnit;
 
-use super::{Examined, Fault, examine, identity, now, sign};
-use crate::datasets::Local;
+use super::{ExaminedManifest, ManifestFault, examine, identity, now, sign};
+use crate::datasets::LocalDataset;
 use crate::testing::{ORGANIZATION, OURS, WORKER, local, manifest};
 
-fn recordings(visibility: Visibility) -> Local {
-    Local { content: Content::Recordings, seconds: Some(3_600), units: vec![PrivacyUnit::Words], ..local(visibility) }
+fn recordings(visibility: Visibility) -> LocalDataset {
+    LocalDataset {
+        content: Content::Recordings,
+        seconds: Some(3_600),
+        units: vec![PrivacyUnit::Words],
+        ..local(visibility)
+    }
 }
 
 /// Examines a transcription, with `more` in its spec, in an otherwise valid manifest.
-fn ask(data: Local, more: Value) -> Result<Examined, Fault> {
+fn ask(data: LocalDataset, more: Value) -> Result<ExaminedManifest, ManifestFault> {
     let mut spec = json!({
         "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 6 },
         "providers": [{ "name": "one", "protocol": "deepgram" }],
@@ -50,9 +55,9 @@ fn what_only_public_recordings_may_do_and_what_protects_nobody_is_refused_whoeve
     ] {
         for visibility in [Visibility::Private, Visibility::Open] {
             let fault = ask(recordings(visibility), more.clone()).expect_err("it lies");
-            assert!(matches!(&fault, Fault::Spec { field, .. } if field == named), "{named}: {fault}");
+            assert!(matches!(&fault, ManifestFault::Spec { field, .. } if field == named), "{named}: {fault}");
         }
     }
     let fault = ask(local(Visibility::Private), json!({})).expect_err("it is no dataset of recordings");
-    assert!(matches!(&fault, Fault::Spec { field, .. } if field == "spec.participant.dataset"), "{fault}");
+    assert!(matches!(&fault, ManifestFault::Spec { field, .. } if field == "spec.participant.dataset"), "{fault}");
 }

@@ -5,10 +5,10 @@ use undertone_api::id::WorkerId;
 use uuid::Uuid;
 
 use super::{AnchorError, LedgerAnchor};
-use crate::books::Head;
+use crate::books::ChainHead;
 use crate::folder::Folder;
 use crate::keys::SiteKey;
-use crate::ledger::{Ledger, LedgerError, Under};
+use crate::ledger::{Ledger, LedgerError, ReleaseContext};
 use crate::store::Store;
 use crate::testing::{WORKER, clock, gaussian, limit, stored, under};
 
@@ -47,7 +47,7 @@ impl AnchoredSite {
     }
 }
 
-fn job() -> Under {
+fn job() -> ReleaseContext {
     under(gaussian(40.0), 10)
 }
 
@@ -60,20 +60,20 @@ fn anchor_follows_every_payment() {
     let site = AnchoredSite::new();
     let ledger = site.open();
     assert!(matches!(ledger.is_quiet(), Err(LedgerError::Anchor(AnchorError::Missing(_)))), "it was not begun");
-    site.anchor().begin(&Head::default()).expect("the folder is writable");
+    site.anchor().begin(&ChainHead::default()).expect("the folder is writable");
     ledger.reserve(&job(), &limit(8.0)).expect("there is room");
     for round in 1..=3 {
         pay(&ledger, round).expect("it is reserved");
         assert_eq!(site.anchor().read().expect("written").receipts, u64::from(round));
     }
-    let begun_twice = site.anchor().begin(&Head::default());
+    let begun_twice = site.anchor().begin(&ChainHead::default());
     assert!(matches!(begun_twice, Err(AnchorError::Exists(_))));
 }
 
 #[test]
 fn older_copy_of_the_ledger_releases_nothing() {
     let site = AnchoredSite::new();
-    site.anchor().begin(&Head::default()).expect("the folder is writable");
+    site.anchor().begin(&ChainHead::default()).expect("the folder is writable");
     let ledger = site.open();
     ledger.reserve(&job(), &limit(8.0)).expect("there is room");
     pay(&ledger, 1).expect("it is reserved");
@@ -99,7 +99,7 @@ fn older_copy_of_the_ledger_releases_nothing() {
 #[test]
 fn forked_ledger_releases_nothing() {
     let site = AnchoredSite::new();
-    site.anchor().begin(&Head::default()).expect("the folder is writable");
+    site.anchor().begin(&ChainHead::default()).expect("the folder is writable");
     let ledger = site.open();
     ledger.reserve(&job(), &limit(8.0)).expect("there is room");
     pay(&ledger, 1).expect("it is reserved");
@@ -112,7 +112,7 @@ fn forked_ledger_releases_nothing() {
 #[test]
 fn crash_before_the_anchor_is_written_is_no_older_copy() {
     let site = AnchoredSite::new();
-    site.anchor().begin(&Head::default()).expect("the folder is writable");
+    site.anchor().begin(&ChainHead::default()).expect("the folder is writable");
     let ledger = site.open();
     ledger.reserve(&job(), &limit(8.0)).expect("there is room");
     pay(&ledger, 1).expect("it is reserved");
@@ -128,7 +128,7 @@ fn crash_before_the_anchor_is_written_is_no_older_copy() {
 #[test]
 fn unwritable_anchor_holds_the_release_back() {
     let site = AnchoredSite::new();
-    site.anchor().begin(&Head::default()).expect("the folder is writable");
+    site.anchor().begin(&ChainHead::default()).expect("the folder is writable");
     let ledger = site.open();
     ledger.reserve(&job(), &limit(8.0)).expect("there is room");
     // A folder occupies the path of the new file.
@@ -146,7 +146,7 @@ fn unwritable_anchor_holds_the_release_back() {
 fn anchor_of_another_worker_is_refused() {
     let site = AnchoredSite::new();
     LedgerAnchor::new(site.anchor().path().to_owned(), WorkerId(Uuid::from_u128(99)))
-        .begin(&Head::default())
+        .begin(&ChainHead::default())
         .expect("the folder is writable");
     assert!(matches!(site.open().is_quiet(), Err(LedgerError::Anchor(AnchorError::Foreign { .. }))));
     std::fs::write(site.anchor().path(), "{}").expect("writable");

@@ -5,13 +5,13 @@ use undertone_api::signed::Receipt;
 use undertone_privacy::ledger::{LedgerError as RuleError, Refusal};
 use undertone_privacy::{Adjacency, Event};
 
-use super::{Site, job, rule, under};
+use super::{LedgerSite, job, rule, under};
 use crate::books::{self, AccountKey};
-use crate::ledger::Under;
+use crate::ledger::ReleaseContext;
 use crate::testing::{LINEAGE, gaussian, limit, stored};
 
 /// Returns a part that charges under `adjacency`.
-fn charged(number: u128, adjacency: Adjacency, event: Event, releases: u64) -> Under {
+fn charged(number: u128, adjacency: Adjacency, event: Event, releases: u64) -> ReleaseContext {
     let mut part = job(number, &under(event, releases));
     part.charge.adjacency = adjacency;
     part
@@ -19,7 +19,7 @@ fn charged(number: u128, adjacency: Adjacency, event: Event, releases: u64) -> U
 
 #[test]
 fn zero_out_charges_continue_the_add_remove_account() {
-    let site = Site::new();
+    let site = LedgerSite::new();
     let ledger = site.open();
     let before = charged(40, Adjacency::AddRemove, gaussian(1.0), 1);
     ledger.reserve(&before, &limit(6.0)).expect("there is room");
@@ -50,7 +50,7 @@ fn zero_out_charges_continue_the_add_remove_account() {
 
 #[test]
 fn a_limit_that_is_raised_after_a_release_is_a_second_promise() {
-    let site = Site::new();
+    let site = LedgerSite::new();
     let ledger = site.open();
     let promised = || {
         let rows = site.store().read(books::entries).expect("they are there");
@@ -81,7 +81,7 @@ fn a_key_is_read_as_its_account_whatever_its_row_says() {
 
 #[test]
 fn rows_of_before_are_written_as_they_were() {
-    let site = Site::new();
+    let site = LedgerSite::new();
     let ledger = site.open();
     let new = charged(40, Adjacency::ZeroOut, gaussian(4.0), 1);
     ledger.reserve(&new, &limit(8.0)).expect("there is room");

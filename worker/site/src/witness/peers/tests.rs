@@ -9,9 +9,9 @@ use super::{OLD_AFTER, compare, confirm, known_peers, observation};
 use crate::folder::Folder;
 use crate::keys::SiteKey;
 use crate::store::Store;
-use crate::testing::log::{Log, stranger};
+use crate::testing::log::{TestLog, stranger};
 use crate::testing::{WORKER, server_key};
-use crate::witness::{Judged, alarm, judge, question};
+use crate::witness::{WitnessVerdict, alarm, judge, question};
 
 const AT: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 const PEER: WorkerId = WorkerId(Uuid::from_u128(77));
@@ -32,15 +32,15 @@ impl TestSite {
         Self { store, key, _dir: dir }
     }
 
-    fn witness(&self, log: &Log) -> (Head, Signed) {
+    fn witness(&self, log: &TestLog) -> (Head, Signed) {
         let asked = question(&self.store).expect("readable");
         let answer = log.answer(asked.known.as_ref(), &[]);
         let judged = judge(&self.store, &server_key().verifying_key(), &asked, &answer, AT).expect("writable");
-        assert_eq!(judged, Judged::Holds(0));
+        assert_eq!(judged, WitnessVerdict::Holds(0));
         observation(&self.store, WORKER, &self.key, AT).expect("readable").expect("a head was verified").0
     }
 
-    fn compare(&self, own: &(Head, Signed), peer: PeerHead, now: OffsetDateTime) -> super::Comparison {
+    fn compare(&self, own: &(Head, Signed), peer: PeerHead, now: OffsetDateTime) -> super::HeadComparison {
         compare(&self.store, &server_key().verifying_key(), own, &[peer], now).expect("writable")
     }
 
@@ -55,8 +55,8 @@ fn peer_key(seed: u8) -> SigningKey {
     SigningKey::from_bytes(&[seed; 32])
 }
 
-fn log_of(leaves: std::ops::Range<i64>) -> Log {
-    let mut log = Log::default();
+fn log_of(leaves: std::ops::Range<i64>) -> TestLog {
+    let mut log = TestLog::default();
     for leaf in leaves {
         log.push(stranger(leaf));
     }
@@ -64,7 +64,7 @@ fn log_of(leaves: std::ops::Range<i64>) -> Log {
 }
 
 /// Returns the peer's observation of `log`, relayed to a site that has verified `shown` of the same size or larger.
-fn relayed(log: &Log, shown: &Log, key: &SigningKey, observed_at: OffsetDateTime) -> PeerHead {
+fn relayed(log: &TestLog, shown: &TestLog, key: &SigningKey, observed_at: OffsetDateTime) -> PeerHead {
     let head = log.head().expect("not empty");
     let document = HeadObservation { worker: PEER, head: head.clone(), observed_at };
     PeerHead {

@@ -12,9 +12,9 @@ use super::{PositionError, compare, contradiction, overrule, own_position, sight
 use crate::books;
 use crate::folder::Folder;
 use crate::keys::SiteKey;
-use crate::ledger::{Ledger, LedgerError, Under};
+use crate::ledger::{Ledger, LedgerError, ReleaseContext};
 use crate::store::{Store, StoreError};
-use crate::testing::log::{Log, stranger};
+use crate::testing::log::{TestLog, stranger};
 use crate::testing::{WORKER, clock, gaussian, limit, server_key, stored, under};
 use crate::witness::{judge, peers, question};
 
@@ -25,7 +25,7 @@ fn peer_key() -> SigningKey {
     SigningKey::from_bytes(&[2; 32])
 }
 
-fn job() -> Under {
+fn job() -> ReleaseContext {
     under(gaussian(40.0), 10)
 }
 
@@ -82,7 +82,7 @@ impl TestSite {
     /// The answer of the server: the peer agrees about the log, and brings these documents.
     fn meet(&self, position: Option<Signed>, sighting: Option<Signed>) -> super::PositionComparison {
         let store = self.store();
-        let mut log = Log::default();
+        let mut log = TestLog::default();
         (0..3).for_each(|leaf| log.push(stranger(leaf)));
         let asked = question(&store).expect("readable");
         let answer = log.answer(asked.known.as_ref(), &[]);

@@ -4,15 +4,15 @@ use time::Duration;
 use undertone_api::log::witness::WitnessError;
 
 use super::super::restoration::{accepted, judge, next_batch, note_complete, rebase, unaccepted};
-use super::super::{Contradiction, Judged, alarm, question, submitted};
-use super::{AT, Site, contradicts};
-use crate::testing::log::{Log, stranger};
+use super::super::{ServerContradiction, WitnessVerdict, alarm, question, submitted};
+use super::{AT, WitnessSite, contradicts};
+use crate::testing::log::{TestLog, stranger};
 use crate::testing::server_key;
 
-impl Site {
+impl WitnessSite {
     /// Queries a server that states restorations, in the daemon's order of calls; returns `None` when no statement is
     /// new.
-    fn meet(&self) -> Option<Judged> {
+    fn meet(&self) -> Option<WitnessVerdict> {
         let key = server_key().verifying_key();
         let question = question(&self.store).expect("it is open");
         let ask = |known: Option<&undertone_api::signed::Signed>| {
@@ -40,15 +40,15 @@ impl Site {
 }
 
 /// Sets up a site that verified two receipts, then two more; returns it with the log in between.
-fn site_with_older_copy() -> (Site, Log) {
-    let mut site = Site::new();
+fn site_with_older_copy() -> (WitnessSite, TestLog) {
+    let mut site = WitnessSite::new();
     site.release();
     site.release();
-    assert_eq!(site.ask(), Judged::Holds(2));
+    assert_eq!(site.ask(), WitnessVerdict::Holds(2));
     let older = site.log.clone();
     site.release();
     site.release();
-    assert_eq!(site.ask(), Judged::Holds(2));
+    assert_eq!(site.ask(), WitnessVerdict::Holds(2));
     (site, older)
 }
 
@@ -57,13 +57,13 @@ fn stated_restoration_heals_without_an_alarm() {
     let (mut site, older) = site_with_older_copy();
     site.log = older;
     site.log.restore("the disk was lost", AT + Duration::SECOND);
-    assert_eq!(site.meet(), Some(Judged::Holds(0)));
+    assert_eq!(site.meet(), Some(WitnessVerdict::Holds(0)));
     assert!(site.is_quiet(), "a statement that holds raises nothing");
     assert_eq!(site.meet(), None, "it is accepted once");
-    assert_eq!(site.ask(), Judged::Holds(2), "those that the copy has are proved again");
+    assert_eq!(site.ask(), WitnessVerdict::Holds(2), "those that the copy has are proved again");
 
     assert_eq!(site.give_back(), [3, 4]);
-    assert_eq!(site.ask(), Judged::Holds(2));
+    assert_eq!(site.ask(), WitnessVerdict::Holds(2));
     assert!(next_batch(&site.store).expect("it is open").is_complete());
     let state = site.store.read(accepted).expect("it is open").pop().expect("one restoration");
     assert_eq!((state.returned, state.finished_at.is_some()), (2, false));
@@ -73,7 +73,7 @@ fn stated_restoration_heals_without_an_alarm() {
     assert!(state.finished_at.is_some());
     site.verify().expect("all that is stored holds");
     site.release();
-    assert_eq!(site.ask(), Judged::Holds(1));
+    assert_eq!(site.ask(), WitnessVerdict::Holds(1));
     assert!(site.is_quiet());
 }
 
@@ -82,16 +82,16 @@ fn second_restoration_to_before_the_first_heals_too() {
     let (mut site, older) = site_with_older_copy();
     site.log = older.clone();
     site.log.restore("the disk was lost", AT + Duration::SECOND);
-    assert_eq!(site.meet(), Some(Judged::Holds(0)));
-    assert_eq!(site.ask(), Judged::Holds(2));
+    assert_eq!(site.meet(), Some(WitnessVerdict::Holds(0)));
+    assert_eq!(site.ask(), WitnessVerdict::Holds(2));
     site.give_back();
-    assert_eq!(site.ask(), Judged::Holds(2));
+    assert_eq!(site.ask(), WitnessVerdict::Holds(2));
     site.log = older;
     site.log.restore("the new disk was lost too", AT + Duration::MINUTE);
-    assert_eq!(site.meet(), Some(Judged::Holds(0)));
-    assert_eq!(site.ask(), Judged::Holds(2));
+    assert_eq!(site.meet(), Some(WitnessVerdict::Holds(0)));
+    assert_eq!(site.ask(), WitnessVerdict::Holds(2));
     assert_eq!(site.give_back(), [3, 4]);
-    assert_eq!(site.ask(), Judged::Holds(2));
+    assert_eq!(site.ask(), WitnessVerdict::Holds(2));
     assert!(site.is_quiet());
 }
 
@@ -101,7 +101,7 @@ fn shorter_log_without_a_statement_raises_an_alarm() {
     site.log = older;
     assert_eq!(site.meet(), None);
     let shorter = contradicts(site.ask());
-    assert!(matches!(shorter, Contradiction::Answer(WitnessError::Shorter { .. })), "{shorter}");
+    assert!(matches!(shorter, ServerContradiction::Answer(WitnessError::Shorter { .. })), "{shorter}");
     assert!(!site.is_quiet());
 }
 
@@ -111,7 +111,7 @@ fn restoration_of_another_history_raises_an_alarm() {
     site.log = older.with(1, stranger(77));
     site.log.restore("the disk was lost", AT + Duration::SECOND);
     let forked = contradicts(site.meet().expect("it is new"));
-    assert!(matches!(forked, Contradiction::Answer(WitnessError::Forked { .. })), "{forked}");
+    assert!(matches!(forked, ServerContradiction::Answer(WitnessError::Forked { .. })), "{forked}");
     assert!(!site.is_quiet());
     assert!(site.store.read(accepted).expect("it is open").is_empty());
 }
@@ -133,25 +133,25 @@ fn statement_that_the_log_does_not_have_raises_an_alarm() {
     answer.consistency = site.log.answer(rebased.known.as_ref(), &[]).consistency;
     let judged = judge(&site.store, &key, &rebased, &answer, AT).expect("it is open");
     let unproved = contradicts(judged);
-    assert!(matches!(unproved, Contradiction::Answer(WitnessError::Restoration { .. })), "{unproved}");
+    assert!(matches!(unproved, ServerContradiction::Answer(WitnessError::Restoration { .. })), "{unproved}");
     assert!(site.store.read(alarm::open).expect("it is open").is_some());
 }
 
 #[test]
 fn receipt_missing_from_the_restored_log_raises_an_alarm() {
-    let mut site = Site::new();
+    let mut site = WitnessSite::new();
     for _ in 0..2 {
         let receipt = site.release();
         let said = site.log.charge(&receipt);
         submitted(&site.store, &server_key().verifying_key(), &[receipt], &[said], AT).expect("it is open");
     }
     // The site verified no head; the copy claims leaves up to the position of the receipts.
-    let mut log = Log::default();
+    let mut log = TestLog::default();
     (1..=3).for_each(|leaf| log.push(stranger(leaf)));
     site.log = log;
     site.log.restore("the disk was lost", AT + Duration::SECOND);
-    assert_eq!(site.meet(), Some(Judged::Holds(0)));
-    assert_eq!(contradicts(site.ask()), Contradiction::Lost(1));
+    assert_eq!(site.meet(), Some(WitnessVerdict::Holds(0)));
+    assert_eq!(contradicts(site.ask()), ServerContradiction::Lost(1));
 }
 
 #[test]
@@ -159,8 +159,8 @@ fn statement_older_than_the_last_raises_an_alarm() {
     let (mut site, older) = site_with_older_copy();
     site.log = older.clone();
     site.log.restore("the disk was lost", AT + Duration::MINUTE);
-    assert_eq!(site.meet(), Some(Judged::Holds(0)));
+    assert_eq!(site.meet(), Some(WitnessVerdict::Holds(0)));
     site.log = older;
     site.log.restore("an older statement", AT + Duration::SECOND);
-    assert_eq!(contradicts(site.meet().expect("it is new")), Contradiction::Restoration);
+    assert_eq!(contradicts(site.meet().expect("it is new")), ServerContradiction::Restoration);
 }

@@ -77,7 +77,7 @@ fn write(corpus: &TestCorpus, texts: &BTreeMap<String, String>) {
 fn run(corpus: &TestCorpus, program: &FakeAligner, threads: usize) -> Result<ForcedLabels, PrepareError> {
     let options = PrepareOptions { alignments: corpus.path("kept.jsonl"), threads, ..corpus.options("x") };
     let chosen = choose(&scan(&options.input).unwrap().recordings, &options, None).unwrap();
-    forced::align(program, &options, &chosen.recordings, &Silent)
+    forced::align(program, &options, &chosen.recordings, &SilentProgress)
 }
 
 #[test]

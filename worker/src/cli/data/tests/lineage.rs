@@ -8,9 +8,9 @@ use uuid::Uuid;
 
 use super::data;
 use crate::fixture::{ledger_at, limit, sampled, under};
-use crate::site::datasets::{Unusable, lines, scan};
+use crate::site::datasets::{UnusableFolder, lines, scan};
 use crate::site::folder::Folder;
-use crate::site::ledger::Under;
+use crate::site::ledger::ReleaseContext;
 use crate::site::lineage::{export, import, summarize};
 use crate::site::policy::{Policy, TEMPLATE};
 use crate::site::store::Store;
@@ -65,7 +65,7 @@ fn lineage(dir: &Path, name: &str) -> LineageId {
 }
 
 /// Returns the names of the usable datasets under `data/`, and the unusable ones.
-fn scanned(dir: &Path) -> (Vec<String>, Vec<Unusable>) {
+fn scanned(dir: &Path) -> (Vec<String>, Vec<UnusableFolder>) {
     let policy = Policy::load_or_template(&folder(dir).policy()).unwrap();
     let (found, unusable) = scan(&folder(dir), &store(dir), &policy).unwrap();
     (found.into_iter().map(|local| local.name).collect(), unusable)
@@ -282,7 +282,7 @@ fn budget_spent_under_one_name_is_spent_under_the_other() {
     let folder = folder(dir);
     crate::site::keys::SiteKey::load_or_make(&folder.key()).unwrap();
     let ledger = ledger_at(&folder);
-    let job = |number, name: &str| Under {
+    let job = |number, name: &str| ReleaseContext {
         job: JobId(Uuid::from_u128(number)),
         lineage: lineage(dir, name),
         ..under(sampled(0.125, 4.0), 12)
@@ -296,7 +296,7 @@ fn budget_spent_under_one_name_is_spent_under_the_other() {
     assert!(jobs > 0);
     assert!(ledger.check(&job(1, "other"), &small).is_err(), "under the other name as well");
     // Before lineages, the second name had a separate account.
-    let second = Under { lineage: LineageId(Uuid::from_u128(77)), ..job(1, "other") };
+    let second = ReleaseContext { lineage: LineageId(Uuid::from_u128(77)), ..job(1, "other") };
     assert!(ledger.check(&second, &small).is_ok());
 }
 

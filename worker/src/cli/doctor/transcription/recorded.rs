@@ -13,7 +13,7 @@ use crate::run::transcription::{Coverage, coverage};
 use crate::run::{RunError, Transcribing};
 use crate::site::clock::Clock;
 use crate::site::folder::Folder;
-use crate::site::jobs::{self, Seen};
+use crate::site::jobs::{self, JobRecord};
 use crate::site::speech;
 use crate::site::store::Store;
 use crate::speech::transcribe::recorded::index::SpeechIndex;
@@ -71,7 +71,7 @@ pub(super) fn look(
 }
 
 /// Returns whether a job may still request dummies here.
-fn is_open(job: &Seen) -> bool {
+fn is_open(job: &JobRecord) -> bool {
     let refused = job.decided.as_ref().is_some_and(|decided| !decided.decision.approve);
     let began = job.run.is_some();
     !refused && !began

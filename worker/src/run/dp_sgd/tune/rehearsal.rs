@@ -23,7 +23,7 @@ use crate::dp::release::Outgoing;
 use crate::run::{Average, Exchange, Past, Run, RunError};
 use crate::site::clearance::Clearance;
 use crate::site::gate;
-use crate::site::policy::Rules;
+use crate::site::policy::DatasetRules;
 
 /// The stop reason of a participant that has reached the last requested round.
 const REACHED: &str = "the rehearsal ends here";
@@ -43,7 +43,7 @@ pub(super) struct Rehearsal<'a> {
     /// The folder of all participants' work.
     pub(super) folder: &'a Path,
     /// The rules for the public dataset.
-    pub(super) rules: &'a Rules,
+    pub(super) rules: &'a DatasetRules,
     pub(super) seed: u64,
     /// The round after which it ends.
     pub(super) until: u32,
@@ -80,7 +80,7 @@ impl<'a> Rehearsal<'a> {
         weights: Vec<f64>,
         data: &'a HashMap<DatasetId, PathBuf>,
         folder: &'a Path,
-        rules: &'a Rules,
+        rules: &'a DatasetRules,
         seed: u64,
         until: u32,
         deadline: Option<Instant>,

@@ -28,7 +28,7 @@ use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::Outgoing;
 use crate::fixture::{self, ORGANIZATION, OURS, WORKER, local};
 use crate::run::{Average, Exchange, Past, Run as _, RunError, Transcribing};
-use crate::site::clearance::{Clearance, Departure, Published, ReleaseGrant};
+use crate::site::clearance::{Clearance, DepartureProof, PublicProof, ReleaseGrant};
 use crate::site::clock;
 use crate::site::folder::{Folder, write_durably};
 use crate::speech::recordings::{Options, add};
@@ -348,7 +348,7 @@ impl Exchange for Life<'_> {
         self.dies(Death::Cleared)?;
         Ok(match granted.filter(|_| !public) {
             Some(event) => Clearance::Granted(ReleaseGrant::in_test(event)),
-            None => Clearance::Public(Published::in_test()),
+            None => Clearance::Public(PublicProof::in_test()),
         })
     }
 
@@ -408,16 +408,16 @@ impl Exchange for Life<'_> {
         }
         self.dies(Death::Paid)?;
         let stop = CancellationToken::new();
-        let departure = Departure::in_test(batch.digest());
+        let departure = DepartureProof::in_test(batch.digest());
         let parts = lines.iter().zip(0_u32..).map(|(line, provider)| deliver(batch, provider, line, &stop, &departure));
         let delivered = self.place.runtime.block_on(join_all(parts));
         self.dies(Death::Sent)?;
         Ok(delivered)
     }
 
-    fn published(&self, _id: DatasetId) -> Result<Published, RunError> {
+    fn published(&self, _id: DatasetId) -> Result<PublicProof, RunError> {
         if self.place.state.borrow().public {
-            Ok(Published::in_test())
+            Ok(PublicProof::in_test())
         } else {
             Err(RunError::Refused("it is not public".to_owned()))
         }

@@ -13,7 +13,7 @@ use crate::run::RunError;
 use crate::run::transcription::coverage;
 use crate::site::policy::TEMPLATE;
 use crate::site::speech;
-use crate::speech::progress::Silent;
+use crate::speech::progress::SilentProgress;
 use crate::speech::recordings::{Options, Recording, add};
 use crate::speech::synthesize::spoken;
 use crate::speech::transcribe::dummy::PhraseLength;
@@ -89,7 +89,7 @@ fn index(place: &Place, words: &'static [&'static str]) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let ears = RecognizerPool::new(runtime, Box::new(InTurn { name, words, next: AtomicUsize::new(0) }), 1);
     let recordings = speech::open(&site, None).unwrap();
-    make(&recordings, StemmingLanguage::new("en").unwrap(), &ears, &site.speech(), false, &Silent).unwrap();
+    make(&recordings, StemmingLanguage::new("en").unwrap(), &ears, &site.speech(), false, &SilentProgress).unwrap();
 }
 
 fn aside(place: &Place) -> Vec<PieceReservation> {

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::*;
 use crate::recognize::{RecognizerError, SpeechRecognizer};
 use crate::wav;
-use undertone_worker_site::progress::Silent;
+use undertone_worker_site::progress::SilentProgress;
 use undertone_worker_speech::recordings::{Options, add};
 use undertone_worker_speech::synthesize::spoken;
 
@@ -75,7 +75,7 @@ fn build_index(
     recognizer_pool: &RecognizerPool,
     replace: bool,
 ) -> Result<SpeechIndex, RecordedError> {
-    make(recordings, english(), recognizer_pool, folder, replace, &Silent)
+    make(recordings, english(), recognizer_pool, folder, replace, &SilentProgress)
 }
 
 /// Needs flite; passes without it.

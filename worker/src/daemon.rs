@@ -166,7 +166,7 @@ impl Site {
     /// Returns the policy of the file's current content, with the same limits for datasets of one lineage.
     fn policy(&self) -> Result<Policy, PolicyError> {
         let policy = Policy::load(&self.folder.policy())?;
-        let lines = datasets::lines(&self.store).map_err(|error| PolicyError::Lineages(Box::new(error)))?;
+        let lines = datasets::dataset_lineages(&self.store).map_err(|error| PolicyError::Lineages(Box::new(error)))?;
         Ok(policy.with_lineages(&lines))
     }
 

@@ -19,7 +19,7 @@ mod fingerprints;
 
 pub use declared::LegacyNotice;
 pub use undertone_worker_site::datasets::{
-    DatasetDescription, DatasetFacts, DatasetsError, LocalDataset, UnusableError, UnusableFolder, lines,
+    DatasetDescription, DatasetFacts, DatasetsError, LocalDataset, UnusableError, UnusableFolder, dataset_lineages,
     note_registered,
 };
 

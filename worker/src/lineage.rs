@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use undertone_worker_site::lineage;
 pub use undertone_worker_site::lineage::{
     COMPARED, DataOverlap, ExchangeError, FingerprintCollector, ImportedLineages, KnownDataset, LineageError,
-    LineageIntake, LineageMarker, LineageOwner, LineageSummary, SharedLineages, find_recordings, has_sources, lines,
+    LineageIntake, LineageMarker, LineageOwner, LineageSummary, SharedLineages, find_recordings, has_sources, dataset_lineages,
     note_registered, summarize, warnings,
 };
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use age::secrecy::SecretString;
 use time::OffsetDateTime;
-pub use undertone_worker_site::restore::{BackupSummary, RestoreError, backup, recovered, restored, waits};
+pub use undertone_worker_site::restore::{BackupSummary, RestoreError, backup, list_recoveries, mark_restored, pending_restore};
 
 use crate::config::Config;
 use crate::site::folder::Folder;

@@ -64,5 +64,5 @@ impl Log {
 pub(super) fn published(folder: &Path) -> Result<PublicProof, Box<dyn Error>> {
     let path = folder.join("policy.toml");
     policy::declare(&path, "sgd", Visibility::Public)?;
-    Ok(gate::published(&policy::Policy::load(&path)?.rules("sgd"))?)
+    Ok(gate::prove_public(&policy::Policy::load(&path)?.rules("sgd"))?)
 }

@@ -178,7 +178,7 @@ impl Opened {
     /// Stores the server's countersignatures, and requests proofs that the receipts are in its log.
     fn hold_to_its_log(&self, handle: &Handle, receipts: &[Signed], said: &[Signed]) -> Staged<()> {
         let (store, key, now) = (self.site.store(), &self.config.server_key, || (self.clock)());
-        if let Some(wrong) = witness::submitted(store, key, receipts, said, now())? {
+        if let Some(wrong) = witness::record_countersignatures(store, key, receipts, said, now())? {
             return Err(wrong.into());
         }
         let question = witness::question(store)?;

@@ -184,7 +184,7 @@ impl Exchange for Participant {
     }
 
     fn clear(&mut self, _: &str, _: u32) -> Result<Clearance, RunError> {
-        gate::published(&self.rules).map(Clearance::Public).map_err(failed)
+        gate::prove_public(&self.rules).map(Clearance::Public).map_err(failed)
     }
 
     fn send(&mut self, _: &str, _: u32, vector: Outgoing) -> Result<(), RunError> {

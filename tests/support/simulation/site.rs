@@ -208,7 +208,7 @@ impl SiteProcess {
             return Ok(false);
         }
         if let Some(Err(LedgerError::Alarm { problem, .. })) =
-            self.life.as_ref().map(|life| life.site.ledger().is_quiet())
+            self.life.as_ref().map(|life| life.site.ledger().check_quiet())
         {
             return Err(Stop::Wrong(format!("{} takes an honest server for a liar: {problem}", self.name)));
         }
@@ -334,7 +334,7 @@ impl SiteProcess {
         if !self.compare(network).await? {
             return Ok(self.life.is_some());
         }
-        let open = self.live(|life| jobs::unfinished(life.site.store()).unwrap_or_default())?.unwrap_or_default();
+        let open = self.live(|life| jobs::open_runs(life.site.store()).unwrap_or_default())?.unwrap_or_default();
         let held = |life: &Life, job, dataset| life.parts.contains_key(&(job, dataset));
         let orphans: Vec<_> = open
             .into_iter()

@@ -137,7 +137,7 @@ impl ExaminedManifest {
     }
 
     /// Returns the charge and the manifest under which this part releases; `None` when nothing private leaves.
-    pub fn under(&self) -> Option<ReleaseContext> {
+    pub fn release_context(&self) -> Option<ReleaseContext> {
         self.charge.as_ref().map(|charge| ReleaseContext {
             job: self.manifest.job,
             dataset: self.dataset.id,
@@ -196,7 +196,7 @@ pub fn examine(
     now: OffsetDateTime,
 ) -> Result<ExaminedManifest, ManifestFault> {
     let manifest: Manifest = signed.open(&site.server_key)?;
-    if let Some(place) = form::strange(&signed.payload, &manifest) {
+    if let Some(place) = form::find_unread(&signed.payload, &manifest) {
         return Err(ManifestFault::Strange(place));
     }
     let local = datasets.iter().find(|local| local.id == Some(offered)).ok_or(ManifestFault::Stranger)?;
@@ -210,7 +210,7 @@ pub fn examine(
         check_other(party, offered, site, datasets)?;
     }
     let party = &manifest.participants[own];
-    let dataset = local.as_seen(offered, site.organization, site.worker);
+    let dataset = local.to_dataset(offered, site.organization, site.worker);
     check_outside(&manifest, &dataset)?;
     // A job continues under the relation that its manifest states.
     let charge = Charge::reconcile(manifest.spec.cost(&dataset), party.charge.as_ref())

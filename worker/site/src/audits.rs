@@ -64,9 +64,9 @@ impl AssessmentBasis {
     ///
     /// # Errors
     /// [`AuditsError::NotPromised`] when the manifest promises no audit.
-    pub fn of(examined: &ExaminedManifest, delta: Delta) -> Result<Self, AuditsError> {
+    pub fn new(examined: &ExaminedManifest, delta: Delta) -> Result<Self, AuditsError> {
         let audited = examined.manifest.spec.audited(&examined.dataset).ok_or(AuditsError::NotPromised)?;
-        let under = examined.under().ok_or(AuditsError::NotPromised)?;
+        let under = examined.release_context().ok_or(AuditsError::NotPromised)?;
         Ok(Self { audited, under, worker: examined.own().worker, delta })
     }
 }
@@ -92,7 +92,7 @@ pub fn state(
         return Err(AuditsError::OtherAudit);
     }
     let charge = &under.charge;
-    let releases = store.read(|db| paid(db, under, &audited.series))?;
+    let releases = store.read(|db| count_paid(db, under, &audited.series))?;
     let assessment = Assessment::of(&finding.trials, &charge.event, charge.adjacency, releases, *delta)?;
     let document = AuditStatement {
         worker: *worker,
@@ -119,7 +119,7 @@ pub fn state(
         )
         .map_err(StoreError::sqlite("keep a statement"))?;
         if assessment.verdict == Verdict::Disproved {
-            note(tx, under.lineage, true, &job, &disproved(&assessment), "audit", at)?;
+            note(tx, under.lineage, true, &job, &describe_disproof(&assessment), "audit", at)?;
         }
         Ok::<_, StoreError>(())
     })?;
@@ -133,7 +133,7 @@ pub fn state(
 }
 
 /// Formats a disproof as a sentence.
-fn disproved(assessment: &Assessment) -> String {
+fn describe_disproof(assessment: &Assessment) -> String {
     format!(
         "an audit measured at least ε {:.3} where at most {:.3} was claimed, at δ {:e}: noise, clip or sampling is not what is paid for",
         assessment.blocking,
@@ -143,7 +143,7 @@ fn disproved(assessment: &Assessment) -> String {
 }
 
 /// Returns the number of paid releases of a part in a series.
-fn paid(db: &Connection, under: &ReleaseContext, series: &str) -> Result<u64, StoreError> {
+fn count_paid(db: &Connection, under: &ReleaseContext, series: &str) -> Result<u64, StoreError> {
     let mut statement = db
         .prepare("SELECT payload FROM receipt WHERE job = ?1 AND dataset = ?2 AND series = ?3")
         .map_err(StoreError::sqlite("read receipts"))?;
@@ -179,7 +179,7 @@ pub fn statement(store: &Store, job: JobId, dataset: DatasetId) -> Result<Option
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn frozen(store: &Store, lineage: LineageId) -> Result<Option<AccountFreeze>, StoreError> {
+pub fn current_freeze(store: &Store, lineage: LineageId) -> Result<Option<AccountFreeze>, StoreError> {
     store.read(|db| {
         db.query_row(
             "SELECT frozen, job, reason, at FROM freeze WHERE lineage = ?1 ORDER BY id DESC LIMIT 1",
@@ -200,7 +200,7 @@ pub fn frozen(store: &Store, lineage: LineageId) -> Result<Option<AccountFreeze>
 /// # Errors
 /// [`StoreError`] when the database fails.
 pub fn clear(store: &Store, lineage: LineageId, reason: &str, at: OffsetDateTime) -> Result<bool, StoreError> {
-    let Some(frozen) = frozen(store, lineage)? else { return Ok(false) };
+    let Some(frozen) = current_freeze(store, lineage)? else { return Ok(false) };
     store.write(|tx| note(tx, lineage, false, &frozen.job, reason, "terminal", at))?;
     tracing::warn!(lineage.id = %lineage, reason, "a frozen account was cleared at the terminal");
     Ok(true)

@@ -5,7 +5,7 @@
 //!
 //! A row acts on the account of the unit that its job protects and on the accounts of all other limited units of the
 //! lineage. Releases from before an account began, or from before this rule, are included where they have a price
-//! ([`LedgerBooks::uncovered`] returns the ones without a price).
+//! ([`LedgerBooks::uncovered_releases`] returns the ones without a price).
 
 mod promises;
 mod replay;
@@ -62,7 +62,7 @@ impl AccountKey {
     }
 
     /// Returns whether `other` is the account of another unit of the same lineage.
-    pub fn is_beside(self, other: Self) -> bool {
+    pub fn is_sibling(self, other: Self) -> bool {
         self != other && self.for_unit(other.unit) == other
     }
 
@@ -151,7 +151,7 @@ pub struct ChainHead {
 
 impl LedgerEntry {
     /// Returns the row in the form that charges the account of another unit.
-    fn charged_to(&self, other: &OtherAccount) -> Self {
+    fn charge_to(&self, other: &OtherAccount) -> Self {
         Self {
             account: self.account.for_unit(other.unit),
             event: other.event.clone(),
@@ -164,7 +164,7 @@ impl LedgerEntry {
 
 impl ChainHead {
     /// Returns the head after a row with this payload.
-    pub(super) fn then(&self, payload: &str) -> Self {
+    pub(super) fn advance(&self, payload: &str) -> Self {
         let hash = Sha256::new().chain_update(&self.hash).chain_update([0]).chain_update(payload).finalize();
         Self { sequence: self.sequence + 1, hash: hex::encode(hash) }
     }
@@ -282,18 +282,18 @@ pub(super) const fn reservation_id(job: JobId) -> ReservationId {
 /// # Errors
 /// [`BooksError`] when a row is missing, changed or unreadable.
 pub fn entries(db: &Connection) -> Result<Vec<LedgerEntry>, BooksError> {
-    chained(db, "entry", "SELECT sequence, payload, hash FROM entry ORDER BY sequence").map(|(rows, _)| rows)
+    read_chain(db, "entry", "SELECT sequence, payload, hash FROM entry ORDER BY sequence").map(|(rows, _)| rows)
 }
 
 /// Returns every release without noise, with its chain checked.
 ///
 /// # Errors
 /// The errors of [`entries`].
-pub fn published(db: &Connection) -> Result<Vec<OpenRelease>, BooksError> {
-    chained(db, "published", "SELECT sequence, payload, hash FROM published ORDER BY sequence").map(|(rows, _)| rows)
+pub fn open_releases(db: &Connection) -> Result<Vec<OpenRelease>, BooksError> {
+    read_chain(db, "published", "SELECT sequence, payload, hash FROM published ORDER BY sequence").map(|(rows, _)| rows)
 }
 
-fn chained<T: for<'de> Deserialize<'de>>(
+fn read_chain<T: for<'de> Deserialize<'de>>(
     db: &Connection,
     table: &'static str,
     sql: &str,
@@ -305,7 +305,7 @@ fn chained<T: for<'de> Deserialize<'de>>(
     let (mut all, mut head) = (Vec::new(), ChainHead::default());
     for row in rows {
         let (sequence, payload, hash) = row.map_err(StoreError::sqlite("read the ledger"))?;
-        head = head.then(&payload);
+        head = head.advance(&payload);
         if head.sequence != sequence as u64 || head.hash != hash {
             return Err(BooksError::Chain { table, sequence: head.sequence });
         }
@@ -335,16 +335,16 @@ impl LedgerBooks {
     /// [`BooksError`] when the rows are inconsistent.
     pub fn read(db: &Connection) -> Result<Self, BooksError> {
         let (rows, entries) =
-            chained::<LedgerEntry>(db, "entry", "SELECT sequence, payload, hash FROM entry ORDER BY sequence")?;
+            read_chain::<LedgerEntry>(db, "entry", "SELECT sequence, payload, hash FROM entry ORDER BY sequence")?;
         let (_, published) =
-            chained::<OpenRelease>(db, "published", "SELECT sequence, payload, hash FROM published ORDER BY sequence")?;
+            read_chain::<OpenRelease>(db, "published", "SELECT sequence, payload, hash FROM published ORDER BY sequence")?;
         let mut drafts: BTreeMap<AccountKey, AccountDraft> = BTreeMap::new();
         let mut charged: BTreeMap<(AccountKey, JobId), Vec<OtherAccount>> = BTreeMap::new();
         for (row, sequence) in rows.into_iter().zip(1..) {
             let (own, job) = (row.account, row.job);
             let others = charged.entry((own, job)).or_insert_with(|| row.others.clone());
             for other in others.iter() {
-                let beside = row.charged_to(other);
+                let beside = row.charge_to(other);
                 drafts.entry(beside.account).or_default().take(beside, own.unit, sequence)?;
             }
             drafts.entry(own).or_default().take(row, own.unit, sequence)?;
@@ -362,12 +362,12 @@ impl LedgerBooks {
     ///
     /// # Errors
     /// [`BooksError`] when it cannot be priced.
-    pub(super) fn opened(&self, key: AccountKey, budget: Budget) -> Result<AccountBook, BooksError> {
+    pub(super) fn open_account(&self, key: AccountKey, budget: Budget) -> Result<AccountBook, BooksError> {
         if let Some(book) = self.accounts.get(&key) {
             return Ok(book.clone());
         }
         let (unpriced, mut jobs, mut rows) = (Account::new(Some(budget)), BTreeMap::new(), Vec::new());
-        for (own, job, reserved) in self.of_lineage(key) {
+        for (own, job, reserved) in self.lineage_jobs(key) {
             let Ok(event) = event_at(&reserved.event, own.unit, key.unit) else { continue };
             let id = reservation_id(job);
             let Some(row) = self.accounts.get(&own).and_then(|book| book.account.reservation(id)) else { continue };
@@ -379,9 +379,9 @@ impl LedgerBooks {
     }
 
     /// Returns the releases that the account of `key` does not cover.
-    pub fn uncovered(&self, key: AccountKey) -> Vec<UncoveredReleases> {
+    pub fn uncovered_releases(&self, key: AccountKey) -> Vec<UncoveredReleases> {
         let mut all: Vec<UncoveredReleases> = Vec::new();
-        for (own, job, reserved) in self.of_lineage(key) {
+        for (own, job, reserved) in self.lineage_jobs(key) {
             let charged = self.accounts.get(&key).is_some_and(|book| book.jobs.contains_key(&job));
             let row = self.accounts.get(&own).and_then(|book| book.account.reservation(reservation_id(job)));
             let releases = row.map_or(0, Reservation::committed);
@@ -397,8 +397,8 @@ impl LedgerBooks {
     }
 
     /// Returns every job of the lineage of `key` that protects another unit, with its own account.
-    fn of_lineage(&self, key: AccountKey) -> impl Iterator<Item = (AccountKey, JobId, &JobReservation)> {
-        let accounts = self.accounts.iter().filter(move |(own, _)| own.is_beside(key));
+    fn lineage_jobs(&self, key: AccountKey) -> impl Iterator<Item = (AccountKey, JobId, &JobReservation)> {
+        let accounts = self.accounts.iter().filter(move |(own, _)| own.is_sibling(key));
         accounts.flat_map(|(own, book)| {
             let jobs = book.jobs.iter().filter(|(_, reserved)| reserved.protects == own.unit);
             jobs.map(|(job, reserved)| (*own, *job, reserved))
@@ -411,7 +411,7 @@ impl LedgerBooks {
 fn take_in(drafts: &mut BTreeMap<AccountKey, AccountDraft>) {
     let mut missing = Vec::new();
     for (key, draft) in &*drafts {
-        for (own, other) in drafts.iter().filter(|(own, _)| own.is_beside(*key)) {
+        for (own, other) in drafts.iter().filter(|(own, _)| own.is_sibling(*key)) {
             for (job, (reserved, committed, settled)) in &other.jobs {
                 if reserved.protects != own.unit || draft.jobs.contains_key(job) {
                     continue;

@@ -24,7 +24,7 @@ impl GrantId {
     }
 
     /// Returns whether both identify one grant.
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
@@ -113,12 +113,12 @@ pub struct DepartureProof {
 }
 
 impl DepartureProof {
-    pub(super) const fn paid(digest: String) -> Self {
+    pub(super) const fn for_payment(digest: String) -> Self {
         Self { digest: Some(digest) }
     }
 
     /// Makes the proof for a batch of public data.
-    pub const fn public(_published: &PublicProof) -> Self {
+    pub const fn for_public(_proof: &PublicProof) -> Self {
         Self { digest: None }
     }
 
@@ -133,6 +133,6 @@ impl DepartureProof {
     /// Makes a proof for tests of the lines, which have no site.
     #[cfg(any(test, feature = "testing"))]
     pub fn in_test(digest: &str) -> Self {
-        Self::paid(digest.to_owned())
+        Self::for_payment(digest.to_owned())
     }
 }

@@ -229,7 +229,7 @@ pub fn judge(
     if keys.is_empty() {
         return Ok(StewardConsent::Missing(NO_KEYS));
     }
-    for kept in kept_approvals(store, manifest, job, dataset)? {
+    for kept in stored_approvals(store, manifest, job, dataset)? {
         if let Ok(key) = kept.approves(manifest, job, dataset, &keys) {
             return Ok(StewardConsent::Given(key));
         }
@@ -265,7 +265,7 @@ pub fn approved_with(
     Ok(row.map(|text| KeyFingerprint::from_stored(&text)))
 }
 
-fn kept_approvals(
+fn stored_approvals(
     store: &Store,
     manifest: &str,
     job: JobId,

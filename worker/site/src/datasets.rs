@@ -14,12 +14,12 @@ use undertone_api::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use undertone_privacy::PrivacyUnit;
 
 use super::folder::{Folder, FolderError, check_name};
-use super::lineage::{FingerprintCollector, LineageError, in_order, registered, settle};
+use super::lineage::{FingerprintCollector, LineageError, in_order, registration_id, settle};
 use super::policy::Policy;
 use super::store::{Store, StoreError};
 use crate::dataset_meta::DatasetError;
 
-pub use super::lineage::{lines, note_registered};
+pub use super::lineage::{dataset_lineages, note_registered};
 
 /// Reasons why the datasets of a site cannot be listed.
 #[derive(Debug, thiserror::Error)]
@@ -92,7 +92,7 @@ impl LocalDataset {
     ///
     /// # Errors
     /// [`DatasetError`] if the folder no longer contains a dataset, or contains one that the policy does not allow.
-    pub fn as_it_lies<D: DatasetDescription>(&self) -> Result<Self, DatasetError> {
+    pub fn rescan<D: DatasetDescription>(&self) -> Result<Self, DatasetError> {
         let described = D::read(&self.folder)?;
         described.check_visibility(&self.name, self.visibility)?;
         let DatasetFacts { content, inputs, classes, records, speakers, test_records, users, seconds, units } =
@@ -103,7 +103,7 @@ impl LocalDataset {
     }
 
     /// Returns the dataset in the form of the contract, from this site's own facts, with the id `id`.
-    pub fn as_seen(&self, id: DatasetId, organization: OrganizationId, worker: WorkerId) -> Dataset {
+    pub fn to_dataset(&self, id: DatasetId, organization: OrganizationId, worker: WorkerId) -> Dataset {
         let told = self.registration();
         Dataset {
             id,
@@ -240,7 +240,7 @@ pub fn scan<D: DatasetDescription>(
             described.into_facts(visibility);
         found.push(LocalDataset {
             lineage,
-            id: registered(store, &name)?,
+            id: registration_id(store, &name)?,
             visibility,
             content,
             folder: at,

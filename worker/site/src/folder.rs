@@ -159,7 +159,7 @@ impl Folder {
     }
 
     /// Returns the path of `spoken.jsonl`: the reserved pieces of recorded speech.
-    pub fn spoken(&self) -> PathBuf {
+    pub fn piece_journal(&self) -> PathBuf {
         self.0.join("spoken.jsonl")
     }
 

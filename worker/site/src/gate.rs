@@ -58,7 +58,7 @@ pub struct NotPublic(pub &'static str);
 ///
 /// # Errors
 /// [`NotPublic`] when the policy has another visibility.
-pub fn published(rules: &DatasetRules) -> Result<PublicProof, NotPublic> {
+pub fn prove_public(rules: &DatasetRules) -> Result<PublicProof, NotPublic> {
     if rules.visibility == Visibility::Public { Ok(PublicProof::new()) } else { Err(NotPublic(word(rules.visibility))) }
 }
 
@@ -120,7 +120,7 @@ fn admit(
     if !examined.rounds(series).is_some_and(|rounds| (1..=rounds).contains(&round)) {
         return Err(GateError::NoRound { series: series.to_owned(), round });
     }
-    ledger.is_quiet()?;
+    ledger.check_quiet()?;
     if let Some(until) = examined.not_after().filter(|until| *until < now) {
         return Err(GateError::Expired(until));
     }
@@ -132,7 +132,7 @@ fn admit(
     if before == Visibility::Public {
         return Ok(None);
     }
-    match (examined.under(), examined.release(series)) {
+    match (examined.release_context(), examined.release(series)) {
         (Some(under), Some(event)) => Ok(Some((under, event))),
         _ => Err(GateError::NotCharged(series.to_owned())),
     }

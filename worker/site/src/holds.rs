@@ -46,7 +46,7 @@ const HELD: &str = "SELECT id, job, dataset, manifest, hold, by, reason, at FROM
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn say(store: &Store, word: &SiteHold, by: HoldOrigin) -> Result<(), StoreError> {
+pub fn record(store: &Store, word: &SiteHold, by: HoldOrigin) -> Result<(), StoreError> {
     let at = word.at.format(&Rfc3339).map_err(StoreError::row)?;
     store.write(|tx| {
         tx.execute(
@@ -70,7 +70,7 @@ pub fn say(store: &Store, word: &SiteHold, by: HoldOrigin) -> Result<(), StoreEr
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn held(store: &Store, job: JobId, dataset: DatasetId) -> Result<Option<StoredHold>, StoreError> {
+pub fn current_hold(store: &Store, job: JobId, dataset: DatasetId) -> Result<Option<StoredHold>, StoreError> {
     let row = store.read(|db| {
         db.query_row(
             &format!("{HELD} WHERE job = ?1 AND dataset = ?2 ORDER BY id DESC LIMIT 1"),
@@ -87,7 +87,7 @@ pub fn held(store: &Store, job: JobId, dataset: DatasetId) -> Result<Option<Stor
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn untold(store: &Store) -> Result<Vec<StoredHold>, StoreError> {
+pub fn pending_statements(store: &Store) -> Result<Vec<StoredHold>, StoreError> {
     store.read(|db| {
         let mut statement = db
             .prepare(&format!("{HELD} WHERE id NOT IN (SELECT hold FROM hold_told) ORDER BY id"))
@@ -101,7 +101,7 @@ pub fn untold(store: &Store) -> Result<Vec<StoredHold>, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn told(store: &Store, id: i64) -> Result<(), StoreError> {
+pub fn acknowledge(store: &Store, id: i64) -> Result<(), StoreError> {
     store.write(|tx| {
         tx.execute("INSERT INTO hold_told (hold) VALUES (?1) ON CONFLICT DO NOTHING", [id])
             .map(|_| ())
@@ -113,7 +113,7 @@ pub fn told(store: &Store, id: i64) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn tell_again(store: &Store, id: i64) -> Result<(), StoreError> {
+pub fn resend(store: &Store, id: i64) -> Result<(), StoreError> {
     store.write(|tx| {
         tx.execute("DELETE FROM hold_told WHERE hold = ?1", [id])
             .map(|_| ())
@@ -144,7 +144,7 @@ mod tests {
     use time::OffsetDateTime;
     use undertone_api::signed::SiteHold;
 
-    use super::{HoldOrigin, held, say, tell_again, told, untold};
+    use super::{HoldOrigin, current_hold, record, resend, acknowledge, pending_statements};
     use crate::store::Store;
     use crate::testing::{JOB, OURS};
 
@@ -157,27 +157,27 @@ mod tests {
     fn the_last_word_counts_and_is_told_until_it_is_known() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
-        assert_eq!(held(&store, JOB, OURS).expect("it is open"), None);
-        say(&store, &word(true, "a fire drill"), HoldOrigin::Terminal).expect("it is open");
-        let now = held(&store, JOB, OURS).expect("it is open").expect("it is held");
+        assert_eq!(current_hold(&store, JOB, OURS).expect("it is open"), None);
+        record(&store, &word(true, "a fire drill"), HoldOrigin::Terminal).expect("it is open");
+        let now = current_hold(&store, JOB, OURS).expect("it is open").expect("it is held");
         assert_eq!((now.by.as_str(), now.word.reason.as_str()), ("terminal", "a fire drill"));
-        assert_eq!(untold(&store).expect("it is open"), std::slice::from_ref(&now));
-        told(&store, now.id).expect("it is open");
-        assert_eq!(untold(&store).expect("it is open"), []);
-        tell_again(&store, now.id).expect("it is open");
-        say(&store, &word(false, ""), HoldOrigin::Terminal).expect("it is open");
-        assert_eq!(held(&store, JOB, OURS).expect("it is open"), None);
-        assert_eq!(untold(&store).expect("it is open").len(), 2);
+        assert_eq!(pending_statements(&store).expect("it is open"), std::slice::from_ref(&now));
+        acknowledge(&store, now.id).expect("it is open");
+        assert_eq!(pending_statements(&store).expect("it is open"), []);
+        resend(&store, now.id).expect("it is open");
+        record(&store, &word(false, ""), HoldOrigin::Terminal).expect("it is open");
+        assert_eq!(current_hold(&store, JOB, OURS).expect("it is open"), None);
+        assert_eq!(pending_statements(&store).expect("it is open").len(), 2);
     }
 
     #[test]
     fn a_word_that_was_said_is_never_changed() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
-        say(&store, &word(true, "a fire drill"), HoldOrigin::Terminal).expect("it is open");
+        record(&store, &word(true, "a fire drill"), HoldOrigin::Terminal).expect("it is open");
         let bend = store.write(|tx| {
             tx.execute("UPDATE hold SET hold = 0", []).map_err(crate::store::StoreError::sqlite("bend a hold"))
         });
-        assert!(bend.is_err() && held(&store, JOB, OURS).expect("it is open").is_some());
+        assert!(bend.is_err() && current_hold(&store, JOB, OURS).expect("it is open").is_some());
     }
 }

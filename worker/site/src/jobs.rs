@@ -53,7 +53,7 @@ pub struct JobRecord {
     /// The time when it was first seen (RFC 3339).
     pub seen_at: String,
     /// The last decision on it.
-    pub decided: Option<StoredDecision>,
+    pub decision: Option<StoredDecision>,
     /// The run here and its outcome, if there is one.
     pub run: Option<RunRow>,
 }
@@ -66,7 +66,7 @@ pub struct RunRow {
     /// The outcome here; `None` while it runs.
     pub ended: Option<RunOutcome>,
     /// Whether the server has acknowledged the outcome.
-    pub told: bool,
+    pub is_acknowledged: bool,
 }
 
 /// The outcome of a run.
@@ -130,7 +130,7 @@ pub fn remember(
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn noted(store: &Store, job: JobId) -> Result<Option<String>, StoreError> {
+pub fn first_manifest(store: &Store, job: JobId) -> Result<Option<String>, StoreError> {
     store.read(|db| {
         db.query_row(
             "SELECT digest FROM manifest WHERE job = ?1 ORDER BY seen_at, dataset LIMIT 1",
@@ -156,7 +156,7 @@ pub fn decide(store: &Store, decision: &Decision, by: DecisionOrigin) -> Result<
 /// # Errors
 /// [`StoreError`] when the database fails.
 pub fn approve(store: &Store, yes: &Decision) -> Result<bool, StoreError> {
-    store.write(|tx| insert_unspoken(tx, yes).map_err(StoreError::sqlite("note a decision")))
+    store.write(|tx| insert_unless_decided(tx, yes).map_err(StoreError::sqlite("note a decision")))
 }
 
 /// Records an approval as [`approve`] does, for work that the server already offers: the server need not be notified.
@@ -164,19 +164,19 @@ pub fn approve(store: &Store, yes: &Decision) -> Result<bool, StoreError> {
 /// # Errors
 /// [`StoreError`] when the database fails.
 pub fn note(store: &Store, yes: &Decision) -> Result<bool, StoreError> {
-    let told = |tx: &Connection| -> rusqlite::Result<bool> {
-        let noted = insert_unspoken(tx, yes)?;
-        if noted {
+    let record = |tx: &Connection| -> rusqlite::Result<bool> {
+        let is_new = insert_unless_decided(tx, yes)?;
+        if is_new {
             tx.execute("INSERT INTO told (decision) VALUES (?1)", [tx.last_insert_rowid()])?;
         }
-        Ok(noted)
+        Ok(is_new)
     };
-    store.write(|tx| told(tx).map_err(StoreError::sqlite("note a decision")))
+    store.write(|tx| record(tx).map_err(StoreError::sqlite("note a decision")))
 }
 
 /// Records the policy's decision unless the terminal has decided. Another process may write the terminal's decision at
 /// any time.
-fn insert_unspoken(tx: &Connection, decision: &Decision) -> rusqlite::Result<bool> {
+fn insert_unless_decided(tx: &Connection, decision: &Decision) -> rusqlite::Result<bool> {
     let spoken: bool = tx.query_row(
         "SELECT EXISTS (SELECT 1 FROM decision WHERE job = ?1 AND dataset = ?2 AND manifest = ?3 AND by = ?4)",
         params![
@@ -211,11 +211,11 @@ fn insert(tx: &Connection, decision: &Decision, by: DecisionOrigin) -> rusqlite:
 
 const DECISION: &str = "SELECT id, job, dataset, manifest, approve, by, reason, at FROM decision";
 
-fn decided(row: &Row<'_>) -> rusqlite::Result<(i64, [String; 6], bool)> {
+fn decision_row(row: &Row<'_>) -> rusqlite::Result<(i64, [String; 6], bool)> {
     Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?, row.get(5)?, row.get(6)?, row.get(7)?], row.get(4)?))
 }
 
-fn parse_decided(
+fn parse_decision(
     (id, [job, dataset, manifest, by, reason, at], approve): (i64, [String; 6], bool),
 ) -> Result<StoredDecision, StoreError> {
     let decision = Decision {
@@ -239,23 +239,23 @@ pub fn decision(
     dataset: DatasetId,
     manifest: &str,
 ) -> Result<Option<StoredDecision>, StoreError> {
-    last(store, job, dataset, manifest, None)
+    last_decision(store, job, dataset, manifest, None)
 }
 
 /// Returns the terminal's last decision on exactly this manifest, regardless of later decisions of the policy.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn by_terminal(
+pub fn terminal_decision(
     store: &Store,
     job: JobId,
     dataset: DatasetId,
     manifest: &str,
 ) -> Result<Option<StoredDecision>, StoreError> {
-    last(store, job, dataset, manifest, Some(DecisionOrigin::Terminal))
+    last_decision(store, job, dataset, manifest, Some(DecisionOrigin::Terminal))
 }
 
-fn last(
+fn last_decision(
     store: &Store,
     job: JobId,
     dataset: DatasetId,
@@ -267,25 +267,25 @@ fn last(
         db.query_row(
             &format!("{DECISION} WHERE {of} ORDER BY id DESC LIMIT 1"),
             params![job.to_string(), dataset.to_string(), manifest, by.map(DecisionOrigin::word)],
-            decided,
+            decision_row,
         )
         .optional()
         .map_err(StoreError::sqlite("read a decision"))
     })?;
-    row.map(parse_decided).transpose()
+    row.map(parse_decision).transpose()
 }
 
 /// Returns the decisions that the server has not acknowledged, oldest first.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn untold(store: &Store) -> Result<Vec<StoredDecision>, StoreError> {
+pub fn pending_decisions(store: &Store) -> Result<Vec<StoredDecision>, StoreError> {
     store.read(|db| {
         let mut statement = db
             .prepare(&format!("{DECISION} WHERE id NOT IN (SELECT decision FROM told) ORDER BY id"))
             .map_err(StoreError::sqlite("read decisions"))?;
-        let rows = statement.query_map([], decided).map_err(StoreError::sqlite("read decisions"))?;
-        rows.map(|row| parse_decided(row.map_err(StoreError::sqlite("read decisions"))?)).collect()
+        let rows = statement.query_map([], decision_row).map_err(StoreError::sqlite("read decisions"))?;
+        rows.map(|row| parse_decision(row.map_err(StoreError::sqlite("read decisions"))?)).collect()
     })
 }
 
@@ -293,7 +293,7 @@ pub fn untold(store: &Store) -> Result<Vec<StoredDecision>, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn told(store: &Store, decision: i64) -> Result<(), StoreError> {
+pub fn acknowledge(store: &Store, decision: i64) -> Result<(), StoreError> {
     store.write(|tx| {
         tx.execute("INSERT INTO told (decision) VALUES (?1) ON CONFLICT DO NOTHING", [decision])
             .map(|_| ())
@@ -305,7 +305,7 @@ pub fn told(store: &Store, decision: i64) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn tell_again(store: &Store, decision: i64) -> Result<(), StoreError> {
+pub fn resend(store: &Store, decision: i64) -> Result<(), StoreError> {
     store.write(|tx| {
         tx.execute("DELETE FROM told WHERE decision = ?1", [decision])
             .map(|_| ())
@@ -317,7 +317,7 @@ pub fn tell_again(store: &Store, decision: i64) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn seen(store: &Store) -> Result<Vec<JobRecord>, StoreError> {
+pub fn list_jobs(store: &Store) -> Result<Vec<JobRecord>, StoreError> {
     let rows: Vec<[String; 6]> = store.read(|db| {
         let mut statement = db
             .prepare(
@@ -332,9 +332,9 @@ pub fn seen(store: &Store) -> Result<Vec<JobRecord>, StoreError> {
     rows.into_iter()
         .map(|[job, dataset, payload, signature, digest, seen_at]| {
             let (job, dataset) = (job.parse().map_err(StoreError::row)?, dataset.parse().map_err(StoreError::row)?);
-            let decided = decision(store, job, dataset, &digest)?;
+            let decision = decision(store, job, dataset, &digest)?;
             let run = run(store, job, dataset)?;
-            Ok(JobRecord { job, dataset, signed: Signed { payload, signature }, digest, seen_at, decided, run })
+            Ok(JobRecord { job, dataset, signed: Signed { payload, signature }, digest, seen_at, decision, run })
         })
         .collect()
 }
@@ -343,7 +343,7 @@ pub fn seen(store: &Store) -> Result<Vec<JobRecord>, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn began(store: &Store, job: JobId, dataset: DatasetId, lease: &str) -> Result<(), StoreError> {
+pub fn record_start(store: &Store, job: JobId, dataset: DatasetId, lease: &str) -> Result<(), StoreError> {
     store.write(|tx| {
         tx.execute(
             "INSERT INTO run (job, dataset, lease) VALUES (?1, ?2, ?3)
@@ -359,7 +359,7 @@ pub fn began(store: &Store, job: JobId, dataset: DatasetId, lease: &str) -> Resu
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn ended(store: &Store, job: JobId, dataset: DatasetId, outcome: &RunOutcome) -> Result<(), StoreError> {
+pub fn record_outcome(store: &Store, job: JobId, dataset: DatasetId, outcome: &RunOutcome) -> Result<(), StoreError> {
     let outcome = serde_json::to_string(outcome).map_err(StoreError::row)?;
     store.write(|tx| {
         tx.execute(
@@ -375,7 +375,7 @@ pub fn ended(store: &Store, job: JobId, dataset: DatasetId, outcome: &RunOutcome
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn end_told(store: &Store, job: JobId, dataset: DatasetId) -> Result<(), StoreError> {
+pub fn acknowledge_outcome(store: &Store, job: JobId, dataset: DatasetId) -> Result<(), StoreError> {
     store.write(|tx| {
         tx.execute(
             "UPDATE run SET told = 1 WHERE job = ?1 AND dataset = ?2",
@@ -400,9 +400,9 @@ pub fn run(store: &Store, job: JobId, dataset: DatasetId) -> Result<Option<RunRo
         .optional()
         .map_err(StoreError::sqlite("read a run"))
     })?;
-    row.map(|(lease, ended, told)| {
+    row.map(|(lease, ended, is_acknowledged)| {
         let ended = ended.map(|text| serde_json::from_str(&text).map_err(StoreError::row)).transpose()?;
-        Ok(RunRow { lease, ended, told })
+        Ok(RunRow { lease, ended, is_acknowledged })
     })
     .transpose()
 }
@@ -411,7 +411,7 @@ pub fn run(store: &Store, job: JobId, dataset: DatasetId) -> Result<Option<RunRo
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn unfinished(store: &Store) -> Result<Vec<(JobId, DatasetId, String)>, StoreError> {
+pub fn open_runs(store: &Store) -> Result<Vec<(JobId, DatasetId, String)>, StoreError> {
     let rows: Vec<[String; 3]> = store.read(|db| {
         let mut statement = db
             .prepare("SELECT job, dataset, lease FROM run WHERE ended IS NULL")
@@ -441,8 +441,8 @@ mod tests {
     use uuid::Uuid;
 
     use super::{
-        DecisionOrigin, RunOutcome, began, decide, decision, end_told, ended, remember, run, seen, told, unfinished,
-        untold,
+        DecisionOrigin, RunOutcome, record_start, decide, decision, acknowledge_outcome, record_outcome, remember, run, list_jobs, acknowledge, open_runs,
+        pending_decisions,
     };
     use crate::store::Store;
     use crate::testing::{JOB, OURS};
@@ -459,7 +459,7 @@ mod tests {
         Signed { payload: payload.to_owned(), signature: String::new() }
     }
 
-    fn said(manifest: &str, approve: bool) -> Decision {
+    fn decision_on(manifest: &str, approve: bool) -> Decision {
         Decision { manifest: manifest.to_owned(), job: JOB, dataset: OURS, approve, reason: String::new(), at: AT }
     }
 
@@ -477,37 +477,37 @@ mod tests {
     #[test]
     fn an_approval_is_for_exactly_one_manifest_and_the_last_word_counts() {
         let (_dir, store) = store();
-        decide(&store, &said("one", true), DecisionOrigin::Terminal).expect("it is open");
+        decide(&store, &decision_on("one", true), DecisionOrigin::Terminal).expect("it is open");
         assert_eq!(decision(&store, JOB, OURS, "two").expect("it is open"), None);
         let approved = |store| decision(store, JOB, OURS, "one").expect("it is open").map(|d| d.decision.approve);
         assert_eq!(approved(&store), Some(true));
-        decide(&store, &said("one", false), DecisionOrigin::Terminal).expect("it is open");
+        decide(&store, &decision_on("one", false), DecisionOrigin::Terminal).expect("it is open");
         assert_eq!(approved(&store), Some(false));
     }
 
     #[test]
     fn what_was_told_is_not_told_again() {
         let (_dir, store) = store();
-        decide(&store, &said("one", true), DecisionOrigin::Policy).expect("it is open");
-        let waiting = untold(&store).expect("it is open");
+        decide(&store, &decision_on("one", true), DecisionOrigin::Policy).expect("it is open");
+        let waiting = pending_decisions(&store).expect("it is open");
         assert_eq!(waiting.len(), 1);
-        told(&store, waiting[0].id).expect("it is open");
-        assert_eq!(untold(&store).expect("it is open"), []);
+        acknowledge(&store, waiting[0].id).expect("it is open");
+        assert_eq!(pending_decisions(&store).expect("it is open"), []);
     }
 
     #[test]
     fn a_run_is_unfinished_until_its_end_is_noted() {
         let (_dir, store) = store();
-        began(&store, JOB, OURS, "first").expect("it is open");
-        began(&store, JOB, OURS, "second").expect("it is open");
-        assert_eq!(unfinished(&store).expect("it is open"), [(JOB, OURS, "second".to_owned())]);
+        record_start(&store, JOB, OURS, "first").expect("it is open");
+        record_start(&store, JOB, OURS, "second").expect("it is open");
+        assert_eq!(open_runs(&store).expect("it is open"), [(JOB, OURS, "second".to_owned())]);
         let outcome = RunOutcome::GaveUp { reason: "no data".to_owned() };
-        ended(&store, JOB, OURS, &outcome).expect("it is open");
-        assert_eq!(unfinished(&store).expect("it is open"), []);
-        end_told(&store, JOB, OURS).expect("it is open");
+        record_outcome(&store, JOB, OURS, &outcome).expect("it is open");
+        assert_eq!(open_runs(&store).expect("it is open"), []);
+        acknowledge_outcome(&store, JOB, OURS).expect("it is open");
         let row = run(&store, JOB, OURS).expect("it is open").expect("it began");
-        assert_eq!((row.ended, row.told), (Some(outcome), true));
+        assert_eq!((row.ended, row.is_acknowledged), (Some(outcome), true));
         remember(&store, JOB, OURS, &signed("one"), AT).expect("it is open");
-        assert!(seen(&store).expect("it is open")[0].run.is_some());
+        assert!(list_jobs(&store).expect("it is open")[0].run.is_some());
     }
 }

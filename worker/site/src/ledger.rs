@@ -6,7 +6,7 @@
 //! manifest, never for more.
 
 pub mod anchor;
-mod charged;
+mod account_steps;
 mod error;
 pub(crate) mod import;
 mod publish;
@@ -123,9 +123,9 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerError::Alarm`], [`LedgerError::Restored`], [`LedgerError::Position`] and [`LedgerError::Anchor`] otherwise.
-    pub fn is_quiet(&self) -> Result<(), LedgerError> {
-        self.store.read(quiet)?;
-        if self.anchor.is_none() { Ok(()) } else { self.follow_anchor(&self.fresh()?.books) }
+    pub fn check_quiet(&self) -> Result<(), LedgerError> {
+        self.store.read(check_quiet)?;
+        if self.anchor.is_none() { Ok(()) } else { self.follow_anchor(&self.lock_state()?.books) }
     }
 
     /// Advances the anchor to the books, or rejects books that are older.
@@ -139,11 +139,11 @@ impl Ledger {
     /// # Errors
     /// The errors of [`Ledger::reserve`].
     pub fn check(&self, under: &ReleaseContext, limits: impl Into<UnitLimits>) -> Result<(), LedgerError> {
-        self.is_quiet()?;
-        let state = self.fresh()?;
-        match state.books.accounts.get(&under.account()).and_then(|book| standing(book, under)) {
+        self.check_quiet()?;
+        let state = self.lock_state()?;
+        match state.books.accounts.get(&under.account()).and_then(|book| existing_reservation(book, under)) {
             Some(standing) => standing,
-            None => self.thawed(under).and_then(|()| charged::reserve(&state.books, under, &limits.into()).map(drop)),
+            None => self.check_freeze(under).and_then(|()| account_steps::reserve(&state.books, under, &limits.into()).map(drop)),
         }
     }
 
@@ -155,19 +155,19 @@ impl Ledger {
     /// [`LedgerError::Unpriced`] when the limit of another unit does not. [`LedgerError::Settled`] and
     /// [`LedgerError::Changed`] for a job that was here before. In these cases nothing has changed.
     pub fn reserve(&self, under: &ReleaseContext, limits: impl Into<UnitLimits>) -> Result<(), LedgerError> {
-        self.is_quiet()?;
-        let mut state = self.fresh()?;
+        self.check_quiet()?;
+        let mut state = self.lock_state()?;
         let key = under.account();
-        if let Some(standing) = state.books.accounts.get(&key).and_then(|book| standing(book, under)) {
+        if let Some(standing) = state.books.accounts.get(&key).and_then(|book| existing_reservation(book, under)) {
             return standing;
         }
-        self.thawed(under)?;
-        let steps = charged::reserve(&state.books, under, &limits.into())?;
-        let (budget, others) = charged::stated(&steps);
+        self.check_freeze(under)?;
+        let steps = account_steps::reserve(&state.books, under, &limits.into())?;
+        let (budget, others) = account_steps::reservation_terms(&steps);
         let entry = LedgerEntry { budget, others, ..self.entry(EntryKind::Reserve, under, under.charge.releases) };
         let head = self.append(&mut state, |head, tx| insert_entry(tx, head, &entry))?;
         state.books.entries = head;
-        charged::adopt(&mut state.books, under.job, steps);
+        account_steps::adopt(&mut state.books, under.job, steps);
         Ok(())
     }
 
@@ -176,8 +176,8 @@ impl Ledger {
     /// # Errors
     /// The errors of [`Ledger::commit`].
     pub fn check_release(&self, under: &ReleaseContext, event: &Event) -> Result<(), LedgerError> {
-        self.is_quiet()?;
-        let state = self.fresh()?;
+        self.check_quiet()?;
+        let state = self.lock_state()?;
         self.draft_release(&state.books, under, event).map(|_| ())
     }
 
@@ -187,7 +187,7 @@ impl Ledger {
         books: &LedgerBooks,
         under: &ReleaseContext,
         event: &Event,
-    ) -> Result<Vec<charged::AccountStep>, LedgerError> {
+    ) -> Result<Vec<account_steps::AccountStep>, LedgerError> {
         let key = under.account();
         let book = books.accounts.get(&key).ok_or(LedgerError::NotReserved)?;
         let reserved = book.jobs.get(&under.job).ok_or(LedgerError::NotReserved)?;
@@ -198,8 +198,8 @@ impl Ledger {
             let (reserved, asked) = (Box::new(reserved.event.clone()), Box::new(event.clone()));
             return Err(LedgerError::OtherEvent { reserved, asked });
         }
-        self.thawed(under)?;
-        charged::commit(books, key, under.job)
+        self.check_freeze(under)?;
+        account_steps::commit(books, key, under.job)
     }
 
     /// Pays for one release of a job, whose bytes are stored. Charge, signed receipt and the reference to the bytes are
@@ -214,7 +214,7 @@ impl Ledger {
         event: &Event,
         release: &StoredRelease,
     ) -> Result<ReleasePayment, LedgerError> {
-        let mut state = self.fresh()?;
+        let mut state = self.lock_state()?;
         self.follow_anchor(&state.books)?;
         let key = under.account();
         let steps = self.draft_release(&state.books, under, event)?;
@@ -223,7 +223,7 @@ impl Ledger {
         fault::point(fault::BEFORE_COMMIT);
         let last = state.books.receipts.clone();
         let (head, receipts, signed) = self.append(&mut state, |head, tx| {
-            quiet(tx)?;
+            check_quiet(tx)?;
             let (receipts, signed) = self.insert_receipt(tx, &last, under, event, release, at)?;
             let entry = LedgerEntry { receipt: Some(receipts.sequence), ..entry };
             Ok((insert_entry(tx, head, &entry)?, receipts, signed))
@@ -232,8 +232,8 @@ impl Ledger {
         state.books.entries = head;
         let receipt = receipts.sequence;
         state.books.receipts = receipts;
-        charged::adopt(&mut state.books, under.job, steps);
-        charged::note_payment(&mut state.books, key, under.job, at);
+        account_steps::adopt(&mut state.books, under.job, steps);
+        account_steps::note_payment(&mut state.books, key, under.job, at);
         self.follow_anchor(&state.books)?;
         Ok(ReleasePayment { signed, receipt })
     }
@@ -255,7 +255,7 @@ impl Ledger {
     /// The errors of [`Ledger::settle`].
     pub fn settle_job(&self, job: JobId, dataset: Option<DatasetId>) -> Result<u64, LedgerError> {
         let keys: Vec<_> = {
-            let state = self.fresh()?;
+            let state = self.lock_state()?;
             let of_part = |reserved: &JobReservation| dataset.is_none_or(|dataset| reserved.dataset == dataset);
             let is_own =
                 |key: &AccountKey, reserved: &JobReservation| reserved.protects == key.unit && of_part(reserved);
@@ -267,7 +267,7 @@ impl Ledger {
     }
 
     fn settle_account(&self, key: AccountKey, job: JobId) -> Result<u64, LedgerError> {
-        let mut state = self.fresh()?;
+        let mut state = self.lock_state()?;
         let Some(book) = state.books.accounts.get(&key) else { return Ok(0) };
         let Some(reserved) = book.jobs.get(&job) else { return Ok(0) };
         if book.account.reservation(reservation_id(job)).is_none_or(undertone_privacy::ledger::Reservation::is_settled)
@@ -278,7 +278,7 @@ impl Ledger {
             tracing::warn!(job.id = %job, dataset.id = %reserved.dataset, "the job was open in a copy of this ledger that was put back: nothing that it reserved is given back");
             return Ok(0);
         }
-        let (steps, left) = charged::settle(&state.books, key, job)?;
+        let (steps, left) = account_steps::settle(&state.books, key, job)?;
         let entry = LedgerEntry {
             kind: EntryKind::Settle,
             account: key,
@@ -295,7 +295,7 @@ impl Ledger {
         };
         let head = self.append(&mut state, |head, tx| insert_entry(tx, head, &entry))?;
         state.books.entries = head;
-        charged::adopt(&mut state.books, job, steps);
+        account_steps::adopt(&mut state.books, job, steps);
         Ok(left)
     }
 
@@ -304,7 +304,7 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError`] when the books must be read again and cannot be.
     pub fn delta(&self, under: &ReleaseContext) -> Result<Option<Delta>, LedgerError> {
-        let state = self.fresh()?;
+        let state = self.lock_state()?;
         let budget =
             state.books.accounts.get(&under.account()).and_then(|book| book.account.balance().budget().copied());
         Ok(budget.map(|budget| budget.delta()))
@@ -315,19 +315,19 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError`] when they must be read again and cannot be.
     pub fn books(&self) -> Result<LedgerBooks, LedgerError> {
-        Ok(self.fresh()?.books.clone())
+        Ok(self.lock_state()?.books.clone())
     }
 
     /// Checks that no audit's finding freezes the lineage: a frozen account admits and pays nothing. Reads the database
     /// each time, because another process clears the freeze.
-    fn thawed(&self, under: &ReleaseContext) -> Result<(), LedgerError> {
-        match audits::frozen(&self.store, under.lineage)? {
+    fn check_freeze(&self, under: &ReleaseContext) -> Result<(), LedgerError> {
+        match audits::current_freeze(&self.store, under.lineage)? {
             None => Ok(()),
             Some(AccountFreeze { job, reason, at }) => Err(LedgerError::Frozen { job, reason, at }),
         }
     }
 
-    fn fresh(&self) -> Result<MutexGuard<'_, LedgerState>, LedgerError> {
+    fn lock_state(&self) -> Result<MutexGuard<'_, LedgerState>, LedgerError> {
         let mut state = self.state.lock().unwrap_or_else(|poisoned: PoisonError<MutexGuard<'_, LedgerState>>| {
             let mut state = poisoned.into_inner();
             state.stale = true;
@@ -448,8 +448,8 @@ pub(crate) fn receipt_digest(db: &Connection, number: u64) -> Result<Option<Stri
 
 /// Refuses while an alarm is open, a restored copy is unchecked, or a peer has seen more. It runs in the transaction that pays, so that
 /// nothing slips past what another process raises.
-fn quiet(db: &Connection) -> Result<(), LedgerError> {
-    if let Some(backup_at) = restore::unchecked(db)? {
+fn check_quiet(db: &Connection) -> Result<(), LedgerError> {
+    if let Some(backup_at) = restore::unchecked_backup(db)? {
         return Err(LedgerError::Restored { backup_at });
     }
     if let Some(error) = positions::contradiction(db)? {
@@ -468,7 +468,7 @@ pub(crate) fn no_receipt() -> String {
 }
 
 /// Returns the answer for a job that already has a reservation; `None` for a new one.
-fn standing(book: &AccountBook, under: &ReleaseContext) -> Option<Result<(), LedgerError>> {
+fn existing_reservation(book: &AccountBook, under: &ReleaseContext) -> Option<Result<(), LedgerError>> {
     let reserved = book.jobs.get(&under.job)?;
     let same = reserved.manifest == under.manifest
         && reserved.event == under.charge.event
@@ -495,7 +495,7 @@ fn insert_row(
     row: &impl serde::Serialize,
 ) -> Result<ChainHead, LedgerError> {
     let payload = serde_json::to_string(row).map_err(StoreError::row)?;
-    let head = head.then(&payload);
+    let head = head.advance(&payload);
     tx.execute(statement, params![sql(head.sequence), payload, head.hash])
         .map_err(StoreError::sqlite("write a row of the ledger"))?;
     Ok(head)

@@ -16,7 +16,7 @@ pub mod clearance;
 pub mod clock;
 pub mod config;
 pub mod consent;
-pub mod contained;
+pub mod panics;
 pub mod dataset_meta;
 pub mod datasets;
 pub mod fault;

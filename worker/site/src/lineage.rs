@@ -45,8 +45,8 @@ pub use fingerprint::FingerprintCollector;
 pub use intake::{COMPARED, LineageIntake};
 pub(super) use settle::settle;
 pub use settle::{LineageMarker, has_sources};
-pub(super) use table::{in_order, registered};
-pub use table::{lines, note_registered};
+pub(super) use table::{in_order, registration_id};
+pub use table::{dataset_lineages, note_registered};
 
 /// Reasons why a dataset cannot have the requested lineage, or any.
 #[derive(Debug, thiserror::Error)]
@@ -248,12 +248,12 @@ impl KnownLineage {
 }
 
 /// Returns every lineage known here.
-fn known(
+fn load_lineages(
     db: &Connection,
     store: &[(LineageId, String)],
     policy: &Policy,
 ) -> Result<BTreeMap<LineageId, KnownLineage>, StoreError> {
-    let mut all: BTreeMap<LineageId, KnownLineage> = table::elsewhere(db)?
+    let mut all: BTreeMap<LineageId, KnownLineage> = table::other_lineages(db)?
         .into_iter()
         .map(|(lineage, (name, worker))| {
             (lineage, KnownLineage { dataset: KnownDataset { name, worker: Some(worker) }, names: Vec::new() })
@@ -334,8 +334,8 @@ pub fn find_recordings<'a, D: DatasetDescription>(
     scan::<D>(folder, &store, policy).map_err(settle::from_scan)?;
     let mut collector = FingerprintCollector::new(&store.read(table::keys)?);
     digests.filter_map(|digest| hex::decode(digest).ok()).for_each(|digest| collector.add_file(&digest));
-    let names = lines(&store)?;
-    let known = store.read(|db| known(db, &names, policy))?;
+    let names = dataset_lineages(&store)?;
+    let known = store.read(|db| load_lineages(db, &names, policy))?;
     let found = store.read(|db| overlaps(db, &mut collector, None))?;
     let somebodys = found.into_iter().filter_map(|(lineage, overlap)| Some((known.get(&lineage)?, overlap.recordings)));
     Ok(somebodys.filter(|(of, _)| !of.is_public()).map(|(of, count)| (of.dataset.clone(), count)).next())

@@ -193,7 +193,7 @@ impl ReleaseOutbox {
         self.folder.join(format!("{series}-{round}.vector"))
     }
 
-    fn stored(&self, series: &str, round: u32, digest: String, length: u64) -> StoredRelease {
+    fn make_release(&self, series: &str, round: u32, digest: String, length: u64) -> StoredRelease {
         StoredRelease {
             job: self.job,
             dataset: self.dataset,
@@ -212,12 +212,12 @@ impl ReleaseOutbox {
     /// [`OutboxError`] when the disk fails.
     pub fn store(&self, series: &str, round: u32, bytes: &[u8], length: u64) -> Result<StoredRelease, OutboxError> {
         let digest = file::write(&self.file(series, round), bytes, length)?;
-        Ok(self.stored(series, round, digest, length))
+        Ok(self.make_release(series, round, digest, length))
     }
 
     /// Returns a sealed batch of sounds as a release to be paid. The batch is already durable in its own folder.
     pub fn batch(&self, series: &str, round: u32, batch: &impl SealedBatch) -> StoredRelease {
-        self.stored(series, round, digest_of(batch), batch.sounds())
+        self.make_release(series, round, batch_digest(batch), batch.sounds())
     }
 
     fn reference(&self, store: &Store, series: &str, round: u32) -> Result<Option<VectorReference>, StoreError> {
@@ -260,7 +260,7 @@ impl ReleaseOutbox {
             (Some(content), Some(reference)) if content.digest == reference.digest => ReleaseProgress::Stored,
             // The file is newer than the row's bytes. It is complete, so only these bytes may be paid next.
             (Some(ReleaseFile { digest, length: Some(length), .. }), _) => {
-                ReleaseProgress::Unpaid(self.stored(series, round, digest, length))
+                ReleaseProgress::Unpaid(self.make_release(series, round, digest, length))
             }
             // The file is damaged, or from an older worker that paid before it wrote. The release may have left.
             (Some(_), None) => ReleaseProgress::Lost,
@@ -272,7 +272,7 @@ impl ReleaseOutbox {
     ///
     /// # Errors
     /// [`OutboxError`] when the database fails.
-    pub fn state_of_batch(&self, store: &Store, release: &StoredRelease) -> Result<ReleaseProgress, OutboxError> {
+    pub fn batch_state(&self, store: &Store, release: &StoredRelease) -> Result<ReleaseProgress, OutboxError> {
         let StoredRelease { series, round, .. } = release;
         Ok(match self.reference(store, series, *round)? {
             None if store.read(|db| is_paid(db, (self.job, self.dataset, series, *round)))? => ReleaseProgress::Lost,
@@ -308,7 +308,7 @@ impl ReleaseOutbox {
             return Err(OutboxError::Damaged(path));
         }
         let parcel = StoredVector { bytes: content.bytes, length, digest, receipt };
-        self.countersigned(store, series, round, parcel.receipt)?;
+        self.check_countersigned(store, series, round, parcel.receipt)?;
         Ok(parcel)
     }
 
@@ -316,7 +316,7 @@ impl ReleaseOutbox {
     ///
     /// # Errors
     /// [`OutboxError::NotCountersigned`] when it has not.
-    pub fn countersigned(
+    pub fn check_countersigned(
         &self,
         store: &Store,
         series: &str,
@@ -345,16 +345,16 @@ impl ReleaseOutbox {
     ) -> Result<DepartureProof, OutboxError> {
         let missing = || OutboxError::Missing { series: series.to_owned(), round };
         let reference = self.reference(store, series, round)?;
-        let paid = reference.filter(|found| !found.lost && found.digest == digest_of(batch)).ok_or_else(missing)?;
-        self.countersigned(store, series, round, paid.receipt)?;
-        Ok(DepartureProof::paid(batch.digest().to_owned()))
+        let paid = reference.filter(|found| !found.lost && found.digest == batch_digest(batch)).ok_or_else(missing)?;
+        self.check_countersigned(store, series, round, paid.receipt)?;
+        Ok(DepartureProof::for_payment(batch.digest().to_owned()))
     }
 
     /// Records that the server has a round's vector and these receipts.
     ///
     /// # Errors
     /// [`OutboxError`] when the database fails.
-    pub fn accepted(&self, store: &Store, series: &str, round: u32, receipts: &[u64]) -> Result<(), OutboxError> {
+    pub fn mark_accepted(&self, store: &Store, series: &str, round: u32, receipts: &[u64]) -> Result<(), OutboxError> {
         store.write(|tx| {
             for receipt in receipts {
                 tx.execute("INSERT INTO acknowledged (receipt) VALUES (?1) ON CONFLICT DO NOTHING", [sql(*receipt)])
@@ -389,7 +389,7 @@ impl ReleaseOutbox {
 }
 
 /// Returns the digest in the row of a sealed batch: the digest of the batch's digest.
-fn digest_of(batch: &impl SealedBatch) -> String {
+fn batch_digest(batch: &impl SealedBatch) -> String {
     hex::encode(Sha256::digest(batch.digest().as_bytes()))
 }
 

@@ -349,9 +349,9 @@ impl Policy {
             let known = Spec::KINDS.iter().map(|kind| format!("`{kind}`")).collect::<Vec<_>>().join(", ");
             return Err(PolicyError::Kind { path: path.to_owned(), kind: kind.clone(), known });
         }
-        let general = policy.budget.named().map(|(unit, limit)| (format!("budget.{unit}"), limit));
+        let general = policy.budget.iter().map(|(unit, limit)| (format!("budget.{unit}"), limit));
         let special = policy.datasets.iter().flat_map(|(name, of)| {
-            of.budget.named().map(move |(unit, limit)| (format!("datasets.{name}.budget.{unit}"), limit))
+            of.budget.iter().map(move |(unit, limit)| (format!("datasets.{name}.budget.{unit}"), limit))
         });
         for (field, limit) in general.chain(special) {
             limit.budget(None).map_err(|source| PolicyError::Budget { path: path.to_owned(), field, source })?;
@@ -365,7 +365,7 @@ impl Policy {
     }
 
     /// Returns the names of the datasets in the file.
-    pub fn named(&self) -> impl Iterator<Item = &str> {
+    pub fn dataset_names(&self) -> impl Iterator<Item = &str> {
         self.datasets.keys().map(String::as_str)
     }
 

@@ -126,7 +126,7 @@ pub fn backup(
         out.sync_all().map_err(FolderError::io("sync", &part))?;
         fs::rename(&part, file).map_err(FolderError::io("rename", &part))?;
         sync_folder(file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
-        Ok(about.kept())
+        Ok(about.summary())
     });
     for left in [&staged, &part] {
         if left.exists() {
@@ -158,7 +158,7 @@ pub fn restore(
     let staged = Folder::new(folder.root().join(".restoring"));
     clear(staged.root())?;
     create_private(staged.root())?;
-    let about = archive::read(opened(file, passphrase)?, staged.root()).map_err(|problem| match problem {
+    let about = archive::read(open_backup(file, passphrase)?, staged.root()).map_err(|problem| match problem {
         archive::ReadError::Folder(error) => RestoreError::Folder(error),
         archive::ReadError::Broken(problem) => RestoreError::Broken { path: file.to_owned(), problem },
     })?;
@@ -167,9 +167,9 @@ pub fn restore(
     {
         let store = Store::open(&staged.ledger())?;
         store.read(|db| verify(db, &key))?;
-        restored(&store, &about.at, import::length(&store)?, now)?;
+        mark_restored(&store, &about.at, import::length(&store)?, now)?;
     }
-    let replaced = if occupied { Some(aside(folder, now)?) } else { None };
+    let replaced = if occupied { Some(move_aside(folder, now)?) } else { None };
     // The ledger comes last: without it no site can run.
     let placed = FILES.into_iter().chain([archive::DESCRIPTIONS, LEDGER]);
     for name in placed {
@@ -182,11 +182,11 @@ pub fn restore(
     }
     sync_folder(folder.root())?;
     clear(staged.root())?;
-    Ok(BackupSummary { replaced, ..about.kept() })
+    Ok(BackupSummary { replaced, ..about.summary() })
 }
 
 /// Returns the unsealed content of the backup.
-fn opened(file: &Path, passphrase: Option<SecretString>) -> Result<Box<dyn Read>, RestoreError> {
+fn open_backup(file: &Path, passphrase: Option<SecretString>) -> Result<Box<dyn Read>, RestoreError> {
     let read = |path: &Path| File::open(path).map_err(FolderError::io("read", path));
     let mut begin = Vec::new();
     let head = read(file)?.take(SEALED.len() as u64).read_to_end(&mut begin);
@@ -206,7 +206,7 @@ fn opened(file: &Path, passphrase: Option<SecretString>) -> Result<Box<dyn Read>
 }
 
 /// Moves the existing site into a subfolder of its own.
-fn aside(folder: &Folder, now: OffsetDateTime) -> Result<PathBuf, FolderError> {
+fn move_aside(folder: &Folder, now: OffsetDateTime) -> Result<PathBuf, FolderError> {
     let to = folder.root().join(format!("replaced-{}", now.unix_timestamp()));
     create_private(&to)?;
     let log = ["ledger.db-wal", "ledger.db-shm"];
@@ -233,7 +233,7 @@ fn clear(path: &Path) -> Result<(), FolderError> {
 }
 
 impl BackupMetadata {
-    fn kept(&self) -> BackupSummary {
+    fn summary(&self) -> BackupSummary {
         let Self { receipts, last, datasets, at, .. } = self.clone();
         BackupSummary { receipts, last, datasets, at, replaced: None }
     }
@@ -248,7 +248,7 @@ fn written(at: OffsetDateTime) -> String {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn restored(store: &Store, backup_at: &str, receipts: u64, at: OffsetDateTime) -> Result<(), StoreError> {
+pub fn mark_restored(store: &Store, backup_at: &str, receipts: u64, at: OffsetDateTime) -> Result<(), StoreError> {
     store.write(|tx| {
         tx.execute(
             "INSERT INTO restored (backup_at, receipts, at) VALUES (?1, ?2, ?3)",
@@ -287,7 +287,7 @@ pub(super) fn is_withheld(db: &Connection, job: JobId, dataset: DatasetId) -> Re
 }
 
 /// Returns the time of the backup from which this ledger was restored; `None` once it is compared.
-pub(super) fn unchecked(db: &Connection) -> Result<Option<String>, StoreError> {
+pub(super) fn unchecked_backup(db: &Connection) -> Result<Option<String>, StoreError> {
     db.query_row(
         "SELECT backup_at FROM restored WHERE id > (SELECT COALESCE(MAX(restored), 0) FROM reconciled)
          ORDER BY id DESC LIMIT 1",
@@ -300,13 +300,13 @@ pub(super) fn unchecked(db: &Connection) -> Result<Option<String>, StoreError> {
 
 /// Records that the ledger was compared with the server's receipts. Records nothing when nothing was imported and no
 /// restore is pending.
-pub(super) fn reconciled(
+pub(super) fn record_comparison(
     tx: &Transaction<'_>,
     before: u64,
     imported: u64,
     at: OffsetDateTime,
 ) -> Result<(), StoreError> {
-    if imported == 0 && unchecked(tx)?.is_none() {
+    if imported == 0 && unchecked_backup(tx)?.is_none() {
         return Ok(());
     }
     tx.execute(
@@ -323,7 +323,7 @@ pub(super) fn reconciled(
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn recovered(db: &Connection) -> Result<Vec<(String, u64)>, StoreError> {
+pub fn list_recoveries(db: &Connection) -> Result<Vec<(String, u64)>, StoreError> {
     db.prepare("SELECT at, imported FROM reconciled WHERE imported > 0 ORDER BY id")
         .and_then(|mut statement| {
             statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))?.collect()
@@ -335,6 +335,6 @@ pub fn recovered(db: &Connection) -> Result<Vec<(String, u64)>, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn waits(store: &Store) -> Result<Option<String>, StoreError> {
-    store.read(unchecked)
+pub fn pending_restore(store: &Store) -> Result<Option<String>, StoreError> {
+    store.read(unchecked_backup)
 }

@@ -214,7 +214,7 @@ mod tests {
     use crate::keys::SiteKey;
     use crate::ledger::verify;
     use crate::store::Store;
-    use crate::testing::{OURS, WORKER, gaussian, ledger_at, stored, under};
+    use crate::testing::{OURS, WORKER, gaussian, ledger_at, stored_release, release_context};
 
     const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 
@@ -238,10 +238,10 @@ mod tests {
             for round in rounds {
                 ledger
                     .publish(
-                        &under(gaussian(4.0), 10),
+                        &release_context(gaussian(4.0), 10),
                         Visibility::Open,
                         &Event::NonPrivate,
-                        &stored(&under(gaussian(4.0), 10), "open", round),
+                        &stored_release(&release_context(gaussian(4.0), 10), "open", round),
                     )
                     .expect("the data are open");
             }
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn a_key_never_changes_under_a_running_job() {
         let (_dir, folder, store) = site();
-        crate::jobs::began(&store, crate::testing::JOB, OURS, "lease").expect("it is new");
+        crate::jobs::record_start(&store, crate::testing::JOB, OURS, "lease").expect("it is new");
         assert!(matches!(prepare(&folder, &store, WORKER, NOW), Err(ChangeError::Busy(1))));
         assert!(!is_pending(&folder));
     }

@@ -33,7 +33,7 @@ use super::store::{Store, StoreError};
 ///
 /// # Errors
 /// [`LedgerError`] when the site's own disk fails.
-pub fn within(
+pub fn may_approve(
     store: &Store,
     rules: &DatasetRules,
     examined: &ExaminedManifest,
@@ -139,7 +139,7 @@ impl AutomaticTotal<'_> {
     /// Returns the releases that a part with a reservation counts on one account; `None` when it counts nothing there.
     fn reserved(&self, key: AccountKey, part: (JobId, DatasetId)) -> Option<CountedReleases> {
         let (own, book, reserved) = own_account(self.books, part)?;
-        let releases = held(book, part.0, reserved);
+        let releases = counted_releases(book, part.0, reserved);
         if own.lineage != key.lineage || releases == 0 {
             return None;
         }
@@ -224,7 +224,7 @@ fn part(job: &str, dataset: &str) -> Result<(JobId, DatasetId), StoreError> {
 }
 
 /// Returns the releases that a reservation counts: the paid ones once it is settled, all of them until then.
-fn held(book: &AccountBook, job: JobId, reserved: &JobReservation) -> u64 {
+fn counted_releases(book: &AccountBook, job: JobId, reserved: &JobReservation) -> u64 {
     match book.account.reservation(reservation_id(job)) {
         Some(row) if row.is_settled() => row.committed(),
         _ => reserved.releases,

@@ -55,7 +55,7 @@ pub fn gaussian(noise: f64) -> Event {
 }
 
 /// Returns one Gaussian release of units sampled with probability `q`.
-pub fn sampled(q: f64, noise: f64) -> Event {
+pub fn sampled_gaussian(q: f64, noise: f64) -> Event {
     Event::PoissonSampledGaussian {
         sampling_rate: SamplingRate::new(q).expect("a probability"),
         noise_multiplier: z(noise),
@@ -81,7 +81,7 @@ pub fn clock() -> Clock {
 }
 
 /// Returns the context of one job on [`OURS`] with at most `releases` of `event`.
-pub fn under(event: Event, releases: u64) -> ReleaseContext {
+pub fn release_context(event: Event, releases: u64) -> ReleaseContext {
     ReleaseContext {
         job: JOB,
         dataset: OURS,
@@ -92,7 +92,7 @@ pub fn under(event: Event, releases: u64) -> ReleaseContext {
 }
 
 /// Returns a release of a job whose bytes count as stored.
-pub fn stored(under: &ReleaseContext, series: &str, round: u32) -> StoredRelease {
+pub fn stored_release(under: &ReleaseContext, series: &str, round: u32) -> StoredRelease {
     StoredRelease::in_test(under.job, under.dataset, series, round)
 }
 

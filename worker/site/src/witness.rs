@@ -82,7 +82,7 @@ pub fn question(store: &Store) -> Result<WitnessQuestion, StoreError> {
     store.read(|db| {
         let (epoch, lost) = alarm::epoch(db)?;
         let known = last_head(db, epoch)?;
-        let kept = restoration::kept_receipts(db, epoch)?;
+        let kept = restoration::last_restored_receipt(db, epoch)?;
         let restored = restoration::last_accepted(db)?;
         let mut statement = db
             .prepare(
@@ -179,16 +179,16 @@ pub fn judge(
         .transpose()?;
     let witnessed = match answer.check(key, known.as_ref(), &question.receipts) {
         Ok(witnessed) => witnessed,
-        Err(error) => return contradicts(store, error.into(), &evidence::of_answer(question, answer), at),
+        Err(error) => return contradicts(store, error.into(), &evidence::answer_evidence(question, answer), at),
     };
     if let Some(lost) = question.expected.iter().find(|number| !witnessed.receipts.contains_key(number)) {
-        return contradicts(store, ServerContradiction::Lost(*lost), &evidence::of_answer(question, answer), at);
+        return contradicts(store, ServerContradiction::Lost(*lost), &evidence::answer_evidence(question, answer), at);
     }
     let twice = store.write(|tx| keep(tx, question, answer, &witnessed, at))?;
     match twice {
         None => Ok(WitnessVerdict::Holds(witnessed.receipts.len())),
         Some(number) => {
-            contradicts(store, ServerContradiction::Twice(number), &evidence::of_answer(question, answer), at)
+            contradicts(store, ServerContradiction::Twice(number), &evidence::answer_evidence(question, answer), at)
         }
     }
 }
@@ -217,7 +217,7 @@ fn keep(
     tx.execute(
         "INSERT INTO head (epoch, size, payload, signature, consistency, seen_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT DO NOTHING",
-        params![epoch, sql(head.size), signed.payload, signed.signature, joined(&answer.consistency), written(at)],
+        params![epoch, sql(head.size), signed.payload, signed.signature, join_hashes(&answer.consistency), written(at)],
     )
     .map_err(StoreError::sqlite("keep a head"))?;
     for proof in &answer.receipts {
@@ -236,7 +236,7 @@ fn keep(
                 sql(head.size),
                 sql(proof.position),
                 proof.leaf,
-                joined(&proof.inclusion)
+                join_hashes(&proof.inclusion)
             ],
         )
         .map_err(StoreError::sqlite("keep a proof"))?;
@@ -307,7 +307,7 @@ fn keep_countersignature(
 ///
 /// # Errors
 /// [`StoreError`] when the database fails; the countersignatures are then requested later.
-pub fn submitted(
+pub fn record_countersignatures(
     store: &Store,
     key: &dyn SigningAuthority,
     receipts: &[Signed],
@@ -323,7 +323,7 @@ pub fn submitted(
                 .map(ServerContradiction::Twice),
         };
         if let Some(contradiction) = contradiction {
-            let evidence = evidence::of_submission(store, receipt, said, document.sequence)?;
+            let evidence = evidence::submission_evidence(store, receipt, said, document.sequence)?;
             alarm::raise(store, &contradiction.to_string(), &evidence, at)?;
             return Ok(Some(contradiction));
         }
@@ -332,7 +332,7 @@ pub fn submitted(
 }
 
 /// Encodes hashes as hex, one after another.
-fn joined(hashes: &[Hash]) -> String {
+fn join_hashes(hashes: &[Hash]) -> String {
     hex::encode(hashes.concat())
 }
 

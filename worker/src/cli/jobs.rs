@@ -22,7 +22,7 @@ use crate::site::store::{Store, StoreError};
 pub(super) fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> {
     Config::load(folder)?;
     let store = Store::open(&folder.ledger())?;
-    let seen = jobs::seen(&store)?;
+    let seen = jobs::list_jobs(&store)?;
     if seen.is_empty() {
         writeln!(out, "No job was ever proposed to this site.")?;
         return Ok(());
@@ -39,7 +39,7 @@ pub(super) fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> 
             manifest.spec.kind().to_owned(),
             charge.map_or_else(|| "nothing".to_owned(), |charge| format!("{} releases", charge.releases)),
             decided(job),
-            match holds::held(&store, job.job, job.dataset)? {
+            match holds::current_hold(&store, job.job, job.dataset)? {
                 Some(held) => format!("held ({}): {}", held.by, held.word.reason),
                 None => ended(job),
             },
@@ -57,7 +57,7 @@ fn manifest(job: &JobRecord) -> Result<Manifest, StoreError> {
 }
 
 fn decided(job: &JobRecord) -> String {
-    match &job.decided {
+    match &job.decision {
         None => "not yet".to_owned(),
         Some(said) if said.decision.approve => format!("approved ({})", said.by),
         Some(said) => format!("refused ({}): {}", said.by, said.decision.reason),
@@ -101,17 +101,17 @@ pub(super) fn hold(
         return Err("--reason: 1 to 500 characters, for the others to read".into());
     }
     let store = Store::open(&folder.ledger())?;
-    let seen = jobs::seen(&store)?;
+    let seen = jobs::list_jobs(&store)?;
     let job = find(seen.iter().map(|seen| seen.job), job)?;
     let mut changed = 0;
     for part in seen.iter().filter(|seen| seen.job == job) {
         let ended = part.run.as_ref().is_some_and(|run| run.ended.is_some());
-        let held = holds::held(&store, job, part.dataset)?;
+        let held = holds::current_hold(&store, job, part.dataset)?;
         if held.is_some() != reason.is_some() && !(ended && reason.is_some()) {
             let (hold, reason) = (reason.is_some(), reason.unwrap_or_default().trim().to_owned());
             let manifest = part.digest.clone();
             let word = SiteHold { manifest, job, dataset: part.dataset, hold, reason, at: now };
-            holds::say(&store, &word, HoldOrigin::Terminal)?;
+            holds::record(&store, &word, HoldOrigin::Terminal)?;
             changed += 1;
         }
     }
@@ -129,7 +129,7 @@ pub(super) fn hold(
 pub(super) fn whole(folder: &Folder, job: &str, out: &mut dyn Write) -> Result<(), Failure> {
     Config::load(folder)?;
     let store = Store::open(&folder.ledger())?;
-    let seen = jobs::seen(&store)?;
+    let seen = jobs::list_jobs(&store)?;
     let job = find(seen.iter().map(|seen| seen.job), job)?;
     whole::show(folder, &store, seen.iter().filter(|seen| seen.job == job), out)
 }
@@ -147,7 +147,7 @@ pub(super) fn decide(
         return Err("--reason: 1 to 1,000 characters, for the proposer to read".into());
     }
     let store = Store::open(&folder.ledger())?;
-    let seen = jobs::seen(&store)?;
+    let seen = jobs::list_jobs(&store)?;
     let job = find(seen.iter().map(|seen| seen.job), job)?;
     for part in seen.iter().filter(|seen| seen.job == job) {
         let manifest = manifest(part)?;
@@ -166,10 +166,10 @@ pub(super) fn decide(
         };
         jobs::decide(&store, &decision, DecisionOrigin::Terminal)?;
         // An answer ends a hold that waited for this answer alone.
-        if let Some(held) = holds::held(&store, job, part.dataset)?.filter(|held| held.by == HoldOrigin::Worker.word())
+        if let Some(held) = holds::current_hold(&store, job, part.dataset)?.filter(|held| held.by == HoldOrigin::Worker.word())
         {
             let word = SiteHold { hold: false, reason: String::new(), at: now, ..held.word };
-            holds::say(&store, &word, HoldOrigin::Worker)?;
+            holds::record(&store, &word, HoldOrigin::Worker)?;
         }
         let dataset = party.map_or_else(String::new, |party| party.dataset_name.clone());
         let said = if refusal.is_none() { "approved" } else { "refused" };

@@ -52,7 +52,7 @@ pub(super) fn alien(site: &Site, signed: &Signed) -> Result<Option<String>, Stor
         Ok(manifest) => manifest,
         Err(error) => return Ok(Some(ManifestFault::Signature(error).to_string())),
     };
-    let first = jobs::noted(&site.store, manifest.job)?.filter(|first| *first != signed.digest());
+    let first = jobs::first_manifest(&site.store, manifest.job)?.filter(|first| *first != signed.digest());
     Ok(first.map(|first| ManifestFault::Changed(first).to_string()))
 }
 
@@ -66,7 +66,7 @@ pub fn judge(site: &Site, signed: &Signed, dataset: DatasetId) -> Result<Verdict
         tracing::error!(dataset.id = %dataset, fault, "the server asked for something it may not");
         return Ok(Verdict::Refused(fault));
     }
-    if let Err(alarm) = site.ledger.is_quiet() {
+    if let Err(alarm) = site.ledger.check_quiet() {
         return match alarm {
             LedgerError::Alarm { .. } => Ok(Verdict::Refused(
                 "this site has raised an alarm about the server's log: nothing leaves it until its steward clears that"
@@ -106,7 +106,7 @@ pub fn judge(site: &Site, signed: &Signed, dataset: DatasetId) -> Result<Verdict
     if let Err(refusal) = allowed {
         return Ok(Verdict::Refused(refusal.to_string()));
     }
-    if let Some(under) = examined.under().filter(|under| !is_exact(&under.charge.event)) {
+    if let Some(under) = examined.release_context().filter(|under| !is_exact(&under.charge.event)) {
         let limits = match rules.unit_limits(under.charge.unit) {
             Ok(limits) => limits,
             Err(refusal) => return Ok(Verdict::Refused(refusal.to_string())),
@@ -159,7 +159,7 @@ pub fn consider(site: &Site, signed: &Signed, offered: DatasetId) -> Result<(), 
 fn answer(site: &Site, signed: &Signed, job: JobId, dataset: DatasetId, at: OffsetDateTime) -> Result<(), LedgerError> {
     if let Some(before) = jobs::decision(&site.store, job, dataset, &signed.digest())? {
         // The server lost the answer and asks again, so the answer is sent again.
-        return Ok(jobs::tell_again(&site.store, before.id)?);
+        return Ok(jobs::resend(&site.store, before.id)?);
     }
     match judge(site, signed, dataset)? {
         Verdict::Refused(reason) => {
@@ -202,7 +202,7 @@ fn by_itself(
     apart(|| {
         let _one = site.standing.lock().unwrap_or_else(PoisonError::into_inner);
         let now = (site.clock)();
-        let within = standing::within(&site.store, rules, examined, before, now, || site.ledger.books())?;
+        let within = standing::may_approve(&site.store, rules, examined, before, now, || site.ledger.books())?;
         Ok(within && (before || note()?))
     })
 }
@@ -245,7 +245,7 @@ fn refuse_at(
 ) -> Result<(), StoreError> {
     match jobs::decision(&site.store, job, dataset, &signed.digest())? {
         Some(said) if !said.decision.approve && said.decision.reason == reason => {
-            jobs::tell_again(&site.store, said.id)
+            jobs::resend(&site.store, said.id)
         }
         _ => {
             let no = Decision { reason: reason.to_owned(), ..unsaid(signed, job, dataset, at) };
@@ -265,7 +265,7 @@ pub(super) fn refused_at_terminal(
     dataset: DatasetId,
     reason: &str,
 ) -> Result<bool, StoreError> {
-    let said = jobs::by_terminal(&site.store, job, dataset, &signed.digest())?;
+    let said = jobs::terminal_decision(&site.store, job, dataset, &signed.digest())?;
     Ok(said.is_some_and(|said| !said.decision.approve && said.decision.reason == reason))
 }
 
@@ -274,7 +274,7 @@ pub(super) fn refused_at_terminal(
 /// # Errors
 /// [`LedgerError`] when the site's own disk fails.
 pub fn untold(site: &Site) -> Result<Vec<(StoredDecision, Signed)>, LedgerError> {
-    let waiting = jobs::untold(&site.store)?.into_iter();
+    let waiting = jobs::pending_decisions(&site.store)?.into_iter();
     waiting
         .map(|decided| site.key.sign(&decided.decision).map(|signed| (decided, signed)).map_err(Into::into))
         .collect()
@@ -285,7 +285,7 @@ pub fn untold(site: &Site) -> Result<Vec<(StoredDecision, Signed)>, LedgerError>
 /// # Errors
 /// [`StoreError`] when the database fails; the decision is sent again then.
 pub fn told(site: &Site, decided: &StoredDecision) -> Result<(), StoreError> {
-    jobs::told(&site.store, decided.id)
+    jobs::acknowledge(&site.store, decided.id)
 }
 
 /// Sends every decision that the server has not received, oldest first. While a decision waits for its tick nothing is
@@ -332,7 +332,7 @@ pub(super) fn approval(
 ) -> Result<Option<Result<(), String>>, LedgerError> {
     let (job, dataset) = (examined.manifest.job, examined.dataset.id);
     // The last decision at the terminal precedes everything else, even a later decision of the policy.
-    if let Some(StoredDecision { decision, .. }) = jobs::by_terminal(&site.store, job, dataset, &examined.digest)? {
+    if let Some(StoredDecision { decision, .. }) = jobs::terminal_decision(&site.store, job, dataset, &examined.digest)? {
         return Ok(Some(if decision.approve { Ok(()) } else { Err(decision.reason) }));
     }
     // Public data need no approval.

@@ -150,7 +150,7 @@ impl Errand {
     }
 
     fn may_pay_again(&self, site: &Site, series: &str) -> Result<bool, RunError> {
-        let (Some(under), Some(event)) = (self.examined.under(), self.examined.release(series)) else {
+        let (Some(under), Some(event)) = (self.examined.release_context(), self.examined.release(series)) else {
             return Ok(true);
         };
         match site.ledger.check_release(&under, &event) {
@@ -214,7 +214,7 @@ impl Errand {
             return Ok(());
         }
         let now =
-            local.as_it_lies::<Described>().map(|now| now.as_seen(dataset.id, dataset.organization, dataset.worker));
+            local.rescan::<Described>().map(|now| now.to_dataset(dataset.id, dataset.organization, dataset.worker));
         rules.judge_cost(spec, now.as_ref().unwrap_or(dataset), &site.transcription.providers)
     }
 
@@ -301,7 +301,7 @@ impl Errand {
     pub fn pay_batch(&self, site: &Site, series: &str, round: u32, batch: &SealedSounds) -> Result<(), RunError> {
         self.is_free(site)?;
         let release = self.outbox.batch(series, round, batch);
-        match self.outbox.state_of_batch(&site.store, &release).map_err(RunError::from_failure)? {
+        match self.outbox.batch_state(&site.store, &release).map_err(RunError::from_failure)? {
             ReleaseProgress::Nothing | ReleaseProgress::Unpaid(_) => {}
             ReleaseProgress::Stored | ReleaseProgress::Accepted => return Ok(()),
             ReleaseProgress::Gone => {
@@ -320,7 +320,7 @@ impl Errand {
     fn cleared(&mut self, what: &str, series: &str, round: u32, grant: Option<&GrantId>) -> Result<(), RunError> {
         let same = |pending: &Pending| match (&pending.grant, grant) {
             (None, None) => true,
-            (Some(one), Some(other)) => one.is(other),
+            (Some(one), Some(other)) => one.is_same(other),
             _ => false,
         };
         let pending = self.pending.take();
@@ -368,7 +368,7 @@ impl Errand {
     /// or the disk fails.
     pub fn countersigned(&self, site: &Site, asked: &Uncountersigned, answer: &[Signed]) -> Result<(), RunError> {
         let key = &site.identity.server_key;
-        let found = witness::submitted(&site.store, key, &asked.receipts, answer, (site.clock)())
+        let found = witness::record_countersignatures(&site.store, key, &asked.receipts, answer, (site.clock)())
             .map_err(RunError::from_failure)?;
         if let Some(contradiction) = found {
             tracing::error!(problem = %contradiction, "ALARM: the server's countersignature contradicts this site's ledger. Nothing leaves this site from now on");
@@ -413,7 +413,7 @@ impl Errand {
         let parcel = match fresh.filter(|fresh| (fresh.series.as_str(), fresh.round) == (series, round)) {
             Some(fresh) => {
                 self.outbox
-                    .countersigned(&site.store, series, round, fresh.parcel.receipt)
+                    .check_countersigned(&site.store, series, round, fresh.parcel.receipt)
                     .map_err(RunError::from_failure)?;
                 fresh.parcel
             }
@@ -429,7 +429,7 @@ impl Errand {
 
     /// Checks that the site does not hold the job.
     fn is_free(&self, site: &Site) -> Result<(), RunError> {
-        let held = holds::held(&site.store, self.examined.manifest.job, self.examined.dataset.id)
+        let held = holds::current_hold(&site.store, self.examined.manifest.job, self.examined.dataset.id)
             .map_err(RunError::from_failure)?;
         let stopped =
             |held: holds::StoredHold| RunError::Stopped(format!("this site holds the job: {}", held.word.reason));
@@ -442,13 +442,13 @@ impl Errand {
     /// # Errors
     /// [`RunError::Failed`] when it is not the promised audit, or the disk fails.
     pub fn state(&self, site: &Site, finding: &Finding) -> Result<Signed, RunError> {
-        let under = self.examined.under().ok_or_else(|| failed(AuditsError::NotPromised))?;
+        let under = self.examined.release_context().ok_or_else(|| failed(AuditsError::NotPromised))?;
         let delta = site
             .ledger
             .delta(&under)
             .map_err(RunError::from_failure)?
             .ok_or_else(|| failed(LedgerError::NotReserved))?;
-        let ground = AssessmentBasis::of(&self.examined, delta).map_err(RunError::from_failure)?;
+        let ground = AssessmentBasis::new(&self.examined, delta).map_err(RunError::from_failure)?;
         let (signed, _) =
             audits::state(&site.store, &site.key, &ground, finding, (site.clock)()).map_err(RunError::from_failure)?;
         Ok(signed)
@@ -459,6 +459,6 @@ impl Errand {
     /// # Errors
     /// [`RunError::Failed`] when the disk fails; the same submission is sent again then.
     pub fn arrived(&self, site: &Site, series: &str, round: u32, letter: &Letter) -> Result<(), RunError> {
-        self.outbox.accepted(&site.store, series, round, &letter.numbers).map_err(RunError::from_failure)
+        self.outbox.mark_accepted(&site.store, series, round, &letter.numbers).map_err(RunError::from_failure)
     }
 }

@@ -150,7 +150,7 @@ pub(super) fn key_is_due(
     config: &Config,
     now: OffsetDateTime,
 ) -> Result<bool, DaemonError> {
-    if config.rotate_key_days == 0 || restore::waits(store)?.is_some() {
+    if config.rotate_key_days == 0 || restore::pending_restore(store)?.is_some() {
         return Ok(false);
     }
     let due = rotation::since(folder, store)? + Duration::days(i64::from(config.rotate_key_days));

@@ -238,7 +238,7 @@ pub fn look(site: &Site, work: &Work, job: JobId) -> Result<Look, LedgerError> {
         return Ok(Look::Alien(reason));
     }
     let before = jobs::run(&site.store, job, work.dataset)?;
-    if let Some(RunRow { ended: Some(outcome), told, .. }) = before {
+    if let Some(RunRow { ended: Some(outcome), is_acknowledged: told, .. }) = before {
         if told {
             tracing::error!(job.id = %job, dataset.id = %work.dataset, "the server offers work whose end it has been told");
             let reason = "the job is over at this site; propose a new one";
@@ -267,7 +267,7 @@ pub fn look(site: &Site, work: &Work, job: JobId) -> Result<Look, LedgerError> {
 pub fn refuse(site: &Site, work: &Work, job: JobId, lease: &str, reason: String) -> Result<RunOutcome, LedgerError> {
     tracing::warn!(job.id = %job, dataset.id = %work.dataset, reason, "work refused");
     desk::refuse(site, &work.manifest, job, work.dataset, &reason)?;
-    jobs::began(&site.store, job, work.dataset, lease)?;
+    jobs::record_start(&site.store, job, work.dataset, lease)?;
     Ok(RunOutcome::GaveUp { reason })
 }
 
@@ -283,7 +283,7 @@ pub fn take_up(
     lease: &str,
 ) -> Result<Option<RunOutcome>, LedgerError> {
     let job = examined.manifest.job;
-    jobs::began(&site.store, job, work.dataset, lease)?;
+    jobs::record_start(&site.store, job, work.dataset, lease)?;
     let Err(reason) = reserve(site, examined)? else { return Ok(None) };
     desk::refuse(site, &work.manifest, job, work.dataset, &reason)?;
     Ok(Some(RunOutcome::GaveUp { reason }))
@@ -291,7 +291,7 @@ pub fn take_up(
 
 /// Reserves the worst case; the inner error is the site's refusal.
 fn reserve(site: &Site, examined: &ExaminedManifest) -> Result<Result<(), String>, LedgerError> {
-    let Some(under) = examined.under().filter(|under| !is_exact(&under.charge.event)) else { return Ok(Ok(())) };
+    let Some(under) = examined.release_context().filter(|under| !is_exact(&under.charge.event)) else { return Ok(Ok(())) };
     let units = units_of(&examined.local, &site.datasets());
     let rules = site.policy().ok().map(|policy| policy.rules(&examined.local.name).for_units(&units));
     let Some(limits) = rules.and_then(|rules| rules.unit_limits(under.charge.unit).ok()) else {
@@ -369,7 +369,7 @@ async fn ended(
 /// [`LedgerError`] when the site's own disk fails; close it again then.
 pub fn close(site: &Site, job: JobId, dataset: DatasetId, outcome: &RunOutcome) -> Result<(), LedgerError> {
     // The outcome comes first: after the settlement the run can never resume.
-    jobs::ended(&site.store, job, dataset, outcome)?;
+    jobs::record_outcome(&site.store, job, dataset, outcome)?;
     fault::point(fault::BEFORE_SETTLE);
     let left = site.ledger.settle_job(job, Some(dataset))?;
     fault::point(fault::AFTER_SETTLE);
@@ -391,7 +391,7 @@ pub fn closing(site: &Site) -> Result<(Vec<u64>, Vec<Signed>), StoreError> {
 /// [`StoreError`] when the database fails; the end is sent again then.
 pub fn end_is_told(site: &Site, job: JobId, dataset: DatasetId, receipts: &[u64]) -> Result<(), StoreError> {
     outbox::acknowledge(&site.store, receipts)?;
-    jobs::end_told(&site.store, job, dataset)?;
+    jobs::acknowledge_outcome(&site.store, job, dataset)?;
     let folder = site.folder.work(job, dataset);
     if let Err(error) = ReleaseOutbox::new(job, dataset, &folder).clear() {
         tracing::warn!(job.id = %job, error = %error, "sent vectors could not be removed");
@@ -434,7 +434,7 @@ async fn tell(
 
 /// Asks the server about unfinished runs without a task here, and ends those of finished jobs.
 pub(super) async fn bury(site: &Arc<Site>, held: &Held) {
-    let open = match jobs::unfinished(&site.store) {
+    let open = match jobs::open_runs(&site.store) {
         Ok(open) => open,
         Err(error) => return tracing::error!(error = %error, "unfinished runs could not be read"),
     };

@@ -135,7 +135,7 @@ fn sign(manifest: &Manifest) -> Signed {
 }
 
 fn honest(spec: Spec, visibility: Visibility) -> Manifest {
-    let charge = spec.cost(&local(visibility).as_seen(OURS, ORGANIZATION, WORKER));
+    let charge = spec.cost(&local(visibility).to_dataset(OURS, ORGANIZATION, WORKER));
     manifest(spec, charge)
 }
 
@@ -155,7 +155,7 @@ fn exchange_under(lease: &Arc<Lease>, site: &Arc<Site>, manifest: &Manifest, vis
     let known = [local(visibility)];
     let examined: ExaminedManifest =
         examine(&sign(manifest), OURS, &site.identity, &known, (site.clock)()).expect("it is honest");
-    if let Some(under) = examined.under().filter(|_| visibility == Visibility::Private) {
+    if let Some(under) = examined.release_context().filter(|_| visibility == Visibility::Private) {
         site.ledger.reserve(&under, &crate::fixture::limit(8.0)).expect("there is room");
     }
     let handle = tokio::runtime::Handle::current();

@@ -34,7 +34,7 @@ impl Watch {
 /// Stores the countersignatures that came with the answer to a submission, then asks.
 pub(super) async fn after(site: &Site, receipts: &[Signed], countersignatures: &[Signed]) {
     let key = &site.identity.server_key;
-    match witness::submitted(&site.store, key, receipts, countersignatures, (site.clock)()) {
+    match witness::record_countersignatures(&site.store, key, receipts, countersignatures, (site.clock)()) {
         Ok(None) => {
             ask(site).await;
         }
@@ -92,7 +92,7 @@ async fn once(site: &Site) -> Result<Once, StoreError> {
     }
     let question = witness::question(&site.store)?;
     let Some(answer) = put(site, &question).await else { return Ok(Once::Unanswered) };
-    if let Some(news) = restoration::unaccepted(&site.store, &answer)? {
+    if let Some(news) = restoration::new_restorations(&site.store, &answer)? {
         return accept_restoration(site, &question, &news).await;
     }
     match witness::judge(&site.store, &site.identity.server_key, &question, &answer, (site.clock)())? {
@@ -141,7 +141,7 @@ async fn accept_restoration(site: &Site, question: &WitnessQuestion, news: &Answ
     let rebased = restoration::rebase(&site.store, key, question, news)?;
     let Some(answer) = put(site, &rebased).await else { return Ok(Once::Unanswered) };
     // The log may have grown since, and the server may have been restored again.
-    let Some(mut news) = restoration::unaccepted(&site.store, &answer)? else { return Ok(Once::More) };
+    let Some(mut news) = restoration::new_restorations(&site.store, &answer)? else { return Ok(Once::More) };
     news.consistency = answer.consistency;
     match restoration::judge(&site.store, key, &rebased, &news, (site.clock)())? {
         WitnessVerdict::Holds(_) => {
@@ -183,7 +183,7 @@ async fn give_back(site: &Site, given: &mut u64) -> Result<bool, StoreError> {
     *given = last;
     let key = &site.identity.server_key;
     if let Some(contradiction) =
-        witness::submitted(&site.store, key, &batch.receipts, &countersignatures, (site.clock)())?
+        witness::record_countersignatures(&site.store, key, &batch.receipts, &countersignatures, (site.clock)())?
     {
         sound(&contradiction);
         return Ok(false);

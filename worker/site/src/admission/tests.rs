@@ -27,7 +27,7 @@ fn identity() -> SiteIdentity {
 }
 
 fn honest() -> Manifest {
-    manifest(spec(), spec().cost(&local(Visibility::Private).as_seen(OURS, ORGANIZATION, WORKER)))
+    manifest(spec(), spec().cost(&local(Visibility::Private).to_dataset(OURS, ORGANIZATION, WORKER)))
 }
 
 fn sign(manifest: &Manifest) -> Signed {
@@ -104,8 +104,8 @@ fn a_unit_that_the_data_do_not_keep_apart_is_refused() {
         let mut spec = dp_sgd();
         spec.unit = unit;
         let spec = Spec::DpSgd(spec);
-        let charge = spec.cost(&data.as_seen(OURS, ORGANIZATION, WORKER));
-        let units = charge.as_ref().map_or(0, |_| data.as_seen(OURS, ORGANIZATION, WORKER).count(unit).0);
+        let charge = spec.cost(&data.to_dataset(OURS, ORGANIZATION, WORKER));
+        let units = charge.as_ref().map_or(0, |_| data.to_dataset(OURS, ORGANIZATION, WORKER).count(unit).0);
         let change = |manifest: &mut Manifest| {
             manifest.spec = spec;
             manifest.participants[1].charge = charge;
@@ -135,7 +135,7 @@ fn a_charge_below_the_cost_is_refused() {
 #[test]
 fn the_servers_word_on_visibility_counts_for_nothing() {
     // The server declares the dataset public, so that nothing would be charged; the site's policy differs.
-    let public = spec().cost(&local(Visibility::Public).as_seen(OURS, ORGANIZATION, WORKER));
+    let public = spec().cost(&local(Visibility::Public).to_dataset(OURS, ORGANIZATION, WORKER));
     assert_eq!(public, None);
     assert_eq!(fault(|manifest| manifest.participants[1].charge = public), ManifestFault::Charge("ward-7".to_owned()));
 }
@@ -146,7 +146,7 @@ fn exact_gradients_of_a_private_dataset_are_refused() {
     open.open = Some(rounds());
     open.private = None;
     let open = Spec::DpSgd(open);
-    let as_open = open.cost(&local(Visibility::Open).as_seen(OURS, ORGANIZATION, WORKER));
+    let as_open = open.cost(&local(Visibility::Open).to_dataset(OURS, ORGANIZATION, WORKER));
     assert_eq!(as_open.as_ref().map(|charge| &charge.event), Some(&Event::NonPrivate));
     let lie = |manifest: &mut Manifest| {
         manifest.spec = open.clone();
@@ -164,7 +164,7 @@ fn a_comparison_charges_the_private_arm_of_an_open_dataset_too() {
     let mut comparison = dp_sgd();
     comparison.open = Some(rounds());
     let comparison = Spec::DpSgd(comparison);
-    let charge = comparison.cost(&local(Visibility::Open).as_seen(OURS, ORGANIZATION, WORKER));
+    let charge = comparison.cost(&local(Visibility::Open).to_dataset(OURS, ORGANIZATION, WORKER));
     assert!(charge.as_ref().is_some_and(|charge| charge.event != Event::NonPrivate), "{charge:?}");
     let offer = |manifest: &mut Manifest| {
         manifest.spec = comparison.clone();

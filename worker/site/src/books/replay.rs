@@ -105,7 +105,7 @@ impl LedgerReplay {
 
     /// Checks that the row charges each account of its lineage the cost of its event there.
     fn check_others(&mut self, row: &LedgerEntry) -> Result<(), ReplayProblem> {
-        let beside: Vec<AccountKey> = self.accounts.keys().filter(|key| key.is_beside(row.account)).copied().collect();
+        let beside: Vec<AccountKey> = self.accounts.keys().filter(|key| key.is_sibling(row.account)).copied().collect();
         for key in beside {
             self.take_in(key)?;
             let stated = row.others.iter().find(|other| row.account.for_unit(other.unit) == key);
@@ -166,7 +166,7 @@ impl LedgerReplay {
         let mut rows: Vec<Reservation> = account.reservations().cloned().collect();
         let before = rows.len();
         for ((own, id), job) in &mut self.jobs {
-            if !own.is_beside(key) || job.others.contains(&key) {
+            if !own.is_sibling(key) || job.others.contains(&key) {
                 continue;
             }
             let Ok(event) = event_at(&job.event, own.unit, key.unit) else { continue };

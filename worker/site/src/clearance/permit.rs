@@ -33,7 +33,7 @@ pub struct SplitError {
 fn is_same(one: Option<&GrantId>, other: Option<&GrantId>) -> bool {
     match (one, other) {
         (None, None) => true,
-        (Some(one), Some(other)) => one.is(other),
+        (Some(one), Some(other)) => one.is_same(other),
         _ => false,
     }
 }
@@ -64,7 +64,7 @@ pub struct UsedPermit(Option<GrantId>);
 
 impl UsedPermit {
     /// Returns whether both belong to one grant.
-    pub fn goes_with(&self, other: &Self) -> bool {
+    pub fn has_grant_of(&self, other: &Self) -> bool {
         is_same(self.0.as_ref(), other.0.as_ref())
     }
 }
@@ -86,7 +86,7 @@ impl StepPermits {
     }
 
     /// Returns the number of remaining permits.
-    pub const fn left(&self) -> u32 {
+    pub const fn remaining(&self) -> u32 {
         self.left
     }
 }
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_payment_for_three_steps_gives_three_permits_and_no_fourth() {
         let (mut permits, ticket) = granted(times(3, once(1.0))).split(count(3)).unwrap();
-        assert_eq!((permits.left(), ticket.steps().get()), (3, 3));
+        assert_eq!((permits.remaining(), ticket.steps().get()), (3, 3));
         for _ in 0..3 {
             assert_eq!(permits.take().unwrap().event(), Some(&once(1.0)));
         }
@@ -257,7 +257,7 @@ mod tests {
         for run in &mut permits {
             let permit = run.take().unwrap();
             assert_eq!(permit.event(), Some(&once(1.0)));
-            assert!(ticket.admits(&permit.into_stub()) && run.left() == 1);
+            assert!(ticket.admits(&permit.into_stub()) && run.remaining() == 1);
         }
         assert!(granted(selected(times(3, once(1.0)))).split_runs(count(2)).is_err(), "of other runs");
         assert!(granted(times(2, once(1.0))).split_runs(count(2)).is_err(), "of one run");
@@ -273,8 +273,8 @@ mod tests {
         let (one, again, ticket) = stub(granted(times(2, once(1.0))));
         let (other, ..) = stub(granted(times(2, once(1.0))));
         let (public, ..) = stub(Clearance::Public(PublicProof::in_test()));
-        assert!(one.goes_with(&again) && ticket.admits(&one));
-        assert!(!one.goes_with(&other) && !ticket.admits(&other), "an equal payment is another one");
-        assert!(!one.goes_with(&public) && !ticket.admits(&public));
+        assert!(one.has_grant_of(&again) && ticket.admits(&one));
+        assert!(!one.has_grant_of(&other) && !ticket.admits(&other), "an equal payment is another one");
+        assert!(!one.has_grant_of(&public) && !ticket.admits(&public));
     }
 }

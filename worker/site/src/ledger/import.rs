@@ -19,7 +19,7 @@ use undertone_privacy::Epsilon;
 use undertone_privacy::ledger::Account;
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 
-use super::{Ledger, LedgerError, ReleaseContext, charged, insert_entry, insert_row, no_receipt};
+use super::{Ledger, LedgerError, ReleaseContext, account_steps, insert_entry, insert_row, no_receipt};
 use crate::books::{AccountKey, ChainHead, LedgerBooks, LedgerEntry, OpenRelease, receipts};
 use crate::outbox;
 use crate::policy::{LifetimeLimit, is_exact};
@@ -76,7 +76,7 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError::Import`] when they contradict the ledger. In that case nothing has changed.
     pub fn import(&self, shown: &[Signed], limit: Option<LifetimeLimit>) -> Result<ImportSummary, LedgerError> {
-        let mut state = self.fresh()?;
+        let mut state = self.lock_state()?;
         let at = (self.clock)();
         let mut books = state.books.clone();
         let imported = self.append(&mut state, |_, tx| {
@@ -90,7 +90,7 @@ impl Ledger {
             }
             let mut writer = ImportWriter { tx, books: &mut books, at, limit };
             writer.take(&missing)?;
-            restore::reconciled(tx, imported.before, imported.missing, at)?;
+            restore::record_comparison(tx, imported.before, imported.missing, at)?;
             Ok(imported)
         })?;
         // The next access reads the books again from the rows, which are authoritative.
@@ -220,17 +220,17 @@ impl ImportWriter<'_> {
         };
         let own = under.account();
         let mut steps = vec![self.step(receipt.sequence, &under, own, &under.charge)?];
-        let beside: Vec<AccountKey> = self.books.accounts.keys().filter(|key| key.is_beside(own)).copied().collect();
+        let beside: Vec<AccountKey> = self.books.accounts.keys().filter(|key| key.is_sibling(own)).copied().collect();
         for key in beside {
             // A release without a price there still happened: `ledger show` lists it.
             if let Ok(charge) = under.charge.for_unit(key.unit) {
                 steps.push(self.step(receipt.sequence, &under, key, &charge)?);
             }
         }
-        let (budget, others) = charged::stated(&steps);
+        let (budget, others) = account_steps::reservation_terms(&steps);
         let entry = LedgerEntry { budget, others, ..self.entry(EntryKind::Reserve, receipt, count) };
         self.append(&entry)?;
-        charged::adopt(self.books, receipt.job, steps);
+        account_steps::adopt(self.books, receipt.job, steps);
         Ok(())
     }
 
@@ -241,7 +241,7 @@ impl ImportWriter<'_> {
         under: &ReleaseContext,
         key: AccountKey,
         charge: &Charge,
-    ) -> Result<charged::AccountStep, LedgerError> {
+    ) -> Result<account_steps::AccountStep, LedgerError> {
         let standing = self.books.accounts.get(&key).and_then(|book| book.account.balance().budget());
         let known = standing.map(|budget| LifetimeLimit { epsilon: budget.epsilon(), delta: budget.delta() });
         let without =
@@ -249,7 +249,7 @@ impl ImportWriter<'_> {
         let mut limit = known.or(self.limit).ok_or_else(without)?;
         let mut refused = String::new();
         for _ in 0..DOUBLINGS {
-            match charged::step(self.books, under, key, charge, Some(limit)) {
+            match account_steps::step(self.books, under, key, charge, Some(limit)) {
                 Ok(step) => return Ok(step),
                 Err(LedgerError::Rule(error)) => refused = error.to_string(),
                 Err(error) => return Err(error),
@@ -268,10 +268,10 @@ impl ImportWriter<'_> {
         if reserved.event != receipt.event || reserved.manifest != receipt.manifest {
             return Err(unfit("another release, or another manifest, was reserved".to_owned()).into());
         }
-        let steps = charged::commit(self.books, key, receipt.job).map_err(|error| unfit(error.to_string()))?;
+        let steps = account_steps::commit(self.books, key, receipt.job).map_err(|error| unfit(error.to_string()))?;
         let entry = LedgerEntry { receipt: Some(receipt.sequence), ..self.entry(EntryKind::Commit, receipt, 1) };
         self.append(&entry)?;
-        charged::adopt(self.books, receipt.job, steps);
+        account_steps::adopt(self.books, receipt.job, steps);
         Ok(())
     }
 
@@ -280,10 +280,10 @@ impl ImportWriter<'_> {
         if !self.books.accounts.contains_key(&key) {
             return Ok(());
         }
-        let (steps, left) = charged::settle(self.books, key, receipt.job)?;
+        let (steps, left) = account_steps::settle(self.books, key, receipt.job)?;
         let entry = self.entry(EntryKind::Settle, receipt, left);
         self.append(&entry)?;
-        charged::adopt(self.books, receipt.job, steps);
+        account_steps::adopt(self.books, receipt.job, steps);
         Ok(())
     }
 
@@ -338,9 +338,9 @@ mod tests {
     use crate::folder::Folder;
     use crate::keys::SiteKey;
     use crate::ledger::verify;
-    use crate::restore::{backup, restored};
+    use crate::restore::{backup, mark_restored};
     use crate::store::Store;
-    use crate::testing::{JOB, gaussian, ledger_at, limit, stored, under};
+    use crate::testing::{JOB, gaussian, ledger_at, limit, stored_release, release_context};
 
     /// Sets up a site that paid for rounds 1 and 2 before its backup. Returns its receipts after rounds 3 and 4, one
     /// exact result, and a second job of one release.
@@ -348,12 +348,12 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let folder = Folder::new(dir.path());
         SiteKey::load_or_make(&folder.key()).expect("the folder is writable");
-        let job = under(gaussian(4.0), 10);
+        let job = release_context(gaussian(4.0), 10);
         let pay = |rounds: std::ops::Range<u32>| {
             let ledger = ledger_at(&folder);
             ledger.reserve(&job, &limit(8.0)).expect("there is room");
             for round in rounds {
-                ledger.commit(&job, &gaussian(4.0), &stored(&job, "private", round)).expect("it is reserved");
+                ledger.commit(&job, &gaussian(4.0), &stored_release(&job, "private", round)).expect("it is reserved");
             }
             ledger
         };
@@ -362,13 +362,13 @@ mod tests {
         Store::create(&folder.ledger()).and_then(|store| store.copy_to(&copy)).expect("it is copied");
         let ledger = pay(3..5);
         ledger
-            .publish(&job, Visibility::Open, &Event::NonPrivate, &stored(&job, "open", 1))
+            .publish(&job, Visibility::Open, &Event::NonPrivate, &stored_release(&job, "open", 1))
             .expect("the data are open");
         ledger.settle(&job).expect("it is over");
-        let mut other = under(gaussian(2.0), 3);
+        let mut other = release_context(gaussian(2.0), 3);
         other.job = undertone_api::id::JobId(uuid::Uuid::from_u128(77));
         ledger.reserve(&other, &limit(8.0)).expect("there is room");
-        ledger.commit(&other, &gaussian(2.0), &stored(&other, "private", 1)).expect("it is reserved");
+        ledger.commit(&other, &gaussian(2.0), &stored_release(&other, "private", 1)).expect("it is reserved");
         drop(ledger);
         let all = Store::create(&folder.ledger()).expect("it is there").read(books::receipts).expect("it is open");
         for file in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
@@ -401,19 +401,19 @@ mod tests {
         // An imported release is never made a second time.
         for round in [3, 4] {
             let again = ledger.commit(
-                &under(gaussian(4.0), 10),
+                &release_context(gaussian(4.0), 10),
                 &gaussian(4.0),
-                &stored(&under(gaussian(4.0), 10), "private", round),
+                &stored_release(&release_context(gaussian(4.0), 10), "private", round),
             );
             assert!(matches!(again, Err(LedgerError::Released { .. })), "{again:?}");
         }
         // The job unknown to the copy is settled here; the known one continues with its remaining reservation.
-        let mut unknown = under(gaussian(2.0), 3);
+        let mut unknown = release_context(gaussian(2.0), 3);
         unknown.job = undertone_api::id::JobId(uuid::Uuid::from_u128(77));
-        assert!(ledger.commit(&unknown, &gaussian(2.0), &stored(&unknown, "private", 2)).is_err());
+        assert!(ledger.commit(&unknown, &gaussian(2.0), &stored_release(&unknown, "private", 2)).is_err());
         assert!(
             ledger
-                .commit(&under(gaussian(4.0), 10), &gaussian(4.0), &stored(&under(gaussian(4.0), 10), "private", 5))
+                .commit(&release_context(gaussian(4.0), 10), &gaussian(4.0), &stored_release(&release_context(gaussian(4.0), 10), "private", 5))
                 .is_ok()
         );
         assert_eq!(ledger.settle_job(JOB, None).expect("it is open"), 0, "and gives nothing back when it is over");
@@ -441,7 +441,7 @@ mod tests {
         let imported = ledger.import(&all, Some(little)).expect("a limit is no reason to forget");
         assert_eq!(imported.missing, 6);
         // One release alone would fit under the second of these limits; after the imported payments it does not.
-        let mut another = under(gaussian(4.0), 1);
+        let mut another = release_context(gaussian(4.0), 1);
         another.job = undertone_api::id::JobId(uuid::Uuid::from_u128(78));
         for limit in [little, limit(4.0)] {
             let refused = ledger.reserve(&another, &limit);
@@ -454,7 +454,7 @@ mod tests {
         let (_dir, folder, all) = spent();
         let ledger = ledger_at(&folder);
         ledger
-            .commit(&under(gaussian(4.0), 10), &gaussian(4.0), &stored(&under(gaussian(4.0), 10), "private", 9))
+            .commit(&release_context(gaussian(4.0), 10), &gaussian(4.0), &stored_release(&release_context(gaussian(4.0), 10), "private", 9))
             .expect("nobody asked the server");
         let refused = ledger.import(&all, Some(limit(8.0)));
         assert!(matches!(refused, Err(LedgerError::Import(ImportError::Forked(3)))), "{refused:?}");
@@ -480,12 +480,12 @@ mod tests {
         let file = dir.path().join("site.backup");
         backup(&folder, &file, None, (crate::testing::clock())()).expect("the site is whole");
         let store = Store::create(&folder.ledger()).expect("it is there");
-        restored(&store, "some day", 2, (crate::testing::clock())()).expect("it is noted");
+        mark_restored(&store, "some day", 2, (crate::testing::clock())()).expect("it is noted");
         let ledger = ledger_at(&folder);
-        let job = under(gaussian(4.0), 10);
+        let job = release_context(gaussian(4.0), 10);
         for refused in [
-            ledger.commit(&job, &gaussian(4.0), &stored(&job, "private", 3)).map(drop),
-            ledger.publish(&job, Visibility::Open, &Event::NonPrivate, &stored(&job, "open", 1)).map(drop),
+            ledger.commit(&job, &gaussian(4.0), &stored_release(&job, "private", 3)).map(drop),
+            ledger.publish(&job, Visibility::Open, &Event::NonPrivate, &stored_release(&job, "open", 1)).map(drop),
             ledger.reserve(&job, &limit(8.0)),
         ] {
             assert!(matches!(refused, Err(LedgerError::Restored { .. })), "{refused:?}");
@@ -498,6 +498,6 @@ mod tests {
                 jobs: vec![JOB, undertone_api::id::JobId(uuid::Uuid::from_u128(77))]
             }
         );
-        assert!(ledger.commit(&job, &gaussian(4.0), &stored(&job, "private", 5)).is_ok());
+        assert!(ledger.commit(&job, &gaussian(4.0), &stored_release(&job, "private", 5)).is_ok());
     }
 }

@@ -3,7 +3,7 @@
 use undertone_api::dataset::Visibility;
 use undertone_privacy::Event;
 
-use super::{Ledger, LedgerError, ReleaseContext, ReleasePayment, insert_row, quiet, refer};
+use super::{Ledger, LedgerError, ReleaseContext, ReleasePayment, insert_row, check_quiet, refer};
 use crate::books::OpenRelease;
 use crate::fault;
 use crate::outbox::StoredRelease;
@@ -31,13 +31,13 @@ impl Ledger {
             let (reserved, asked) = (Box::new(Event::NonPrivate), Box::new(event.clone()));
             return Err(LedgerError::OtherEvent { reserved, asked });
         }
-        let mut state = self.fresh()?;
-        self.thawed(under)?;
+        let mut state = self.lock_state()?;
+        self.check_freeze(under)?;
         let at = (self.clock)();
         let (last, head) = (state.books.receipts.clone(), state.books.published.clone());
         fault::point(fault::BEFORE_COMMIT);
         let (published, receipts, signed) = self.append(&mut state, |_, tx| {
-            quiet(tx)?;
+            check_quiet(tx)?;
             let (receipts, signed) = self.insert_receipt(tx, &last, under, event, release, at)?;
             let row = OpenRelease {
                 lineage: under.lineage,
@@ -66,7 +66,7 @@ impl Ledger {
     pub fn refer_public(&self, release: &StoredRelease) -> Result<(), LedgerError> {
         fault::point(fault::BEFORE_COMMIT);
         self.store.write(|tx| {
-            quiet(tx)?;
+            check_quiet(tx)?;
             refer(tx, release, None)
         })?;
         fault::point(fault::AFTER_COMMIT);

@@ -13,7 +13,7 @@ use crate::books::BooksError;
 use crate::folder::{Folder, FolderError};
 use crate::keys::SiteKey;
 use crate::store::{Store, StoreError};
-use crate::testing::{JOB, LINEAGE, OURS, WORKER, charge, clock, gaussian, limit, sampled, stored};
+use crate::testing::{JOB, LINEAGE, OURS, WORKER, charge, clock, gaussian, limit, sampled_gaussian, stored_release};
 
 struct LedgerSite {
     folder: Folder,
@@ -55,7 +55,7 @@ fn rule<T: std::fmt::Debug>(answer: Result<T, LedgerError>) -> RuleError {
     }
 }
 
-fn under(event: Event, releases: u64) -> ReleaseContext {
+fn release_context(event: Event, releases: u64) -> ReleaseContext {
     ReleaseContext {
         job: JOB,
         dataset: OURS,
@@ -73,10 +73,10 @@ fn job(number: u128, under: &ReleaseContext) -> ReleaseContext {
 fn a_refused_reservation_changes_nothing() {
     let site = LedgerSite::new();
     let ledger = site.open();
-    let small = under(gaussian(4.0), 2);
+    let small = release_context(gaussian(4.0), 2);
     ledger.reserve(&small, &limit(8.0)).expect("there is room");
     let before = ledger.books().expect("it is open");
-    let refused = ledger.reserve(&job(40, &under(gaussian(0.1), 100)), &limit(8.0));
+    let refused = ledger.reserve(&job(40, &release_context(gaussian(0.1), 100)), &limit(8.0));
     assert!(matches!(rule(refused), RuleError::Refused(Refusal::OverBudget { .. })));
     assert_eq!(ledger.books().expect("it is open"), before);
     drop(ledger);
@@ -87,13 +87,13 @@ fn a_refused_reservation_changes_nothing() {
 fn a_ledger_reopens_as_it_was_closed() {
     let site = LedgerSite::new();
     let ledger = site.open();
-    let (one, two) = (under(sampled(0.1, 2.0), 5), job(40, &under(gaussian(8.0), 3)));
+    let (one, two) = (release_context(sampled_gaussian(0.1, 2.0), 5), job(40, &release_context(gaussian(8.0), 3)));
     ledger.reserve(&one, &limit(8.0)).expect("there is room");
     ledger.reserve(&two, &limit(8.0)).expect("there is room");
     for round in 1..=3 {
-        let _ = ledger.commit(&one, &one.charge.event, &stored(&one, "private", round)).expect("it is reserved");
+        let _ = ledger.commit(&one, &one.charge.event, &stored_release(&one, "private", round)).expect("it is reserved");
     }
-    let _ = ledger.commit(&two, &two.charge.event, &stored(&two, "private", 1)).expect("it is reserved");
+    let _ = ledger.commit(&two, &two.charge.event, &stored_release(&two, "private", 1)).expect("it is reserved");
     assert_eq!(ledger.settle(&two).expect("it is open"), 2);
     let before = ledger.books().expect("it is open");
     drop(ledger);
@@ -106,13 +106,13 @@ fn a_ledger_reopens_as_it_was_closed() {
 #[test]
 fn a_crash_between_payment_and_release_pays_again() {
     let site = LedgerSite::new();
-    let under = under(gaussian(4.0), 3);
+    let under = release_context(gaussian(4.0), 3);
     let ledger = site.open();
     ledger.reserve(&under, &limit(8.0)).expect("there is room");
-    let _ = ledger.commit(&under, &under.charge.event, &stored(&under, "private", 1)).expect("it is reserved");
+    let _ = ledger.commit(&under, &under.charge.event, &stored_release(&under, "private", 1)).expect("it is reserved");
     drop(ledger); // The process crashed here: paid, nothing stored.
     let ledger = site.open();
-    let again = ledger.commit(&under, &under.charge.event, &stored(&under, "private", 1)).expect("it is reserved");
+    let again = ledger.commit(&under, &under.charge.event, &stored_release(&under, "private", 1)).expect("it is reserved");
     let receipt: Receipt = again.signed.open(&site.key.public()).expect("the site signed it");
     assert_eq!((receipt.sequence, receipt.round, receipt.attempt), (2, 1, 2));
     let books = ledger.books().expect("it is open");
@@ -128,18 +128,18 @@ fn a_crash_between_payment_and_release_pays_again() {
 fn a_job_commits_no_more_than_it_reserved_and_nothing_once_settled() {
     let site = LedgerSite::new();
     let ledger = site.open();
-    let one = under(gaussian(4.0), 1);
+    let one = release_context(gaussian(4.0), 1);
     ledger.reserve(&one, &limit(8.0)).expect("there is room");
-    let _ = ledger.commit(&one, &one.charge.event, &stored(&one, "private", 1)).expect("it is reserved");
-    let more = ledger.commit(&one, &one.charge.event, &stored(&one, "private", 2));
+    let _ = ledger.commit(&one, &one.charge.event, &stored_release(&one, "private", 1)).expect("it is reserved");
+    let more = ledger.commit(&one, &one.charge.event, &stored_release(&one, "private", 2));
     assert!(matches!(rule(more), RuleError::Exhausted { .. }));
-    let two = job(40, &under(gaussian(4.0), 2));
+    let two = job(40, &release_context(gaussian(4.0), 2));
     ledger.reserve(&two, &limit(8.0)).expect("there is room");
     let elsewhere = undertone_api::id::DatasetId(uuid::Uuid::from_u128(99));
     assert_eq!(ledger.settle_job(two.job, Some(elsewhere)).expect("it is open"), 0);
     assert_eq!(ledger.settle_job(two.job, None).expect("it is open"), 2);
     assert_eq!(ledger.settle_job(two.job, None).expect("it is open"), 0);
-    assert!(ledger.commit(&two, &two.charge.event, &stored(&two, "private", 1)).is_err());
+    assert!(ledger.commit(&two, &two.charge.event, &stored_release(&two, "private", 1)).is_err());
     assert!(matches!(ledger.reserve(&two, &limit(8.0)), Err(LedgerError::Settled)));
 }
 
@@ -147,19 +147,19 @@ fn a_job_commits_no_more_than_it_reserved_and_nothing_once_settled() {
 fn only_the_reserved_release_can_be_paid_under_the_reserved_manifest() {
     let site = LedgerSite::new();
     let ledger = site.open();
-    let under = under(gaussian(4.0), 3);
+    let under = release_context(gaussian(4.0), 3);
     assert!(matches!(
-        ledger.commit(&under, &under.charge.event, &stored(&under, "private", 1)),
+        ledger.commit(&under, &under.charge.event, &stored_release(&under, "private", 1)),
         Err(LedgerError::NotReserved)
     ));
     ledger.reserve(&under, &limit(8.0)).expect("there is room");
     assert!(matches!(
-        ledger.commit(&under, &gaussian(3.9), &stored(&under, "private", 1)),
+        ledger.commit(&under, &gaussian(3.9), &stored_release(&under, "private", 1)),
         Err(LedgerError::OtherEvent { .. })
     ));
     let swapped = ReleaseContext { manifest: "another".to_owned(), ..under.clone() };
     assert!(matches!(
-        ledger.commit(&swapped, &under.charge.event, &stored(&swapped, "private", 1)),
+        ledger.commit(&swapped, &under.charge.event, &stored_release(&swapped, "private", 1)),
         Err(LedgerError::Changed { .. })
     ));
     assert!(matches!(ledger.reserve(&swapped, &limit(8.0)), Err(LedgerError::Changed { .. })));
@@ -169,17 +169,17 @@ fn only_the_reserved_release_can_be_paid_under_the_reserved_manifest() {
 fn a_raised_limit_admits_more_and_a_lowered_one_refuses_without_rewriting() {
     let site = LedgerSite::new();
     let ledger = site.open();
-    let job_of = |number| job(number, &under(gaussian(1.0), 1));
+    let job_of = |number| job(number, &release_context(gaussian(1.0), 1));
     ledger.reserve(&job_of(40), &limit(6.0)).expect("there is room");
     assert!(ledger.reserve(&job_of(41), &limit(6.0)).is_err());
     assert!(ledger.check(&job_of(41), &limit(60.0)).is_ok());
     ledger.reserve(&job_of(41), &limit(60.0)).expect("the limit was raised");
-    let _ = ledger.commit(&job_of(41), &gaussian(1.0), &stored(&job_of(41), "private", 1)).expect("it is reserved");
+    let _ = ledger.commit(&job_of(41), &gaussian(1.0), &stored_release(&job_of(41), "private", 1)).expect("it is reserved");
     let before = ledger.books().expect("it is open");
     assert!(ledger.reserve(&job_of(42), &limit(1.0)).is_err());
     assert_eq!(ledger.books().expect("it is open"), before);
     // A reservation under the higher limit can still be released.
-    let _ = ledger.commit(&job_of(40), &gaussian(1.0), &stored(&job_of(40), "private", 1)).expect("it is reserved");
+    let _ = ledger.commit(&job_of(40), &gaussian(1.0), &stored_release(&job_of(40), "private", 1)).expect("it is reserved");
     site.verify().expect("the rows carry the limits under which they were admitted");
 }
 
@@ -187,21 +187,21 @@ fn a_raised_limit_admits_more_and_a_lowered_one_refuses_without_rewriting() {
 fn a_release_in_the_clear_has_a_receipt_and_charges_nothing() {
     let site = LedgerSite::new();
     let ledger = site.open();
-    let open = under(Event::NonPrivate, 10);
+    let open = release_context(Event::NonPrivate, 10);
     assert_eq!(rule(ledger.reserve(&open, &limit(8.0))), RuleError::Refused(Refusal::Infinite));
     let paid = ledger
-        .publish(&open, Visibility::Open, &Event::NonPrivate, &stored(&open, "open", 1))
+        .publish(&open, Visibility::Open, &Event::NonPrivate, &stored_release(&open, "open", 1))
         .expect("the data are open");
     assert_eq!(paid.receipt, 1);
-    let private = job(40, &under(gaussian(4.0), 1));
+    let private = job(40, &release_context(gaussian(4.0), 1));
     for visibility in [Visibility::Private, Visibility::Public] {
-        let refused = ledger.publish(&private, visibility, &Event::NonPrivate, &stored(&private, "open", 1));
+        let refused = ledger.publish(&private, visibility, &Event::NonPrivate, &stored_release(&private, "open", 1));
         assert!(matches!(refused, Err(LedgerError::NotOpen)), "{visibility:?}");
     }
-    let unpaid = ledger.publish(&private, Visibility::Open, &private.charge.event, &stored(&private, "private", 1));
+    let unpaid = ledger.publish(&private, Visibility::Open, &private.charge.event, &stored_release(&private, "private", 1));
     assert!(matches!(unpaid, Err(LedgerError::OtherEvent { .. })), "what has a price is paid, not published");
     ledger.reserve(&private, &limit(8.0)).expect("nothing was charged");
-    let _ = ledger.commit(&private, &private.charge.event, &stored(&private, "private", 1)).expect("it is reserved");
+    let _ = ledger.commit(&private, &private.charge.event, &stored_release(&private, "private", 1)).expect("it is reserved");
     drop(ledger);
     let verified = site.verify().expect("both kinds of release are in one chain");
     assert_eq!((verified.published, verified.receipts), (1, 2));
@@ -235,10 +235,10 @@ fn tamper(site: &LedgerSite, sql: &str) {
 fn spent_site() -> LedgerSite {
     let site = LedgerSite::new();
     let ledger = site.open();
-    let under = under(gaussian(4.0), 3);
+    let under = release_context(gaussian(4.0), 3);
     ledger.reserve(&under, &limit(8.0)).expect("there is room");
     for round in 1..=2 {
-        let _ = ledger.commit(&under, &under.charge.event, &stored(&under, "private", round)).expect("it is reserved");
+        let _ = ledger.commit(&under, &under.charge.event, &stored_release(&under, "private", round)).expect("it is reserved");
     }
     drop(ledger);
     site

@@ -9,7 +9,7 @@ use undertone_api::signed::{Receipt, SiteKeys};
 
 use super::no_receipt;
 use crate::books::{
-    AccountKey, BooksError, LedgerBooks, LedgerEntry, OpenRelease, entries, published, receipts, replay,
+    AccountKey, BooksError, LedgerBooks, LedgerEntry, OpenRelease, entries, open_releases, receipts, replay,
 };
 use crate::rotation::rotations;
 
@@ -37,7 +37,7 @@ pub struct LedgerSummary {
 pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<LedgerSummary, BooksError> {
     let books = LedgerBooks::read(db)?;
     cross_check(db, &books)?;
-    let (rows, open) = (entries(db)?, published(db)?);
+    let (rows, open) = (entries(db)?, open_releases(db)?);
     let keys = SiteKeys::leading_to(*key, &rotations(db)?)?;
     let mut released = releases(&rows, &open);
     let mut previous = no_receipt();

@@ -21,7 +21,7 @@ use undertone_api::id::{LineageId, OrganizationId};
 use super::fingerprint::{FingerprintKind, OrganizationKey};
 use super::sketch::{FingerprintSketch, count_common, from_bytes};
 use super::table::{self, FingerprintRow};
-use super::{DataOverlap, KnownDataset, LineageError, known, lines, load_keys};
+use super::{DataOverlap, KnownDataset, LineageError, load_lineages, dataset_lineages, load_keys};
 use crate::config::ConfigError;
 use crate::datasets::{DatasetDescription, scan};
 use crate::folder::{Folder, FolderError, sync_folder};
@@ -156,10 +156,10 @@ pub fn export<D: DatasetDescription>(
     scan::<D>(folder, &store, &policy).map_err(super::settle::from_scan)?;
     let mut all: BTreeMap<LineageId, FileLineage> = BTreeMap::new();
     let of = |id| FileLineage { id, datasets: Vec::new(), fingerprints: Vec::new() };
-    for (lineage, (name, worker)) in store.read(table::elsewhere)? {
+    for (lineage, (name, worker)) in store.read(table::other_lineages)? {
         all.entry(lineage).or_insert_with(|| of(lineage)).datasets.push((name, worker));
     }
-    for (lineage, name) in lines(&store)? {
+    for (lineage, name) in dataset_lineages(&store)? {
         if policy.rules(&name).visibility != Visibility::Public {
             all.entry(lineage).or_insert_with(|| of(lineage)).datasets.push((name, owner.worker.clone()));
         }
@@ -288,8 +288,8 @@ pub fn warnings(store: &Store, policy: &Policy) -> Result<(SharedLineages, usize
 
 /// Returns pairs of lineages that share data although each has accounts of its own, neither of them public.
 fn shared(store: &Store, policy: &Policy) -> Result<SharedLineages, LineageError> {
-    let names = lines(store)?;
-    let known = store.read(|db| known(db, &names, policy))?;
+    let names = dataset_lineages(store)?;
+    let known = store.read(|db| load_lineages(db, &names, policy))?;
     let is_public = |lineage: &LineageId| known.get(lineage).is_some_and(super::KnownLineage::is_public);
     let mut all: Vec<FingerprintRow> = Vec::new();
     let mut found: BTreeMap<(LineageId, LineageId), DataOverlap> = BTreeMap::new();
@@ -338,11 +338,11 @@ pub fn summarize(store: &Store) -> Result<(Vec<LineageSummary>, Vec<String>), St
     let keys: Vec<String> = store.read(table::keys)?.iter().map(OrganizationKey::id).collect();
     let mut all: BTreeMap<LineageId, LineageSummary> = BTreeMap::new();
     let of = |id| LineageSummary { id, datasets: Vec::new(), counts: DataOverlap::default(), is_sample: false };
-    for (lineage, name) in lines(store)?.into_iter().rev() {
+    for (lineage, name) in dataset_lineages(store)?.into_iter().rev() {
         let named = KnownDataset { name, worker: None };
         all.entry(lineage).or_insert_with(|| of(lineage)).datasets.push(named);
     }
-    for (lineage, (name, worker)) in store.read(table::elsewhere)? {
+    for (lineage, (name, worker)) in store.read(table::other_lineages)? {
         let named = KnownDataset { name, worker: Some(worker) };
         all.entry(lineage).or_insert_with(|| of(lineage)).datasets.push(named);
     }

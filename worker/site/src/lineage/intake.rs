@@ -9,7 +9,7 @@ use undertone_api::id::LineageId;
 
 use super::fingerprint::FingerprintCollector;
 use super::settle::LineageMarker;
-use super::{DataOverlap, KnownLineage, LineageError, judge, known, lines, load_keys, new_lineage, overlaps, table};
+use super::{DataOverlap, KnownLineage, LineageError, judge, load_lineages, dataset_lineages, load_keys, new_lineage, overlaps, table};
 use crate::datasets::{DatasetDescription, scan};
 use crate::folder::Folder;
 use crate::normalize::{
@@ -66,7 +66,7 @@ impl LineageIntake {
         let continues = match continues {
             None => None,
             Some(other) => {
-                let line = store.read(|db| table::named(db, other))?;
+                let line = store.read(|db| table::find_lineage(db, other))?;
                 Some((other.to_owned(), line.ok_or_else(|| LineageError::Unknown(other.to_owned()))?))
             }
         };
@@ -167,10 +167,10 @@ impl LineageIntake {
 
     fn look(&mut self, line: Option<LineageId>) -> Result<LineageComparison, LineageError> {
         let extent = self.store.read(table::extent)?;
-        let names = lines(&self.store)?;
+        let names = dataset_lineages(&self.store)?;
         let Self { store, collector, policy, .. } = self;
         let found = store.read(|db| overlaps(db, collector, line))?;
-        let known = store.read(|db| known(db, &names, policy))?;
+        let known = store.read(|db| load_lineages(db, &names, policy))?;
         Ok(LineageComparison { extent, found, known })
     }
 
@@ -182,7 +182,7 @@ impl LineageIntake {
             Visibility::Open => other == Visibility::Private,
             Visibility::Public => other != Visibility::Public,
         };
-        let names = lines(&self.store)?.into_iter().filter(|(lineage, _)| lineage == line);
+        let names = dataset_lineages(&self.store)?.into_iter().filter(|(lineage, _)| lineage == line);
         for (_, other) in names {
             let found = self.policy.rules(&other).visibility;
             if less(found) {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use undertone_api::id::LineageId;
 
 use super::fingerprint::FingerprintCollector;
-use super::{KnownDataset, LineageError, judge, known, lines, load_keys, new_lineage, overlaps, table};
+use super::{KnownDataset, LineageError, judge, load_lineages, dataset_lineages, load_keys, new_lineage, overlaps, table};
 use crate::clock;
 use crate::datasets::{DatasetDescription, DatasetsError};
 use crate::policy::Policy;
@@ -69,14 +69,14 @@ pub(crate) fn settle<D: DatasetDescription>(
     let digest = described.digest();
     let own = store.read(|db| table::of_name(db, name))?;
     if let Some(own) = own
-        && store.read(|db| table::fingerprinted(db, name, digest))?.is_some()
+        && store.read(|db| table::fingerprint_state(db, name, digest))?.is_some()
     {
         return Ok(own);
     }
     let marked = LineageMarker::read(folder).map(|marker| marker.lineage);
     let now = clock::system()();
-    let names = lines(store)?;
-    let known = store.read(|db| known(db, &names, policy))?;
+    let names = dataset_lineages(store)?;
+    let known = store.read(|db| load_lineages(db, &names, policy))?;
     if let (Some(own), Some(marked)) = (own, marked)
         && own != marked
     {
@@ -108,7 +108,7 @@ pub(crate) fn settle<D: DatasetDescription>(
         // Another process may have been faster.
         let lineage = match table::of_name(tx, name)?.or(line) {
             Some(line) if table::of_name(tx, name)?.is_some() => line,
-            Some(line) if table::is_begun(tx, line)? || known.contains_key(&line) => {
+            Some(line) if table::is_founded(tx, line)? || known.contains_key(&line) => {
                 table::join(tx, name, line, "", now)?;
                 line
             }

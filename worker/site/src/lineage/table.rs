@@ -30,7 +30,7 @@ pub(super) fn of_name(db: &Connection, name: &str) -> Result<Option<LineageId>, 
 }
 
 /// Returns the lineage that `name` denotes in `--continues`: of this site's dataset, otherwise of another worker's.
-pub(super) fn named(db: &Connection, name: &str) -> Result<Option<LineageId>, StoreError> {
+pub(super) fn find_lineage(db: &Connection, name: &str) -> Result<Option<LineageId>, StoreError> {
     if let Some(own) = of_name(db, name)? {
         return Ok(Some(own));
     }
@@ -45,7 +45,7 @@ pub(super) fn named(db: &Connection, name: &str) -> Result<Option<LineageId>, St
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn lines(store: &Store) -> Result<Vec<(LineageId, String)>, StoreError> {
+pub fn dataset_lineages(store: &Store) -> Result<Vec<(LineageId, String)>, StoreError> {
     store.read(|db| {
         let joined = pairs(db, "SELECT lineage, name FROM lineage_join ORDER BY name")?;
         let begun = pairs(db, "SELECT lineage, name FROM lineage ORDER BY name")?;
@@ -62,7 +62,7 @@ pub(crate) fn in_order(db: &Connection) -> Result<Vec<String>, StoreError> {
 }
 
 /// Returns the datasets of other workers that a steward imported: lineage, then name and worker.
-pub(super) fn elsewhere(db: &Connection) -> Result<BTreeMap<LineageId, (String, String)>, StoreError> {
+pub(super) fn other_lineages(db: &Connection) -> Result<BTreeMap<LineageId, (String, String)>, StoreError> {
     let mut statement = db
         .prepare("SELECT lineage, name, worker FROM lineage_elsewhere ORDER BY rowid DESC")
         .map_err(StoreError::sqlite("read lineages"))?;
@@ -91,7 +91,7 @@ pub(super) fn begin(tx: &Transaction<'_>, name: &str, lineage: LineageId) -> Res
 }
 
 /// Returns whether a dataset of this site founded the lineage.
-pub(super) fn is_begun(db: &Connection, lineage: LineageId) -> Result<bool, StoreError> {
+pub(super) fn is_founded(db: &Connection, lineage: LineageId) -> Result<bool, StoreError> {
     db.query_row("SELECT EXISTS (SELECT 1 FROM lineage WHERE lineage = ?1)", [lineage.to_string()], |row| row.get(0))
         .map_err(StoreError::sqlite("read a lineage"))
 }
@@ -239,7 +239,7 @@ pub(super) fn merge_all(
 }
 
 /// Returns `Some` if the fingerprints of this version of a dataset are stored, with true if its sources are included.
-pub(super) fn fingerprinted(db: &Connection, name: &str, digest: &str) -> Result<Option<bool>, StoreError> {
+pub(super) fn fingerprint_state(db: &Connection, name: &str, digest: &str) -> Result<Option<bool>, StoreError> {
     db.query_row("SELECT sources FROM fingerprinted WHERE name = ?1 AND digest = ?2", [name, digest], |row| row.get(0))
         .optional()
         .map_err(StoreError::sqlite("read what is fingerprinted"))
@@ -262,7 +262,7 @@ pub(super) fn note_fingerprinted(
 }
 
 /// Returns the server's id of a dataset, once it has one.
-pub(crate) fn registered(store: &Store, name: &str) -> Result<Option<DatasetId>, StoreError> {
+pub(crate) fn registration_id(store: &Store, name: &str) -> Result<Option<DatasetId>, StoreError> {
     let text: Option<String> = store.read(|db| {
         db.query_row("SELECT dataset FROM registered_dataset WHERE name = ?1", [name], |row| row.get(0))
             .optional()

@@ -43,7 +43,7 @@ fn stored_release_is_sent_again_bit_for_bit_once_referred_to() {
     assert_eq!(state(&outbox, &store), ReleaseProgress::Stored);
     let parcel = outbox.parcel(&store, "private", 1).expect("it is kept");
     assert_eq!((parcel.bytes, parcel.length, parcel.receipt), (bits, 3, None));
-    outbox.accepted(&store, "private", 1, &[]).expect("it is open");
+    outbox.mark_accepted(&store, "private", 1, &[]).expect("it is open");
     assert_eq!(state(&outbox, &store), ReleaseProgress::Accepted);
 }
 
@@ -81,7 +81,7 @@ fn receipt_without_a_reference_is_lost() {
 fn accepted_release_is_never_replaced() {
     let (_dir, store, outbox) = outbox();
     keep(&outbox, &store, &[1, 2, 3, 4]);
-    outbox.accepted(&store, "private", 1, &[]).expect("it is open");
+    outbox.mark_accepted(&store, "private", 1, &[]).expect("it is open");
     let other = outbox.store("private", 1, &[5, 6, 7, 8], 1).expect("the disk has room");
     assert!(!store.write(|tx| refer(tx, &other, None)).expect("it is open"));
     assert_eq!(state(&outbox, &store), ReleaseProgress::Accepted);

@@ -35,7 +35,7 @@ pub trait PricedProvider {
     fn name(&self) -> &str;
 
     /// Returns the tariff; `None` where the site has no price for it.
-    fn known_tariff(&self) -> Option<Tariff>;
+    fn tariff_if_known(&self) -> Option<Tariff>;
 }
 
 /// Reasons why a job may cost too much.
@@ -149,7 +149,7 @@ fn most_of(spec: &transcription::Spec, tariffs: &[Tariff], dataset: &Dataset) ->
 fn tariffs<P: PricedProvider>(spec: &transcription::Spec, providers: &[P]) -> Result<Vec<Tariff>, CostRefusal> {
     let tariff = |asked: &transcription::Provider| {
         let known = providers.iter().find(|known| known.name() == asked.name);
-        let tariff = known.and_then(PricedProvider::known_tariff);
+        let tariff = known.and_then(PricedProvider::tariff_if_known);
         tariff.ok_or_else(|| CostRefusal::Unpriced(asked.name.clone()))
     };
     spec.providers.iter().map(tariff).collect()

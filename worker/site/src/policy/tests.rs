@@ -21,7 +21,7 @@ fn rules() -> DatasetRules {
 fn the_template_is_careful() {
     let rules = rules();
     assert_eq!((rules.visibility, rules.approval), (Visibility::Private, RequiredApproval::Steward));
-    assert!(rules.limits.of(PrivacyUnit::Speaker).is_some() && rules.limits.of(PrivacyUnit::Record).is_none());
+    assert!(rules.limits.limit(PrivacyUnit::Speaker).is_some() && rules.limits.limit(PrivacyUnit::Record).is_none());
 }
 
 #[test]
@@ -172,8 +172,8 @@ fn a_dataset_may_have_rules_of_its_own() {
     let policy = policy(&text).expect("it is well formed");
     let (own, other) = (policy.rules("ward-7"), policy.rules("ward-8"));
     assert_eq!((own.visibility, own.approval), (Visibility::Open, RequiredApproval::Manual));
-    assert_eq!(own.limits.of(PrivacyUnit::Speaker).map(|limit| limit.epsilon.get()), Some(2.0));
-    assert_eq!(own.limits.of(PrivacyUnit::Record), other.limits.of(PrivacyUnit::Record));
+    assert_eq!(own.limits.limit(PrivacyUnit::Speaker).map(|limit| limit.epsilon.get()), Some(2.0));
+    assert_eq!(own.limits.limit(PrivacyUnit::Record), other.limits.limit(PrivacyUnit::Record));
     assert_eq!((other.visibility, other.approval), (Visibility::Private, RequiredApproval::Steward));
 }
 
@@ -288,7 +288,7 @@ fn job_whose_deadline_is_no_longer_than_the_period_is_refused() {
             &format!("release_period_seconds = {{ dp_sgd = {seconds}"),
         );
         let rules = policy(&text).expect("it is a policy").rules("ward-7");
-        rules.judge(&spec(), Some(&charge(crate::testing::sampled(0.125, 4.0), 10)))
+        rules.judge(&spec(), Some(&charge(crate::testing::sampled_gaussian(0.125, 4.0), 10)))
     };
     // The job closes its rounds after 60 seconds.
     assert_eq!(judge("59.999"), Ok(()));

@@ -35,7 +35,7 @@ impl From<&LifetimeLimit> for UnitLimits {
 
 impl LifetimeLimits {
     /// Returns the limit of one unit.
-    pub const fn of(&self, unit: PrivacyUnit) -> Option<LifetimeLimit> {
+    pub const fn limit(&self, unit: PrivacyUnit) -> Option<LifetimeLimit> {
         match unit {
             PrivacyUnit::Record => self.record,
             PrivacyUnit::Speaker => self.speaker,
@@ -44,7 +44,7 @@ impl LifetimeLimits {
         }
     }
 
-    pub(super) fn named(&self) -> impl Iterator<Item = (&'static str, LifetimeLimit)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, LifetimeLimit)> {
         [("record", self.record), ("speaker", self.speaker), ("user", self.user), ("words", self.words)]
             .into_iter()
             .filter_map(|(name, limit)| limit.map(|limit| (name, limit)))
@@ -87,10 +87,10 @@ impl DatasetRules {
     /// # Errors
     /// [`PolicyRefusal::NoLimit`] when that unit has none.
     pub fn unit_limits(&self, unit: PrivacyUnit) -> Result<UnitLimits, PolicyRefusal> {
-        let own = self.limits.of(unit).ok_or(PolicyRefusal::NoLimit(unit))?;
+        let own = self.limits.limit(unit).ok_or(PolicyRefusal::NoLimit(unit))?;
         let others = [PrivacyUnit::Record, PrivacyUnit::Speaker, PrivacyUnit::User, PrivacyUnit::Words];
         let others = others.into_iter().filter(|other| *other != unit);
-        Ok(UnitLimits { own, others: others.filter_map(|other| Some((other, self.limits.of(other)?))).collect() })
+        Ok(UnitLimits { own, others: others.filter_map(|other| Some((other, self.limits.limit(other)?))).collect() })
     }
 
     /// Checks that a charge stays within the limit per job for every limited unit.

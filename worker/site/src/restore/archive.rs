@@ -92,10 +92,10 @@ pub(super) fn write(
     };
     let failed = FolderError::io("write", Path::new("the backup"));
     let done = match passphrase {
-        None => tarred(out, &about, &all).map(drop),
+        None => write_tar(out, &about, &all).map(drop),
         Some(passphrase) => age::Encryptor::with_user_passphrase(passphrase)
             .wrap_output(out)
-            .and_then(|sealed| tarred(sealed, &about, &all))
+            .and_then(|sealed| write_tar(sealed, &about, &all))
             .and_then(age::stream::StreamWriter::finish)
             .map(drop),
     };
@@ -103,7 +103,7 @@ pub(super) fn write(
     Ok(about)
 }
 
-fn tarred<W: Write>(out: W, about: &BackupMetadata, files: &[(String, PathBuf)]) -> io::Result<W> {
+fn write_tar<W: Write>(out: W, about: &BackupMetadata, files: &[(String, PathBuf)]) -> io::Result<W> {
     let mut tar = tar::Builder::new(out);
     let text = serde_json::to_vec_pretty(about).map_err(io::Error::other)?;
     let header = |size: u64| {
@@ -171,7 +171,7 @@ pub(super) fn read(archive: impl Read, into: &Path) -> Result<BackupMetadata, Re
         let mut entry = entry.map_err(failed)?;
         let path = entry.path().map_err(failed)?.into_owned();
         let name = path.to_string_lossy().into_owned();
-        if entry.header().entry_type() != tar::EntryType::Regular || !may_be(&path) {
+        if entry.header().entry_type() != tar::EntryType::Regular || !is_permitted(&path) {
             return Err(ReadError::Broken(format!("it has `{name}`, which no backup has")));
         }
         let to = into.join(&path);
@@ -195,7 +195,7 @@ pub(super) fn read(archive: impl Read, into: &Path) -> Result<BackupMetadata, Re
 }
 
 /// Returns whether a backup may contain a file of this name.
-fn may_be(path: &Path) -> bool {
+fn is_permitted(path: &Path) -> bool {
     let parts: Vec<_> = path.components().collect();
     let text = |part: &Component<'_>| match part {
         Component::Normal(name) => name.to_str().map(str::to_owned),

@@ -306,7 +306,7 @@ struct ProofEvidence<'a> {
 }
 
 /// Returns a question and its answer, as evidence.
-pub(super) fn of_answer(question: &WitnessQuestion, answer: &Answer) -> String {
+pub(super) fn answer_evidence(question: &WitnessQuestion, answer: &Answer) -> String {
     let text = |hashes: &[Hash]| hashes.iter().map(hex::encode).collect();
     let proofs = answer.receipts.iter().map(|proof| ProofEvidence {
         sequence: proof.sequence,
@@ -328,7 +328,7 @@ pub(super) fn of_answer(question: &WitnessQuestion, answer: &Answer) -> String {
 }
 
 /// Returns a receipt, the server's countersignature of it, and the previous one, as evidence.
-pub(super) fn of_submission(store: &Store, receipt: &Signed, said: &Signed, number: u64) -> Result<String, StoreError> {
+pub(super) fn submission_evidence(store: &Store, receipt: &Signed, said: &Signed, number: u64) -> Result<String, StoreError> {
     let before: Vec<Signed> = store.read(|db| {
         db.prepare("SELECT payload, signature FROM countersignature WHERE receipt = ?1 ORDER BY epoch DESC LIMIT 1")
             .and_then(|mut statement| {

@@ -93,7 +93,7 @@ pub fn compare(
 ) -> Result<HeadComparison, StoreError> {
     let mut comparison = HeadComparison::default();
     for peer in peers {
-        let known = store.read(|db| known_key(db, peer.worker))?;
+        let known = store.read(|db| find_peer_key(db, peer.worker))?;
         match peer.verify(server, &own.0, known.as_ref()) {
             Ok(verified) => {
                 store.write(|tx| keep_peer(tx, peer, &verified, now))?;
@@ -126,7 +126,7 @@ pub fn compare(
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn known_peers(db: &Connection) -> Result<Vec<KnownPeer>, StoreError> {
+pub fn list_peers(db: &Connection) -> Result<Vec<KnownPeer>, StoreError> {
     let read = |error| StoreError::sqlite("read peers")(error);
     let mut statement = db
         .prepare(
@@ -199,7 +199,7 @@ fn peer_row(row: &Row<'_>) -> rusqlite::Result<Result<KnownPeer, StoreError>> {
     Ok(parsed())
 }
 
-pub(super) fn known_key(db: &Connection, worker: WorkerId) -> Result<Option<VerifyingKey>, StoreError> {
+pub(super) fn find_peer_key(db: &Connection, worker: WorkerId) -> Result<Option<VerifyingKey>, StoreError> {
     let key: Option<String> = db
         .query_row("SELECT public_key FROM peer WHERE worker = ?1", [worker.to_string()], |row| row.get(0))
         .optional()

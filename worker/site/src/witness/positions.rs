@@ -15,7 +15,7 @@ use undertone_api::log::peers::{MOST_PEERS, PeerHead};
 use undertone_api::signed::{LedgerPosition, LedgerSighting, MOST_SIGHTING_BYTES, Signed, SiteKeys};
 
 use super::alarm::written;
-use super::peers::{OLD_AFTER, known_key};
+use super::peers::{OLD_AFTER, find_peer_key};
 use crate::keys::SiteKey;
 use crate::ledger::{length, receipt_digest};
 use crate::rotation;
@@ -112,7 +112,7 @@ pub fn compare(
     let keys = store.read(|db| rotation::keys(db, &key.public())).map_err(StoreError::row)?;
     let mut comparison = PositionComparison::default();
     for peer in peers {
-        let Some(peer_key) = store.read(|db| known_key(db, peer.worker))? else { continue };
+        let Some(peer_key) = store.read(|db| find_peer_key(db, peer.worker))? else { continue };
         let name = format!("{} of {}", peer.worker_name, peer.organization_name);
         if let Some(signed) = &peer.position {
             match open_position(signed, &peer_key, peer.worker) {

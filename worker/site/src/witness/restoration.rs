@@ -11,7 +11,7 @@ use undertone_api::log::witness::{Answer, MOST_RECEIPTS, WitnessError};
 use undertone_api::signed::{Head, Restoration, Signed, SigningAuthority};
 
 use super::alarm::{self, written};
-use super::{ServerContradiction, WitnessQuestion, WitnessVerdict, contradicts, evidence, joined};
+use super::{ServerContradiction, WitnessQuestion, WitnessVerdict, contradicts, evidence, join_hashes};
 use crate::store::{Store, StoreError, sql};
 
 /// A restoration that this site has accepted.
@@ -64,7 +64,7 @@ pub(super) fn last_accepted(db: &Connection) -> Result<Option<String>, StoreErro
 }
 
 /// Returns the last receipt in the restored log of the epoch; 0 when no restoration began the epoch.
-pub(super) fn kept_receipts(db: &Connection, epoch: i64) -> Result<u64, StoreError> {
+pub(super) fn last_restored_receipt(db: &Connection, epoch: i64) -> Result<u64, StoreError> {
     db.query_row("SELECT COALESCE(MAX(kept), 0) FROM server_restoration WHERE epoch = ?1", [epoch], |row| {
         Ok(row.get::<_, i64>(0)? as u64)
     })
@@ -75,7 +75,7 @@ pub(super) fn kept_receipts(db: &Connection, epoch: i64) -> Result<u64, StoreErr
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn unaccepted(store: &Store, answer: &Answer) -> Result<Option<Answer>, StoreError> {
+pub fn new_restorations(store: &Store, answer: &Answer) -> Result<Option<Answer>, StoreError> {
     let mut news = Vec::new();
     for restoration in &answer.restorations {
         let is_known: bool = store.read(|db| {
@@ -158,7 +158,7 @@ pub fn judge(
             store.write(|tx| accept(tx, question, answer, &head, &statements, at))?;
             Ok(WitnessVerdict::Holds(0))
         }
-        Err(contradiction) => contradicts(store, contradiction, &evidence::of_answer(question, answer), at),
+        Err(contradiction) => contradicts(store, contradiction, &evidence::answer_evidence(question, answer), at),
     }
 }
 
@@ -182,7 +182,7 @@ fn verify(
         Ok(verified) => verified,
         Err(error) => return Ok(Err(error.into())),
     };
-    let last = store.read(accepted)?.pop().map(|accepted| accepted.statement.at);
+    let last = store.read(accepted_restorations)?.pop().map(|accepted| accepted.statement.at);
     let times: Vec<OffsetDateTime> = last.into_iter().chain(statements.iter().map(|statement| statement.at)).collect();
     if times.windows(2).any(|pair| pair[0] >= pair[1]) {
         return Ok(Err(ServerContradiction::Restoration));
@@ -222,7 +222,7 @@ fn accept(
     if let Some(signed) = &answer.head {
         tx.execute(
             "INSERT INTO head (epoch, size, payload, signature, consistency, seen_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![epoch, sql(head.size), signed.payload, signed.signature, joined(&answer.consistency), written(at)],
+            params![epoch, sql(head.size), signed.payload, signed.signature, join_hashes(&answer.consistency), written(at)],
         )
         .map_err(write)?;
     }
@@ -233,7 +233,7 @@ fn accept(
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn accepted(db: &Connection) -> Result<Vec<AcceptedRestoration>, StoreError> {
+pub fn accepted_restorations(db: &Connection) -> Result<Vec<AcceptedRestoration>, StoreError> {
     let read = |error| StoreError::sqlite("read restorations of the server")(error);
     let mut statement = db
         .prepare(

@@ -13,14 +13,14 @@ use undertone_api::log::{Leaf, leaf};
 use undertone_api::signed::{Receipt, Signed};
 
 use super::evidence::{EvidenceError, verify};
-use super::{ServerContradiction, WitnessVerdict, alarm, head, judge, question, submitted};
+use super::{ServerContradiction, WitnessVerdict, alarm, head, judge, question, record_countersignatures};
 use crate::folder::Folder;
 use crate::keys::SiteKey;
 use crate::ledger::{Ledger, LedgerError, ReleaseContext};
 use crate::outbox::{acknowledge, receipts_to_send};
 use crate::store::{Store, StoreError};
 use crate::testing::log::{TestLog, countersign, entry, stranger};
-use crate::testing::{JOB, LINEAGE, OURS, WORKER, charge, clock, gaussian, limit, server_key, stored};
+use crate::testing::{JOB, LINEAGE, OURS, WORKER, charge, clock, gaussian, limit, server_key, stored_release};
 
 const AT: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 
@@ -33,7 +33,7 @@ struct WitnessSite {
     _dir: tempfile::TempDir,
 }
 
-fn under() -> ReleaseContext {
+fn release_context() -> ReleaseContext {
     let charge: Charge = charge(gaussian(40.0), 500);
     ReleaseContext { job: JOB, dataset: OURS, lineage: LINEAGE, manifest: "digest".to_owned(), charge }
 }
@@ -46,7 +46,7 @@ impl WitnessSite {
         let store = Arc::new(Store::create(&folder.ledger()).expect("the folder is writable"));
         let lock = folder.lock().expect("nobody else writes");
         let ledger = Ledger::open(Arc::clone(&store), lock, key, WORKER, clock()).expect("the rows add up");
-        ledger.reserve(&under(), &limit(8.0)).expect("there is room");
+        ledger.reserve(&release_context(), &limit(8.0)).expect("there is room");
         let mut log = TestLog::default();
         log.push(stranger(1));
         Self { store, ledger, log, round: 0, _dir: dir }
@@ -57,7 +57,7 @@ impl WitnessSite {
         self.round += 1;
         let paid = self
             .ledger
-            .commit(&under(), &under().charge.event, &stored(&under(), "private", self.round))
+            .commit(&release_context(), &release_context().charge.event, &stored_release(&release_context(), "private", self.round))
             .expect("it is reserved");
         paid.signed
     }
@@ -84,7 +84,7 @@ impl WitnessSite {
     }
 
     fn is_quiet(&self) -> bool {
-        let quiet = self.ledger.is_quiet().is_ok();
+        let quiet = self.ledger.check_quiet().is_ok();
         assert_eq!(quiet, self.store.read(alarm::open).expect("it is open").is_none());
         quiet
     }
@@ -229,7 +229,7 @@ fn a_receipt_that_was_taken_and_is_gone_raises_an_alarm() {
     let receipt = site.pay();
     let said = site.log.charge(&receipt);
     let key = server_key().verifying_key();
-    assert_eq!(submitted(&site.store, &key, &[receipt], &[said], AT).expect("it is open"), None);
+    assert_eq!(record_countersignatures(&site.store, &key, &[receipt], &[said], AT).expect("it is open"), None);
     site.log.countersigned.clear();
     assert_eq!(contradicts(site.ask()), ServerContradiction::Lost(1));
 }
@@ -240,7 +240,7 @@ fn a_countersignature_of_something_else_raises_an_alarm() {
     let (receipt, other) = (site.pay(), site.pay());
     let document: Receipt = serde_json::from_str(&receipt.payload).expect("it is a receipt");
     let swapped = countersign(&document, &other.digest(), 1);
-    let said = submitted(&site.store, &key, std::slice::from_ref(&receipt), &[swapped], AT).expect("it is open");
+    let said = record_countersignatures(&site.store, &key, std::slice::from_ref(&receipt), &[swapped], AT).expect("it is open");
     assert_eq!(said, Some(WitnessError::Swapped(1).into()));
     assert!(!site.is_quiet());
 
@@ -248,7 +248,7 @@ fn a_countersignature_of_something_else_raises_an_alarm() {
     let receipt = site.pay();
     let mut forged = countersign(&document, &receipt.digest(), 1);
     forged.signature = Signed::new(&document, &strange).expect("it has a JSON form").signature;
-    let said = submitted(&site.store, &key, &[receipt], &[forged], AT).expect("it is open");
+    let said = record_countersignatures(&site.store, &key, &[receipt], &[forged], AT).expect("it is open");
     assert!(matches!(said, Some(ServerContradiction::Answer(WitnessError::Signed { .. }))), "{said:?}");
     assert!(!site.is_quiet());
 }
@@ -260,7 +260,7 @@ fn two_places_for_one_receipt_raise_an_alarm() {
     let document: Receipt = serde_json::from_str(&receipt.payload).expect("it is a receipt");
     let elsewhere = countersign(&document, &receipt.digest(), 5);
     assert_eq!(
-        submitted(&site.store, &key, std::slice::from_ref(&receipt), &[elsewhere], AT).expect("it is open"),
+        record_countersignatures(&site.store, &key, std::slice::from_ref(&receipt), &[elsewhere], AT).expect("it is open"),
         None
     );
     assert_eq!(contradicts(site.ask()), ServerContradiction::Twice(1));
@@ -298,17 +298,17 @@ fn while_an_alarm_is_open_nothing_is_reserved_paid_or_published() {
     contradicts(site.ask());
     let before = site.ledger.books().expect("it is open");
     let is_alarm = |answer: Result<(), LedgerError>| matches!(answer, Err(LedgerError::Alarm { id: 1, .. }));
-    let event = under().charge.event;
-    assert!(is_alarm(site.ledger.check(&under(), &limit(8.0))));
-    assert!(is_alarm(site.ledger.reserve(&under(), &limit(8.0))));
-    assert!(is_alarm(site.ledger.commit(&under(), &event, &stored(&under(), "private", 2)).map(|_| ())));
+    let event = release_context().charge.event;
+    assert!(is_alarm(site.ledger.check(&release_context(), &limit(8.0))));
+    assert!(is_alarm(site.ledger.reserve(&release_context(), &limit(8.0))));
+    assert!(is_alarm(site.ledger.commit(&release_context(), &event, &stored_release(&release_context(), "private", 2)).map(|_| ())));
     let open = undertone_api::dataset::Visibility::Open;
     let published =
-        site.ledger.publish(&under(), open, &undertone_privacy::Event::NonPrivate, &stored(&under(), "open", 1));
+        site.ledger.publish(&release_context(), open, &undertone_privacy::Event::NonPrivate, &stored_release(&release_context(), "open", 1));
     assert!(is_alarm(published.map(|_| ())));
     assert_eq!(site.ledger.books().expect("it is open"), before);
     // Settling a job releases nothing.
-    assert_eq!(site.ledger.settle(&under()).expect("it is reserved"), 499);
+    assert_eq!(site.ledger.settle(&release_context()).expect("it is reserved"), 499);
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn a_cleared_alarm_lets_releases_go_on_and_everything_is_proved_anew() {
     assert_ne!(first, second);
     let said = site.log.charge(&second);
     let key = server_key().verifying_key();
-    assert_eq!(submitted(&site.store, &key, &[second], &[said], AT).expect("it is open"), None);
+    assert_eq!(record_countersignatures(&site.store, &key, &[second], &[said], AT).expect("it is open"), None);
     assert_eq!(site.ask(), WitnessVerdict::Holds(1));
     assert_eq!(send(&site), []);
     let attested = site.verify().expect("both epochs hold");

@@ -161,7 +161,7 @@ pub(super) fn ledger(
         Err(error) => found.fail("alarm", chain(&error), "look at the disk"),
     }
     restorations(&store, found);
-    if let Ok(Some(backup_at)) = restore::waits(&store) {
+    if let Ok(Some(backup_at)) = restore::pending_restore(&store) {
         found.warn(
             "restored",
             format!("the ledger came out of a backup of {backup_at} and was not compared with the server"),
@@ -191,7 +191,7 @@ fn anchor(config: &Config, store: &Store, found: &mut Findings) {
 
 /// Reports the newest restoration of the server, if any.
 fn restorations(store: &Store, found: &mut Findings) {
-    match store.read(restoration::accepted) {
+    match store.read(restoration::accepted_restorations) {
         Ok(accepted) => {
             let Some(newest) = accepted.last() else { return };
             let text = restoration_text(newest);
@@ -224,7 +224,7 @@ pub(super) fn approval(folder: &Folder, store: &Store, now: OffsetDateTime, foun
         Err(error) => found.fail("credentials", chain(&error), "look at the disk"),
     }
     let Ok(policy) = Policy::load(&folder.policy()) else { return };
-    let names = policy.named().chain([""]);
+    let names = policy.dataset_names().chain([""]);
     let rules: Vec<RequiredApproval> = names.map(|name| policy.rules(name).approval).collect();
     let pinned = match consent::pinned_keys(store) {
         Ok(pinned) => pinned.len(),

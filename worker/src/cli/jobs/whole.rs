@@ -12,7 +12,7 @@ use super::{decided, ended, manifest};
 use crate::config::Config;
 use crate::site::books::LedgerBooks;
 use crate::site::consent;
-use crate::site::datasets::{lines, scan};
+use crate::site::datasets::{dataset_lineages, scan};
 use crate::site::folder::Folder;
 use crate::site::holds;
 use crate::site::jobs::JobRecord;
@@ -81,7 +81,7 @@ fn own(
     let Some(party) = manifest.participants.iter().find(|party| party.dataset == part.dataset) else { return Ok(()) };
     writeln!(out, "\nFor `{}` of this site", party.dataset_name)?;
     review(folder, store, manifest, party, out)?;
-    let policy = Policy::load(&folder.policy())?.with_lineages(&lines(store)?);
+    let policy = Policy::load(&folder.policy())?.with_lineages(&dataset_lineages(store)?);
     let affordable = money(folder, store, &policy, manifest, party, out)?;
     let allowed = rules(folder, store, &policy, party)?.judge(&manifest.spec, party.charge.as_ref());
     match allowed.and(affordable) {
@@ -92,7 +92,7 @@ fn own(
     if let Some(key) = consent::approved_with(store, &part.digest, part.job, part.dataset)? {
         writeln!(out, "A steward signed its approval; this site verified the signature with the key {key}.")?;
     }
-    match holds::held(store, part.job, part.dataset)? {
+    match holds::current_hold(store, part.job, part.dataset)? {
         Some(held) => writeln!(out, "Held by the {}: {}", held.by, held.word.reason)?,
         None => writeln!(out, "Run: {}", ended(part))?,
     }
@@ -111,7 +111,7 @@ fn money(
     let Spec::Transcription(spec) = &manifest.spec else { return Ok(Ok(())) };
     let (config, (known, _)) = (Config::load(folder)?, scan(folder, store, policy)?);
     let Some(local) = known.into_iter().find(|local| local.id == Some(party.dataset)) else { return Ok(Ok(())) };
-    let dataset = local.as_seen(party.dataset, config.organization, config.worker);
+    let dataset = local.to_dataset(party.dataset, config.organization, config.worker);
     let providers = &config.transcription.providers;
     if let Ok(most) = most_cost(spec, &dataset, providers) {
         let most: Vec<String> = most.iter().map(ToString::to_string).collect();
@@ -140,7 +140,7 @@ pub(super) fn review(
     party: &ManifestParticipant,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let policy = Policy::load(&folder.policy())?.with_lineages(&lines(store)?);
+    let policy = Policy::load(&folder.policy())?.with_lineages(&dataset_lineages(store)?);
     let rules = rules(folder, store, &policy, party)?;
     let mut epsilon = None;
     match &party.charge {

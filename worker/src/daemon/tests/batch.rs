@@ -58,7 +58,7 @@ pub(super) fn recordings() -> LocalDataset {
 
 pub(super) fn job() -> Manifest {
     let spec = Spec::Transcription(spec());
-    let dataset = recordings().as_seen(OURS, ORGANIZATION, WORKER);
+    let dataset = recordings().to_dataset(OURS, ORGANIZATION, WORKER);
     let charge = spec.cost(&dataset);
     let mut manifest = manifest(spec, charge);
     manifest.participants.remove(0);
@@ -75,7 +75,7 @@ fn exchange(site: &Arc<Site>) -> SiteExchange {
 fn exchange_of(site: &Arc<Site>, local: LocalDataset) -> SiteExchange {
     let known = [local];
     let examined = examine(&sign(&job()), OURS, &site.identity, &known, (site.clock)()).expect("it is honest");
-    let under = examined.under().expect("it is charged");
+    let under = examined.release_context().expect("it is charged");
     site.ledger.reserve(&under, &limit(8.0)).expect("there is room");
     let lease = Arc::new(Lease::new("lease".to_owned(), CancellationToken::new()));
     let handle = tokio::runtime::Handle::current();
@@ -180,7 +180,7 @@ async fn recordings_that_grew_while_a_job_waited_are_judged_by_what_they_are_now
     // The part was admitted with a registered length of one hour.
     let local = LocalDataset { folder: output.clone(), ..recordings() };
     let now = LocalDataset { records: 1, seconds: Some(1), ..local.clone() };
-    let most = most_cost(&spec(), &now.as_seen(OURS, ORGANIZATION, WORKER), &providers).expect("it has a price");
+    let most = most_cost(&spec(), &now.to_dataset(OURS, ORGANIZATION, WORKER), &providers).expect("it has a price");
     let (whole, part) = (most[0].nanos / 1_000_000_000, most[0].nanos % 1_000_000_000);
     let line = format!("[jobs]\nmost_cost_per_job = {{ USD = \"{whole}.{part:09}\" }}\n");
     std::fs::write(place.folder().policy(), policy().replacen("[jobs]\n", &line, 1)).expect("the folder is writable");

@@ -199,7 +199,7 @@ async fn folder_put_back_is_detected_through_a_peer_though_the_server_hides_rece
     let present = v1::PeerHead { sighting: Some(sighting_of(&handed)), ..relayed_peer(0..3, &shown) };
     state.lock().expect("nobody panicked").peers = vec![present];
     peers::exchange_heads(&site).await;
-    site.ledger.is_quiet().expect("the peer has seen the ledger as it is");
+    site.ledger.check_quiet().expect("the peer has seen the ledger as it is");
     // Then a position that the site signed before its folder was put back.
     let ahead = undertone_api::signed::LedgerPosition {
         worker: crate::fixture::WORKER,

@@ -30,7 +30,7 @@ use crate::site::datasets::LocalDataset;
 use crate::site::ledger::verify;
 use crate::site::outbox::ReleaseOutbox;
 use crate::site::policy::TEMPLATE;
-use crate::site::restore::restored;
+use crate::site::restore::mark_restored;
 use crate::site::store::{Store, StoreError};
 use crate::speech::transcribe::outbound::{BatchDraft, BatchPermit, SealedSounds, deliver};
 use crate::speech::transcribe::provider::line::ProviderLine;
@@ -152,7 +152,7 @@ impl TestPart {
             step == until
         };
         copy(Nothing);
-        let under = self.examined(&site).under().expect("it is charged");
+        let under = self.examined(&site).release_context().expect("it is charged");
         site.ledger.reserve(&under, &limit(8.0)).expect("there is room");
         if copy(Reserved) {
             return;
@@ -223,7 +223,7 @@ impl TestPart {
             Restore::NewMachine => {
                 drop(std::fs::remove_dir_all(folder.work(JOB, OURS)));
                 let store = Store::create(&folder.ledger()).expect("it is there");
-                restored(&store, "last night", 0, time::OffsetDateTime::UNIX_EPOCH).expect("it is noted");
+                mark_restored(&store, "last night", 0, time::OffsetDateTime::UNIX_EPOCH).expect("it is noted");
             }
             Restore::BeforeALiar => {
                 let mut state = self.server.state.lock().expect("nobody panicked");
@@ -237,7 +237,7 @@ impl TestPart {
     async fn go_on(&self) {
         let site = self.place.site();
         compare(&site).await.expect("the server answers");
-        let under = self.examined(&site).under().expect("it is charged");
+        let under = self.examined(&site).release_context().expect("it is charged");
         if site.ledger.reserve(&under, &limit(8.0)).is_err() {
             return;
         }

@@ -111,14 +111,14 @@ fn begun(site: &Site, manifest: &Manifest) -> ReleaseContext {
         panic!("it is within the total")
     };
     assert_eq!(take_up(site, &offered(manifest), &examined, "lease").expect("the disk works"), None);
-    examined.under().expect("it pays")
+    examined.release_context().expect("it pays")
 }
 
 /// Pays for ten of the twelve releases of a job.
 fn pay(ledger: &Ledger, under: &ReleaseContext) {
     for round in 1..=10 {
         ledger
-            .commit(under, &under.charge.event, &crate::fixture::stored(under, "private", round))
+            .commit(under, &under.charge.event, &crate::fixture::stored_release(under, "private", round))
             .map(drop)
             .expect("it is reserved");
     }
@@ -314,7 +314,7 @@ async fn a_job_that_only_its_receipts_tell_of_counts_until_somebody_at_the_termi
     assert!(!goes(&site, &job(2)), "ten of twelve releases are spent, and twelve more would be too many");
     // A repeated manifest of the server frees nothing.
     assert!(matches!(look(&site, &offered(&first), first.job).expect("the disk works"), Look::Refused(_)));
-    assert!(jobs::noted(&site.store, first.job).expect("it is open").is_some() && !goes(&site, &job(2)));
+    assert!(jobs::first_manifest(&site.store, first.job).expect("it is open").is_some() && !goes(&site, &job(2)));
     approve(&site, &first);
     assert!(goes(&site, &job(2)), "it is known who said yes");
 }
@@ -346,9 +346,9 @@ async fn a_job_that_begins_and_ends_while_the_policy_counts_is_counted_with_what
         panic!("it is beyond the total")
     };
     let rules = site.policy().expect("it can be read").rules("ward-7");
-    let within = standing::within(&site.store, &rules, &waiting, false, (site.clock)(), || {
+    let within = standing::may_approve(&site.store, &rules, &waiting, false, (site.clock)(), || {
         assert_eq!(take_up(&site, &offered(&first), &examined, "lease").expect("the disk works"), None);
-        pay(&site.ledger, &examined.under().expect("it pays"));
+        pay(&site.ledger, &examined.release_context().expect("it pays"));
         close(&site, first.job, OURS, &gave_up())?;
         site.ledger.books()
     });

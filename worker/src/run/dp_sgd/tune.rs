@@ -164,7 +164,7 @@ pub struct Found {
 /// [`TuneError`], with a text for the researcher.
 pub fn tune(search: &Search, mut tell: impl FnMut(&Tried)) -> Result<Found, TuneError> {
     // The check precedes any read.
-    gate::published(&search.rules)?;
+    gate::prove_public(&search.rules)?;
     let rounds = check(search)?;
     let settings = search.grid.settings(&rounds, search.settings, search.seed)?;
     let dataset = Dataset::open(&search.dataset)?;

@@ -130,7 +130,7 @@ impl Update {
     /// # Panics
     /// If the step has another length.
     pub fn take(&mut self, step: LocalStep) -> Result<(), ReleaseError> {
-        if self.stub.as_ref().is_some_and(|stub| !stub.goes_with(&step.stub)) {
+        if self.stub.as_ref().is_some_and(|stub| !stub.has_grant_of(&step.stub)) {
             return Err(ReleaseError::NotOfThisGrant { steps: self.steps + 1, granted: self.steps });
         }
         self.optimizer.step(&mut self.moved, StepDirection::averaged(&step.vector, step.variance), self.pace);

@@ -31,7 +31,7 @@ fn ask(data: LocalDataset, more: Value) -> Result<ExaminedManifest, ManifestFaul
         spec.extend(more);
     }
     let spec = Spec::Transcription(serde_json::from_value(spec).expect("it is a spec"));
-    let dataset = data.as_seen(OURS, ORGANIZATION, WORKER);
+    let dataset = data.to_dataset(OURS, ORGANIZATION, WORKER);
     let charge = spec.cost(&dataset);
     let mut manifest = manifest(spec, charge);
     manifest.participants.remove(0);

@@ -84,7 +84,7 @@ fn places(document: &Value, wanted: impl Fn(&Value) -> bool) -> Vec<String> {
 }
 
 /// Returns a mutable reference to one of the `wanted` values; `None` when there is none.
-fn at(document: &mut Value, index: Index, wanted: impl Fn(&Value) -> bool) -> Option<&mut Value> {
+fn find_value(document: &mut Value, index: Index, wanted: impl Fn(&Value) -> bool) -> Option<&mut Value> {
     let places = places(document, wanted);
     if places.is_empty() {
         return None;
@@ -99,17 +99,17 @@ fn is_date(value: &Value) -> bool {
 fn apply(document: &mut Value, change: &ManifestChange) -> Option<()> {
     let every = |_: &Value| true;
     match change {
-        ManifestChange::Number(index, number) => *at(document, *index, Value::is_number)? = json!(number),
-        ManifestChange::Whole(index, number) => *at(document, *index, Value::is_u64)? = json!(number),
+        ManifestChange::Number(index, number) => *find_value(document, *index, Value::is_number)? = json!(number),
+        ManifestChange::Whole(index, number) => *find_value(document, *index, Value::is_u64)? = json!(number),
         ManifestChange::Text(index, from) => {
             let text = match from {
-                Some(from) => at(document, *from, Value::is_string)?.clone(),
+                Some(from) => find_value(document, *from, Value::is_string)?.clone(),
                 None => json!(Uuid::from_u128(0xfeed).to_string()),
             };
-            *at(document, *index, Value::is_string)? = text;
+            *find_value(document, *index, Value::is_string)? = text;
         }
-        ManifestChange::Blank(index, value) => *at(document, *index, every)? = json!(value),
-        ManifestChange::Remove(index) => match at(document, *index, |value| value.is_object() || value.is_array())? {
+        ManifestChange::Blank(index, value) => *find_value(document, *index, every)? = json!(value),
+        ManifestChange::Remove(index) => match find_value(document, *index, |value| value.is_object() || value.is_array())? {
             Value::Object(fields) => {
                 let key = fields.keys().nth(index.index(fields.len().max(1)))?.clone();
                 fields.remove(&key);
@@ -120,27 +120,27 @@ fn apply(document: &mut Value, change: &ManifestChange) -> Option<()> {
             _ => return None,
         },
         ManifestChange::Double(index) => {
-            let Value::Array(elements) = at(document, *index, Value::is_array)? else { return None };
+            let Value::Array(elements) = find_value(document, *index, Value::is_array)? else { return None };
             let element = elements.get(index.index(elements.len().max(1)))?.clone();
             elements.push(element);
         }
         ManifestChange::Swap(index) => {
-            let Value::Array(elements) = at(document, *index, Value::is_array)? else { return None };
+            let Value::Array(elements) = find_value(document, *index, Value::is_array)? else { return None };
             let (last, other) = (elements.len().checked_sub(1)?, index.index(elements.len()));
             elements.swap(last, other);
         }
         ManifestChange::Add(index) => {
-            let Value::Object(fields) = at(document, *index, Value::is_object)? else { return None };
+            let Value::Object(fields) = find_value(document, *index, Value::is_object)? else { return None };
             fields.insert("raw".to_owned(), json!(true));
         }
         ManifestChange::Graft(index, from) => {
-            let value = at(document, *from, every)?.clone();
-            *at(document, *index, every)? = value;
+            let value = find_value(document, *from, every)?.clone();
+            *find_value(document, *index, every)? = value;
         }
         ManifestChange::Date(index, days) => {
             let date = now() + time::Duration::days(*days);
             let text = date.format(&time::format_description::well_known::Rfc3339).ok()?;
-            *at(document, *index, is_date)? = json!(text);
+            *find_value(document, *index, is_date)? = json!(text);
         }
     }
     Some(())
@@ -148,7 +148,7 @@ fn apply(document: &mut Value, change: &ManifestChange) -> Option<()> {
 
 /// Returns the parts of a manifest that determine this site's releases: its own entry, the series it contributes to,
 /// the form of the model, the limits. Names of people and consortia are for the people who approve the document.
-fn given(document: &Value) -> Value {
+fn parse_given(document: &Value) -> Value {
     let mut entry = document["participants"][1].clone();
     // The only field of the entry that is for display.
     entry["organization_name"] = Value::Null;
@@ -192,7 +192,7 @@ proptest! {
         prop_assert!(limits.not_after >= now());
         // Another part of the manifest contradicts any single change to this site's releases.
         if changes.len() == 1 {
-            prop_assert_eq!(given(&after), given(&before));
+            prop_assert_eq!(parse_given(&after), parse_given(&before));
         }
 
         // It is another document: no approval applies to it, and under the same job it is rejected.

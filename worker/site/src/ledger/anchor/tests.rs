@@ -10,7 +10,7 @@ use crate::folder::Folder;
 use crate::keys::SiteKey;
 use crate::ledger::{Ledger, LedgerError, ReleaseContext};
 use crate::store::Store;
-use crate::testing::{WORKER, clock, gaussian, limit, stored, under};
+use crate::testing::{WORKER, clock, gaussian, limit, stored_release, release_context};
 
 /// A site whose anchor is in a folder of its own.
 struct AnchoredSite {
@@ -48,18 +48,18 @@ impl AnchoredSite {
 }
 
 fn job() -> ReleaseContext {
-    under(gaussian(40.0), 10)
+    release_context(gaussian(40.0), 10)
 }
 
 fn pay(ledger: &Ledger, round: u32) -> Result<(), LedgerError> {
-    ledger.commit(&job(), &job().charge.event, &stored(&job(), "private", round)).map(drop)
+    ledger.commit(&job(), &job().charge.event, &stored_release(&job(), "private", round)).map(drop)
 }
 
 #[test]
 fn anchor_follows_every_payment() {
     let site = AnchoredSite::new();
     let ledger = site.open();
-    assert!(matches!(ledger.is_quiet(), Err(LedgerError::Anchor(AnchorError::Missing(_)))), "it was not begun");
+    assert!(matches!(ledger.check_quiet(), Err(LedgerError::Anchor(AnchorError::Missing(_)))), "it was not begun");
     site.anchor().begin(&ChainHead::default()).expect("the folder is writable");
     ledger.reserve(&job(), &limit(8.0)).expect("there is room");
     for round in 1..=3 {
@@ -88,12 +88,12 @@ fn older_copy_of_the_ledger_releases_nothing() {
     let older = |result: Result<(), LedgerError>| {
         matches!(result, Err(LedgerError::Anchor(AnchorError::Older { anchored: 2, found: 1 })))
     };
-    assert!(older(ledger.is_quiet()));
+    assert!(older(ledger.check_quiet()));
     assert!(older(pay(&ledger, 3)), "nothing is paid, so nothing leaves");
     assert!(older(ledger.check_release(&job(), &job().charge.event)));
     // Without the anchor's file nothing leaves either.
     std::fs::remove_file(site.anchor().path()).expect("it is there");
-    assert!(matches!(ledger.is_quiet(), Err(LedgerError::Anchor(AnchorError::Missing(_)))));
+    assert!(matches!(ledger.check_quiet(), Err(LedgerError::Anchor(AnchorError::Missing(_)))));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn forked_ledger_releases_nothing() {
     let text = std::fs::read_to_string(site.anchor().path()).expect("written");
     let digest = site.anchor().read().expect("written").digest;
     std::fs::write(site.anchor().path(), text.replace(&digest, &"0".repeat(64))).expect("writable");
-    assert!(matches!(ledger.is_quiet(), Err(LedgerError::Anchor(AnchorError::Forked(1)))));
+    assert!(matches!(ledger.check_quiet(), Err(LedgerError::Anchor(AnchorError::Forked(1)))));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn crash_before_the_anchor_is_written_is_no_older_copy() {
     drop(ledger);
     std::fs::write(site.anchor().path(), before).expect("writable");
     let ledger = site.open();
-    ledger.is_quiet().expect("the ledger is ahead of its anchor");
+    ledger.check_quiet().expect("the ledger is ahead of its anchor");
     assert_eq!(site.anchor().read().expect("written").receipts, 2, "the anchor follows");
 }
 
@@ -136,9 +136,9 @@ fn unwritable_anchor_holds_the_release_back() {
     std::fs::create_dir(&hidden).expect("writable");
     let held = pay(&ledger, 1);
     assert!(matches!(held, Err(LedgerError::Anchor(AnchorError::Folder(_)))), "{held:?}");
-    assert!(ledger.is_quiet().is_err(), "nothing leaves by the payment");
+    assert!(ledger.check_quiet().is_err(), "nothing leaves by the payment");
     std::fs::remove_dir(&hidden).expect("writable");
-    ledger.is_quiet().expect("the anchor follows");
+    ledger.check_quiet().expect("the anchor follows");
     assert_eq!(site.anchor().read().expect("written").receipts, 1);
 }
 
@@ -148,7 +148,7 @@ fn anchor_of_another_worker_is_refused() {
     LedgerAnchor::new(site.anchor().path().to_owned(), WorkerId(Uuid::from_u128(99)))
         .begin(&ChainHead::default())
         .expect("the folder is writable");
-    assert!(matches!(site.open().is_quiet(), Err(LedgerError::Anchor(AnchorError::Foreign { .. }))));
+    assert!(matches!(site.open().check_quiet(), Err(LedgerError::Anchor(AnchorError::Foreign { .. }))));
     std::fs::write(site.anchor().path(), "{}").expect("writable");
-    assert!(matches!(site.open().is_quiet(), Err(LedgerError::Anchor(AnchorError::Malformed { .. }))));
+    assert!(matches!(site.open().check_quiet(), Err(LedgerError::Anchor(AnchorError::Malformed { .. }))));
 }

@@ -5,14 +5,14 @@ use undertone_api::signed::Receipt;
 use undertone_privacy::ledger::{LedgerError as RuleError, Refusal};
 use undertone_privacy::{Adjacency, Event};
 
-use super::{LedgerSite, job, rule, under};
+use super::{LedgerSite, job, rule, release_context};
 use crate::books::{self, AccountKey};
 use crate::ledger::ReleaseContext;
-use crate::testing::{LINEAGE, gaussian, limit, stored};
+use crate::testing::{LINEAGE, gaussian, limit, stored_release};
 
 /// Returns a part that charges under `adjacency`.
 fn charged(number: u128, adjacency: Adjacency, event: Event, releases: u64) -> ReleaseContext {
-    let mut part = job(number, &under(event, releases));
+    let mut part = job(number, &release_context(event, releases));
     part.charge.adjacency = adjacency;
     part
 }
@@ -23,14 +23,14 @@ fn zero_out_charges_continue_the_add_remove_account() {
     let ledger = site.open();
     let before = charged(40, Adjacency::AddRemove, gaussian(1.0), 1);
     ledger.reserve(&before, &limit(6.0)).expect("there is room");
-    let _ = ledger.commit(&before, &gaussian(1.0), &stored(&before, "private", 1)).expect("it is reserved");
+    let _ = ledger.commit(&before, &gaussian(1.0), &stored_release(&before, "private", 1)).expect("it is reserved");
     let after = charged(41, Adjacency::ZeroOut, gaussian(1.0), 1);
     let refused = ledger.reserve(&after, &limit(6.0));
     assert!(matches!(rule(refused), RuleError::Refused(Refusal::OverBudget { .. })), "the budget is not granted twice");
 
     let small = charged(42, Adjacency::ZeroOut, gaussian(8.0), 2);
     ledger.reserve(&small, &limit(6.0)).expect("there is room for this");
-    let _ = ledger.commit(&small, &gaussian(8.0), &stored(&small, "private", 1)).expect("it is reserved");
+    let _ = ledger.commit(&small, &gaussian(8.0), &stored_release(&small, "private", 1)).expect("it is reserved");
     drop(ledger);
     let verified = site.verify().expect("rows, receipts and sums agree");
     let accounts: Vec<_> = verified.books.accounts.iter().collect();
@@ -64,7 +64,7 @@ fn a_limit_that_is_raised_after_a_release_is_a_second_promise() {
     ledger.reserve(&part(40), &limit(2.0)).expect("there is room");
     ledger.reserve(&part(41), &limit(6.0)).expect("there is room");
     assert_eq!(promised(), [[6.0]], "nothing was released under the first limit");
-    let _ = ledger.commit(&part(41), &gaussian(8.0), &stored(&part(41), "private", 1)).expect("it is reserved");
+    let _ = ledger.commit(&part(41), &gaussian(8.0), &stored_release(&part(41), "private", 1)).expect("it is reserved");
     ledger.reserve(&part(42), &limit(9.0)).expect("there is room");
     assert_eq!(promised(), [[6.0, 9.0]]);
 }

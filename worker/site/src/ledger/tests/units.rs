@@ -6,15 +6,15 @@ use undertone_privacy::ledger::{LedgerError as RuleError, Refusal};
 use undertone_privacy::transfer::event_at;
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
-use super::{LedgerSite, job, rule, under};
+use super::{LedgerSite, job, rule, release_context};
 use crate::books::{AccountKey, ChainHead, LedgerBooks, LedgerEntry, UncoveredReleases};
 use crate::ledger::{Ledger, LedgerError, ReleaseContext, insert_entry, verify};
 use crate::policy::UnitLimits;
-use crate::testing::{LINEAGE, gaussian, limit, sampled, stored};
+use crate::testing::{LINEAGE, gaussian, limit, sampled_gaussian, stored_release};
 
 /// Returns a job that protects `unit`.
 fn protecting(number: u128, unit: PrivacyUnit, event: Event, releases: u64) -> ReleaseContext {
-    let mut part = job(number, &under(event, releases));
+    let mut part = job(number, &release_context(event, releases));
     part.charge.unit = unit;
     part
 }
@@ -37,7 +37,7 @@ fn open(books: &LedgerBooks, unit: PrivacyUnit) -> bool {
 }
 
 fn pay(ledger: &Ledger, part: &ReleaseContext, round: u32) {
-    drop(ledger.commit(part, &part.charge.event, &stored(part, "private", round)).expect("it is reserved"));
+    drop(ledger.commit(part, &part.charge.event, &stored_release(part, "private", round)).expect("it is reserved"));
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn speaker_job_is_charged_to_speaker_and_record_limits() {
     use PrivacyUnit::{Record, Speaker};
     let site = LedgerSite::new();
     let ledger = site.open();
-    let part = protecting(40, Speaker, sampled(0.1, 2.0), 3);
+    let part = protecting(40, Speaker, sampled_gaussian(0.1, 2.0), 3);
     ledger.reserve(&part, limits(8.0, &[(Record, 20.0)])).expect("there is room in both");
     pay(&ledger, &part, 1);
     let books = ledger.books().expect("it is open");
@@ -152,8 +152,8 @@ fn ledger_of_before_takes_in_other_units_and_says_what_is_not_covered() {
     let both = &books.accounts[&key(Record)];
     assert_eq!(both.jobs.len(), 2);
     assert_eq!(both.account.reservations().map(undertone_privacy::ledger::Reservation::committed).sum::<u64>(), 2);
-    assert!(books.uncovered(key(Record)).is_empty());
-    assert_eq!(books.uncovered(key(Speaker)), [UncoveredReleases { protects: Record, jobs: 1, releases: 1 }]);
+    assert!(books.uncovered_releases(key(Record)).is_empty());
+    assert_eq!(books.uncovered_releases(key(Speaker)), [UncoveredReleases { protects: Record, jobs: 1, releases: 1 }]);
     assert_eq!(books.accounts[&key(Speaker)].jobs.len(), 1, "nothing is reset or charged twice");
 
     let ledger = site.open();

@@ -160,7 +160,7 @@ mod tests {
     use crate::keys::SiteKey;
     use crate::rotation::{finish, prepare};
     use crate::store::Store;
-    use crate::testing::{WORKER, gaussian, ledger_at, server_key, stored, under};
+    use crate::testing::{WORKER, gaussian, ledger_at, server_key, stored_release, release_context};
 
     struct EvidenceSite {
         _dir: tempfile::TempDir,
@@ -178,10 +178,10 @@ mod tests {
         }
 
         fn release(&self, rounds: std::ops::Range<u32>) {
-            let (ledger, job) = (ledger_at(&self.folder), under(gaussian(4.0), 10));
+            let (ledger, job) = (ledger_at(&self.folder), release_context(gaussian(4.0), 10));
             for round in rounds {
                 ledger
-                    .publish(&job, Visibility::Open, &Event::NonPrivate, &stored(&job, "open", round))
+                    .publish(&job, Visibility::Open, &Event::NonPrivate, &stored_release(&job, "open", round))
                     .expect("the data are open");
             }
         }

@@ -5,7 +5,7 @@ use undertone_api::log::peers::{PeerError, PeerHead};
 use undertone_api::signed::{Head, HeadObservation, KeyChange, Rotation, Signed, key_id};
 use uuid::Uuid;
 
-use super::{OLD_AFTER, compare, confirm, known_peers, observation};
+use super::{OLD_AFTER, compare, confirm, list_peers, observation};
 use crate::folder::Folder;
 use crate::keys::SiteKey;
 use crate::store::Store;
@@ -45,7 +45,7 @@ impl TestSite {
     }
 
     fn peer(&self) -> super::KnownPeer {
-        let mut peers = self.store.read(known_peers).expect("readable");
+        let mut peers = self.store.read(list_peers).expect("readable");
         assert_eq!(peers.len(), 1);
         peers.remove(0)
     }

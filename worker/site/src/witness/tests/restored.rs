@@ -3,8 +3,8 @@
 use time::Duration;
 use undertone_api::log::witness::WitnessError;
 
-use super::super::restoration::{accepted, judge, next_batch, note_complete, rebase, unaccepted};
-use super::super::{ServerContradiction, WitnessVerdict, alarm, question, submitted};
+use super::super::restoration::{accepted_restorations, judge, next_batch, note_complete, rebase, new_restorations};
+use super::super::{ServerContradiction, WitnessVerdict, alarm, question, record_countersignatures};
 use super::{AT, WitnessSite, contradicts};
 use crate::testing::log::{TestLog, stranger};
 use crate::testing::server_key;
@@ -20,10 +20,10 @@ impl WitnessSite {
             answer.restorations = self.log.restorations(question.restored.as_deref());
             answer
         };
-        let news = unaccepted(&self.store, &ask(question.known.as_ref())).expect("it is open")?;
+        let news = new_restorations(&self.store, &ask(question.known.as_ref())).expect("it is open")?;
         let rebased = rebase(&self.store, &key, &question, &news).expect("it is open");
         let answer = ask(rebased.known.as_ref());
-        let mut news = unaccepted(&self.store, &answer).expect("it is open")?;
+        let mut news = new_restorations(&self.store, &answer).expect("it is open")?;
         news.consistency = answer.consistency;
         Some(judge(&self.store, &key, &rebased, &news, AT).expect("it is open"))
     }
@@ -33,7 +33,7 @@ impl WitnessSite {
         let batch = next_batch(&self.store).expect("it is open");
         let said: Vec<_> = batch.receipts.iter().map(|receipt| self.log.charge(receipt)).collect();
         let contradiction =
-            submitted(&self.store, &server_key().verifying_key(), &batch.receipts, &said, AT).expect("it is open");
+            record_countersignatures(&self.store, &server_key().verifying_key(), &batch.receipts, &said, AT).expect("it is open");
         assert_eq!(contradiction, None);
         batch.numbers
     }
@@ -65,11 +65,11 @@ fn stated_restoration_heals_without_an_alarm() {
     assert_eq!(site.give_back(), [3, 4]);
     assert_eq!(site.ask(), WitnessVerdict::Holds(2));
     assert!(next_batch(&site.store).expect("it is open").is_complete());
-    let state = site.store.read(accepted).expect("it is open").pop().expect("one restoration");
+    let state = site.store.read(accepted_restorations).expect("it is open").pop().expect("one restoration");
     assert_eq!((state.returned, state.finished_at.is_some()), (2, false));
     assert_eq!(state.statement.reason, "the disk was lost");
     note_complete(&site.store, AT).expect("it is open");
-    let state = site.store.read(accepted).expect("it is open").pop().expect("one restoration");
+    let state = site.store.read(accepted_restorations).expect("it is open").pop().expect("one restoration");
     assert!(state.finished_at.is_some());
     site.verify().expect("all that is stored holds");
     site.release();
@@ -113,7 +113,7 @@ fn restoration_of_another_history_raises_an_alarm() {
     let forked = contradicts(site.meet().expect("it is new"));
     assert!(matches!(forked, ServerContradiction::Answer(WitnessError::Forked { .. })), "{forked}");
     assert!(!site.is_quiet());
-    assert!(site.store.read(accepted).expect("it is open").is_empty());
+    assert!(site.store.read(accepted_restorations).expect("it is open").is_empty());
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn receipt_missing_from_the_restored_log_raises_an_alarm() {
     for _ in 0..2 {
         let receipt = site.release();
         let said = site.log.charge(&receipt);
-        submitted(&site.store, &server_key().verifying_key(), &[receipt], &[said], AT).expect("it is open");
+        record_countersignatures(&site.store, &server_key().verifying_key(), &[receipt], &[said], AT).expect("it is open");
     }
     // The site verified no head; the copy claims leaves up to the position of the receipts.
     let mut log = TestLog::default();

@@ -7,8 +7,8 @@ use undertone_api::id::{JobId, LineageId};
 use uuid::Uuid;
 
 use super::data;
-use crate::fixture::{ledger_at, limit, sampled, under};
-use crate::site::datasets::{UnusableFolder, lines, scan};
+use crate::fixture::{ledger_at, limit, sampled_gaussian, release_context};
+use crate::site::datasets::{UnusableFolder, dataset_lineages, scan};
 use crate::site::folder::Folder;
 use crate::site::ledger::ReleaseContext;
 use crate::site::lineage::{export, import, summarize};
@@ -60,7 +60,7 @@ fn store(dir: &Path) -> Store {
 }
 
 fn lineage(dir: &Path, name: &str) -> LineageId {
-    let known = lines(&store(dir)).unwrap();
+    let known = dataset_lineages(&store(dir)).unwrap();
     known.iter().find(|(_, known)| known == name).unwrap_or_else(|| panic!("{name}: {known:?}")).0
 }
 
@@ -285,7 +285,7 @@ fn budget_spent_under_one_name_is_spent_under_the_other() {
     let job = |number, name: &str| ReleaseContext {
         job: JobId(Uuid::from_u128(number)),
         lineage: lineage(dir, name),
-        ..under(sampled(0.125, 4.0), 12)
+        ..release_context(sampled_gaussian(0.125, 4.0), 12)
     };
     let small = limit(1.0);
     let mut jobs = 0;

@@ -112,7 +112,7 @@ impl Hub {
         let mut spec = active_learning();
         change(&mut spec);
         let spec = AnySpec::ActiveLearning(spec);
-        let charge = spec.cost(&local(Visibility::Private).as_seen(OURS, ORGANIZATION, WORKER));
+        let charge = spec.cost(&local(Visibility::Private).to_dataset(OURS, ORGANIZATION, WORKER));
         let manifest = RefCell::new(fixture::manifest(spec, charge));
         Self { folder, manifest, state: RefCell::new(State { people: vec![true], ..State::default() }) }
     }

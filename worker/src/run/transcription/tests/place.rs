@@ -214,7 +214,7 @@ impl Place {
     pub(super) fn live(&self) -> Result<(), RunError> {
         let any = AnySpec::Transcription(self.spec.clone());
         let visibility = if self.state.borrow().public { Visibility::Public } else { Visibility::Private };
-        let mut charge = any.cost(&local(visibility).as_seen(OURS, ORGANIZATION, WORKER));
+        let mut charge = any.cost(&local(visibility).to_dataset(OURS, ORGANIZATION, WORKER));
         if let Some(charge) = charge.as_mut().filter(|_| self.state.borrow().charge_otherwise) {
             charge.event = Event::NonPrivate;
         }

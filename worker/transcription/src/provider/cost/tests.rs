@@ -60,7 +60,7 @@ fn recordings(seconds: u64) -> Dataset {
         units: vec![PrivacyUnit::Words],
         ..local(Visibility::Private)
     };
-    local.as_seen(OURS, ORGANIZATION, WORKER)
+    local.to_dataset(OURS, ORGANIZATION, WORKER)
 }
 
 /// Returns the largest cost of a job, in billionths of a dollar.

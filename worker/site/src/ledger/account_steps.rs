@@ -50,7 +50,7 @@ pub(super) fn reserve(
 /// has an account. An account keeps its promised limit when the policy no longer sets one.
 fn others(books: &LedgerBooks, own: AccountKey, limits: &UnitLimits) -> Vec<(PrivacyUnit, Option<LifetimeLimit>)> {
     let mut all: Vec<_> = limits.others.iter().map(|(unit, limit)| (*unit, Some(*limit))).collect();
-    for key in books.accounts.keys().filter(|key| key.is_beside(own)) {
+    for key in books.accounts.keys().filter(|key| key.is_sibling(own)) {
         if !all.iter().any(|(unit, _)| *unit == key.unit) {
             all.push((key.unit, None));
         }
@@ -74,7 +74,7 @@ pub(super) fn step(
         (None, None) => return Err(LedgerError::NotReserved),
     };
     let cost = mechanism::curve(&charge.event, charge.adjacency, &budget.grid().orders())?;
-    let begins = if books.accounts.contains_key(&key) { None } else { Some(books.opened(key, budget)?) };
+    let begins = if books.accounts.contains_key(&key) { None } else { Some(books.open_account(key, budget)?) };
     let book = books.accounts.get(&key).or(begins.as_ref()).ok_or(LedgerError::NotReserved)?;
     let draft = book.account.draft_reserve(budget, reservation_id(under.job), &cost, charge.releases)?;
     let reserved = JobReservation {
@@ -88,7 +88,7 @@ pub(super) fn step(
 }
 
 /// Returns the budget of the first account, and the other accounts as stated in the reservation's row.
-pub(super) fn stated(steps: &[AccountStep]) -> (Option<Budget>, Vec<OtherAccount>) {
+pub(super) fn reservation_terms(steps: &[AccountStep]) -> (Option<Budget>, Vec<OtherAccount>) {
     let other = |step: &AccountStep| {
         let event = step.reserved.as_ref()?.event.clone();
         Some(OtherAccount { unit: step.key.unit, event, budget: step.budget()? })
@@ -100,7 +100,7 @@ pub(super) fn stated(steps: &[AccountStep]) -> (Option<Budget>, Vec<OtherAccount
 /// Returns the steps that pay for one release of a job on every account that it charges.
 pub(super) fn commit(books: &LedgerBooks, own: AccountKey, job: JobId) -> Result<Vec<AccountStep>, LedgerError> {
     let mut steps = Vec::new();
-    for (key, book) in charged(books, own, job) {
+    for (key, book) in charged_accounts(books, own, job) {
         let draft = book.account.draft_commit(reservation_id(job))?;
         steps.push(AccountStep { key, begins: None, draft, reserved: None });
     }
@@ -111,7 +111,7 @@ pub(super) fn commit(books: &LedgerBooks, own: AccountKey, job: JobId) -> Result
 /// job's own account.
 pub(super) fn settle(books: &LedgerBooks, own: AccountKey, job: JobId) -> Result<(Vec<AccountStep>, u64), LedgerError> {
     let (mut steps, mut left) = (Vec::new(), 0);
-    for (key, book) in charged(books, own, job) {
+    for (key, book) in charged_accounts(books, own, job) {
         let (draft, open) = book.account.draft_settle(reservation_id(job))?;
         steps.push(AccountStep { key, begins: None, draft, reserved: None });
         left = if key == own { open } else { left };
@@ -120,9 +120,9 @@ pub(super) fn settle(books: &LedgerBooks, own: AccountKey, job: JobId) -> Result
 }
 
 /// Returns the accounts charged by a job that protects the unit of `own`.
-fn charged(books: &LedgerBooks, own: AccountKey, job: JobId) -> impl Iterator<Item = (AccountKey, &AccountBook)> {
+fn charged_accounts(books: &LedgerBooks, own: AccountKey, job: JobId) -> impl Iterator<Item = (AccountKey, &AccountBook)> {
     let is_charged = move |key: &AccountKey, book: &AccountBook| {
-        (*key == own || key.is_beside(own)) && book.jobs.get(&job).is_some_and(|reserved| reserved.protects == own.unit)
+        (*key == own || key.is_sibling(own)) && book.jobs.get(&job).is_some_and(|reserved| reserved.protects == own.unit)
     };
     books.accounts.iter().filter(move |(key, book)| is_charged(key, book)).map(|(key, book)| (*key, book))
 }
@@ -142,7 +142,7 @@ pub(super) fn adopt(books: &mut LedgerBooks, job: JobId, steps: Vec<AccountStep>
 
 /// Records the time of a payment on every account that the job charges.
 pub(super) fn note_payment(books: &mut LedgerBooks, own: AccountKey, job: JobId, at: OffsetDateTime) {
-    let keys: Vec<AccountKey> = charged(books, own, job).map(|(key, _)| key).collect();
+    let keys: Vec<AccountKey> = charged_accounts(books, own, job).map(|(key, _)| key).collect();
     for key in keys {
         if let Some(book) = books.accounts.get_mut(&key) {
             book.first = book.first.or(Some(at));

@@ -7,8 +7,8 @@ use time::OffsetDateTime;
 use undertone_worker_site::lineage;
 pub use undertone_worker_site::lineage::{
     COMPARED, DataOverlap, ExchangeError, FingerprintCollector, ImportedLineages, KnownDataset, LineageError,
-    LineageIntake, LineageMarker, LineageOwner, LineageSummary, SharedLineages, find_recordings, has_sources, dataset_lineages,
-    note_registered, summarize, warnings,
+    LineageIntake, LineageMarker, LineageOwner, LineageSummary, SharedLineages, dataset_lineages, find_recordings,
+    has_sources, note_registered, summarize, warnings,
 };
 
 use crate::config::{Config, ConfigError};

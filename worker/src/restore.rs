@@ -4,7 +4,9 @@ use std::path::Path;
 
 use age::secrecy::SecretString;
 use time::OffsetDateTime;
-pub use undertone_worker_site::restore::{BackupSummary, RestoreError, backup, list_recoveries, mark_restored, pending_restore};
+pub use undertone_worker_site::restore::{
+    BackupSummary, RestoreError, backup, list_recoveries, mark_restored, pending_restore,
+};
 
 use crate::config::Config;
 use crate::site::folder::Folder;

@@ -236,11 +236,11 @@ fn own(
     site: &SiteIdentity,
     local: &LocalDataset,
 ) -> Result<usize, ManifestFault> {
-    let mut named = manifest.participants.iter().enumerate().filter(|(_, party)| party.dataset == offered);
+    let mut entries = manifest.participants.iter().enumerate().filter(|(_, party)| party.dataset == offered);
     let not_named = || ManifestFault::NotNamed(local.name.clone());
-    let (own, party) = named.next().ok_or_else(not_named)?;
+    let (own, party) = entries.next().ok_or_else(not_named)?;
     let ours = party.worker == site.worker && party.dataset_name == local.name;
-    if named.next().is_some() || !ours || party.purpose != Purpose::Participate {
+    if entries.next().is_some() || !ours || party.purpose != Purpose::Participate {
         return Err(not_named());
     }
     if party.lineage != local.lineage {

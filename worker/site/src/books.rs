@@ -336,13 +336,16 @@ impl LedgerBooks {
     pub fn read(db: &Connection) -> Result<Self, BooksError> {
         let (rows, entries) =
             read_chain::<LedgerEntry>(db, "entry", "SELECT sequence, payload, hash FROM entry ORDER BY sequence")?;
-        let (_, published) =
-            read_chain::<OpenRelease>(db, "published", "SELECT sequence, payload, hash FROM published ORDER BY sequence")?;
+        let (_, published) = read_chain::<OpenRelease>(
+            db,
+            "published",
+            "SELECT sequence, payload, hash FROM published ORDER BY sequence",
+        )?;
         let mut drafts: BTreeMap<AccountKey, AccountDraft> = BTreeMap::new();
-        let mut charged: BTreeMap<(AccountKey, JobId), Vec<OtherAccount>> = BTreeMap::new();
+        let mut charges: BTreeMap<(AccountKey, JobId), Vec<OtherAccount>> = BTreeMap::new();
         for (row, sequence) in rows.into_iter().zip(1..) {
             let (own, job) = (row.account, row.job);
-            let others = charged.entry((own, job)).or_insert_with(|| row.others.clone());
+            let others = charges.entry((own, job)).or_insert_with(|| row.others.clone());
             for other in others.iter() {
                 let beside = row.charge_to(other);
                 drafts.entry(beside.account).or_default().take(beside, own.unit, sequence)?;
@@ -382,10 +385,10 @@ impl LedgerBooks {
     pub fn uncovered_releases(&self, key: AccountKey) -> Vec<UncoveredReleases> {
         let mut all: Vec<UncoveredReleases> = Vec::new();
         for (own, job, reserved) in self.lineage_jobs(key) {
-            let charged = self.accounts.get(&key).is_some_and(|book| book.jobs.contains_key(&job));
+            let is_charged = self.accounts.get(&key).is_some_and(|book| book.jobs.contains_key(&job));
             let row = self.accounts.get(&own).and_then(|book| book.account.reservation(reservation_id(job)));
             let releases = row.map_or(0, Reservation::committed);
-            if charged || releases == 0 {
+            if is_charged || releases == 0 {
                 continue;
             }
             match all.iter_mut().find(|known| known.protects == reserved.protects) {
@@ -450,8 +453,8 @@ struct AccountDraft {
 impl AccountDraft {
     fn take(&mut self, row: LedgerEntry, protects: PrivacyUnit, sequence: u64) -> Result<(), BooksError> {
         let wrong = |problem: &str| Err(BooksError::Row { sequence, problem: problem.to_owned() });
-        let known = self.jobs.get_mut(&row.job);
-        match (row.kind, known) {
+        let job = self.jobs.get_mut(&row.job);
+        match (row.kind, job) {
             (EntryKind::Reserve, None) => {
                 if row.budget.is_none() {
                     return wrong("reserves without a budget");

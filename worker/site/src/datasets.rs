@@ -104,24 +104,24 @@ impl LocalDataset {
 
     /// Returns the dataset in the form of the contract, from this site's own facts, with the id `id`.
     pub fn to_dataset(&self, id: DatasetId, organization: OrganizationId, worker: WorkerId) -> Dataset {
-        let told = self.registration();
+        let registration = self.registration();
         Dataset {
             id,
-            lineage: told.lineage,
+            lineage: registration.lineage,
             organization,
             organization_name: String::new(),
             worker,
-            name: told.name,
-            visibility: told.visibility,
-            content: told.content,
-            inputs: told.inputs,
-            classes: told.classes,
-            records: told.records,
-            speakers: told.speakers,
-            test_records: told.test_records,
-            users: told.users,
-            seconds: told.seconds,
-            units: told.units,
+            name: registration.name,
+            visibility: registration.visibility,
+            content: registration.content,
+            inputs: registration.inputs,
+            classes: registration.classes,
+            records: registration.records,
+            speakers: registration.speakers,
+            test_records: registration.test_records,
+            users: registration.users,
+            seconds: registration.seconds,
+            units: registration.units,
             approval: None,
             accounts: Vec::new(),
             created_at: OffsetDateTime::UNIX_EPOCH,

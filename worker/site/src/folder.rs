@@ -260,14 +260,14 @@ mod tests {
     fn one_site_has_one_writer() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let folder = Folder::new(dir.path());
-        let held = folder.lock().expect("nobody holds it");
+        let lock = folder.lock().expect("nobody holds it");
         assert!(matches!(folder.lock(), Err(FolderError::Locked(_))));
-        drop(held);
+        drop(lock);
         assert!(folder.lock().is_ok());
     }
 
     #[test]
-    fn a_dataset_name_never_leaves_the_folder() {
+    fn dataset_name_never_leaves_the_folder() {
         for name in ["", ".", "..", ".hidden", "a/b", "a\\b", "../x", "a b", "é"] {
             assert!(check_name(name).is_err(), "{name:?}");
         }
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_whole_and_leaves_nothing_beside_it() {
+    fn file_is_replaced_atomically_without_leftovers() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let path = dir.path().join("file");
         for content in ["first and longer", "second"] {

@@ -99,12 +99,12 @@ pub fn pay(
         ledger.refer_public(release)?;
         return Ok(None);
     };
-    let paid = if is_exact(&event) {
+    let payment = if is_exact(&event) {
         ledger.publish(&under, rules.visibility, &event, release)?
     } else {
         ledger.commit(&under, &event, release)?
     };
-    Ok(Some(paid.receipt))
+    Ok(Some(payment.receipt))
 }
 
 /// Returns the charge of one release in a round, by all rules except those of the ledger's books; `None` for public

@@ -144,7 +144,7 @@ mod tests {
     use time::OffsetDateTime;
     use undertone_api::signed::SiteHold;
 
-    use super::{HoldOrigin, current_hold, record, resend, acknowledge, pending_statements};
+    use super::{HoldOrigin, acknowledge, current_hold, pending_statements, record, resend};
     use crate::store::Store;
     use crate::testing::{JOB, OURS};
 
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_counts_and_is_told_until_it_is_known() {
+    fn last_statement_counts_and_is_sent_until_acknowledged() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
         assert_eq!(current_hold(&store, JOB, OURS).expect("it is open"), None);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_was_said_is_never_changed() {
+    fn stored_statement_is_never_changed() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
         record(&store, &word(true, "a fire drill"), HoldOrigin::Terminal).expect("it is open");

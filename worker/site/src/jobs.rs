@@ -177,7 +177,7 @@ pub fn note(store: &Store, yes: &Decision) -> Result<bool, StoreError> {
 /// Records the policy's decision unless the terminal has decided. Another process may write the terminal's decision at
 /// any time.
 fn insert_unless_decided(tx: &Connection, decision: &Decision) -> rusqlite::Result<bool> {
-    let spoken: bool = tx.query_row(
+    let is_decided: bool = tx.query_row(
         "SELECT EXISTS (SELECT 1 FROM decision WHERE job = ?1 AND dataset = ?2 AND manifest = ?3 AND by = ?4)",
         params![
             decision.job.to_string(),
@@ -187,10 +187,10 @@ fn insert_unless_decided(tx: &Connection, decision: &Decision) -> rusqlite::Resu
         ],
         |row| row.get(0),
     )?;
-    if !spoken {
+    if !is_decided {
         insert(tx, decision, DecisionOrigin::Policy)?;
     }
-    Ok(!spoken)
+    Ok(!is_decided)
 }
 
 fn insert(tx: &Connection, decision: &Decision, by: DecisionOrigin) -> rusqlite::Result<()> {
@@ -441,8 +441,8 @@ mod tests {
     use uuid::Uuid;
 
     use super::{
-        DecisionOrigin, RunOutcome, record_start, decide, decision, acknowledge_outcome, record_outcome, remember, run, list_jobs, acknowledge, open_runs,
-        pending_decisions,
+        DecisionOrigin, RunOutcome, acknowledge, acknowledge_outcome, decide, decision, list_jobs, open_runs,
+        pending_decisions, record_outcome, record_start, remember, run,
     };
     use crate::store::Store;
     use crate::testing::{JOB, OURS};
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_never_comes_under_a_second_manifest() {
+    fn job_never_comes_under_a_second_manifest() {
         let (_dir, store) = store();
         assert_eq!(remember(&store, JOB, OURS, &signed("one"), AT).expect("it is open"), None);
         assert_eq!(remember(&store, JOB, OURS, &signed("one"), AT).expect("it is open"), None);
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn an_approval_is_for_exactly_one_manifest_and_the_last_word_counts() {
+    fn last_decision_on_exactly_one_manifest_counts() {
         let (_dir, store) = store();
         decide(&store, &decision_on("one", true), DecisionOrigin::Terminal).expect("it is open");
         assert_eq!(decision(&store, JOB, OURS, "two").expect("it is open"), None);
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_is_not_told_again() {
+    fn acknowledged_decision_is_not_sent_again() {
         let (_dir, store) = store();
         decide(&store, &decision_on("one", true), DecisionOrigin::Policy).expect("it is open");
         let waiting = pending_decisions(&store).expect("it is open");
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_unfinished_until_its_end_is_noted() {
+    fn run_is_unfinished_until_its_end_is_noted() {
         let (_dir, store) = store();
         record_start(&store, JOB, OURS, "first").expect("it is open");
         record_start(&store, JOB, OURS, "second").expect("it is open");

@@ -5,8 +5,8 @@
 //! rows, so that memory never knows less than the disk. The server has no influence here: it may ask for less than the
 //! manifest, never for more.
 
-pub mod anchor;
 mod account_steps;
+pub mod anchor;
 mod error;
 pub(crate) mod import;
 mod publish;
@@ -143,7 +143,9 @@ impl Ledger {
         let state = self.lock_state()?;
         match state.books.accounts.get(&under.account()).and_then(|book| existing_reservation(book, under)) {
             Some(standing) => standing,
-            None => self.check_freeze(under).and_then(|()| account_steps::reserve(&state.books, under, &limits.into()).map(drop)),
+            None => self
+                .check_freeze(under)
+                .and_then(|()| account_steps::reserve(&state.books, under, &limits.into()).map(drop)),
         }
     }
 
@@ -347,9 +349,9 @@ impl Ledger {
         write: impl FnOnce(&ChainHead, &Transaction<'_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
         let head = &state.books.entries;
-        let done = self.store.write(|tx| write(head, tx));
-        state.stale = done.is_err();
-        done
+        let result = self.store.write(|tx| write(head, tx));
+        state.stale = result.is_err();
+        result
     }
 
     fn entry(&self, kind: EntryKind, under: &ReleaseContext, count: u64) -> LedgerEntry {

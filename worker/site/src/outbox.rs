@@ -345,8 +345,9 @@ impl ReleaseOutbox {
     ) -> Result<DepartureProof, OutboxError> {
         let missing = || OutboxError::Missing { series: series.to_owned(), round };
         let reference = self.reference(store, series, round)?;
-        let paid = reference.filter(|found| !found.lost && found.digest == batch_digest(batch)).ok_or_else(missing)?;
-        self.check_countersigned(store, series, round, paid.receipt)?;
+        let payment =
+            reference.filter(|found| !found.lost && found.digest == batch_digest(batch)).ok_or_else(missing)?;
+        self.check_countersigned(store, series, round, payment.receipt)?;
         Ok(DepartureProof::for_payment(batch.digest().to_owned()))
     }
 

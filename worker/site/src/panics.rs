@@ -14,7 +14,7 @@ mod tests {
     use super::catch_panic;
 
     #[test]
-    fn a_panic_is_nothing_and_everything_else_is_itself() {
+    fn panic_returns_none_and_a_result_is_passed_on() {
         assert_eq!(catch_panic(|| 7), Some(7));
         assert_eq!(catch_panic(|| "x".parse::<u8>().expect("a number")), None);
     }

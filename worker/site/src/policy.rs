@@ -346,8 +346,8 @@ impl Policy {
         let policy: Self =
             toml::from_str(text).map_err(|source| PolicyError::Toml { path: path.to_owned(), source })?;
         if let Some(kind) = policy.jobs.kinds.iter().find(|kind| !Spec::KINDS.contains(&kind.as_str())) {
-            let known = Spec::KINDS.iter().map(|kind| format!("`{kind}`")).collect::<Vec<_>>().join(", ");
-            return Err(PolicyError::Kind { path: path.to_owned(), kind: kind.clone(), known });
+            let kinds = Spec::KINDS.iter().map(|kind| format!("`{kind}`")).collect::<Vec<_>>().join(", ");
+            return Err(PolicyError::Kind { path: path.to_owned(), kind: kind.clone(), known: kinds });
         }
         let general = policy.budget.iter().map(|(unit, limit)| (format!("budget.{unit}"), limit));
         let special = policy.datasets.iter().flat_map(|(name, of)| {

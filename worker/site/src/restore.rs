@@ -116,7 +116,7 @@ pub fn backup(
         fs::remove_file(&staged).map_err(FolderError::io("remove", &staged))?;
     }
     let part = file.with_file_name(format!(".{}.part", file.file_name().unwrap_or_default().to_string_lossy()));
-    let made = Store::open(&folder.ledger())?.copy_to(&staged).map_err(RestoreError::from).and_then(|()| {
+    let outcome = Store::open(&folder.ledger())?.copy_to(&staged).map_err(RestoreError::from).and_then(|()| {
         let mut options = OpenOptions::new();
         options.create(true).truncate(true).write(true);
         #[cfg(unix)]
@@ -133,7 +133,7 @@ pub fn backup(
             fs::remove_file(left).map_err(FolderError::io("remove", left))?;
         }
     }
-    made
+    outcome
 }
 
 /// Restores a backup into an empty folder, or, with `replace`, in place of an existing site, which is moved aside. The

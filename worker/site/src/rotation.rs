@@ -214,7 +214,7 @@ mod tests {
     use crate::keys::SiteKey;
     use crate::ledger::verify;
     use crate::store::Store;
-    use crate::testing::{OURS, WORKER, gaussian, ledger_at, stored_release, release_context};
+    use crate::testing::{OURS, WORKER, gaussian, ledger_at, release_context, stored_release};
 
     const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_was_broken_off_goes_on_as_it_was_begun() {
+    fn interrupted_key_change_is_resumed_unchanged() {
         let (_dir, folder, store) = site();
         let old = public(&folder);
         let first = prepare(&folder, &store, WORKER, NOW).expect("nothing runs");
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_never_changes_under_a_running_job() {
+    fn key_never_changes_under_a_running_job() {
         let (_dir, folder, store) = site();
         crate::jobs::record_start(&store, crate::testing::JOB, OURS, "lease").expect("it is new");
         assert!(matches!(prepare(&folder, &store, WORKER, NOW), Err(ChangeError::Busy(1))));

@@ -59,13 +59,14 @@ pub fn may_approve(
         return Ok(false);
     }
     // An existing account keeps its promised limit when the policy no longer sets one.
-    let begun = books.accounts.iter().filter(|(begun, _)| begun.lineage == key.lineage && begun.unit != key.unit);
-    let begun = begun.filter_map(|(begun, book)| {
+    let others = books.accounts.iter().filter(|(other, _)| other.lineage == key.lineage && other.unit != key.unit);
+    let limits_in_force = others.filter_map(|(other, book)| {
         let budget = book.account.balance().budget()?;
-        Some((begun.unit, LifetimeLimit { epsilon: budget.epsilon(), delta: budget.delta() }))
+        Some((other.unit, LifetimeLimit { epsilon: budget.epsilon(), delta: budget.delta() }))
     });
-    let begun: Vec<_> = begun.filter(|(unit, _)| !limits.others.iter().any(|(known, _)| known == unit)).collect();
-    for (unit, limit) in limits.others.into_iter().chain(begun) {
+    let accounts: Vec<_> =
+        limits_in_force.filter(|(unit, _)| !limits.others.iter().any(|(limited, _)| limited == unit)).collect();
+    for (unit, limit) in limits.others.into_iter().chain(accounts) {
         let room = match charge.for_unit(unit) {
             Ok(charge) => count.has_room(key.for_unit(unit), &charge, limit)?,
             Err(_) => false,
@@ -95,10 +96,10 @@ impl AutomaticTotal<'_> {
         // A total that no release could meet admits none.
         let total = LifetimeLimit { epsilon: self.most, delta: limit.delta };
         let Ok(budget) = total.budget(None) else { return Ok(false) };
-        let mut counted = Vec::new();
+        let mut totals = Vec::new();
         for part in self.parts.iter().filter(|part| (part.job, part.dataset) != self.own) {
             match self.releases(key, part)? {
-                Some(Ok((event, releases))) => count(&mut counted, &event, releases),
+                Some(Ok((event, releases))) => count(&mut totals, &event, releases),
                 // The part has no price for this unit, so no total can contain it.
                 Some(Err(_)) => return Ok(false),
                 None => {}
@@ -106,14 +107,14 @@ impl AutomaticTotal<'_> {
         }
         for part in recovered(self.store)?.into_iter().filter(|part| *part != self.own) {
             match self.reserved(key, part) {
-                Some(Ok((event, releases))) => count(&mut counted, &event, releases),
+                Some(Ok((event, releases))) => count(&mut totals, &event, releases),
                 Some(Err(_)) => return Ok(false),
                 None => {}
             }
         }
-        count(&mut counted, &charge.event, charge.releases);
+        count(&mut totals, &charge.event, charge.releases);
         let mut account = Account::new(Some(budget));
-        Ok((0_u128..).zip(&counted).all(|(id, (event, releases))| {
+        Ok((0_u128..).zip(&totals).all(|(id, (event, releases))| {
             let cost = account.price(event, key.adjacency());
             cost.is_ok_and(|cost| *releases == 0 || account.reserve(ReservationId(id), &cost, *releases).is_ok())
         }))
@@ -164,8 +165,8 @@ fn own_account(
 /// Returns whether something would leave without noise.
 fn is_in_the_clear(examined: &ExaminedManifest) -> bool {
     let series = examined.manifest.spec.series(std::slice::from_ref(&examined.dataset));
-    let charged = examined.charge.iter().map(|charge| charge.event.clone());
-    charged.chain(series.iter().filter_map(|series| examined.release(&series.name))).any(|event| is_exact(&event))
+    let charges = examined.charge.iter().map(|charge| charge.event.clone());
+    charges.chain(series.iter().filter_map(|series| examined.release(&series.name))).any(|event| is_exact(&event))
 }
 
 /// A part of a job here that the policy ever approved by itself, regardless of later decisions.

@@ -233,11 +233,11 @@ impl Store {
         let tx = db
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(StoreError::sqlite("begin a transaction"))?;
-        let done = write(&tx)?;
+        let result = write(&tx)?;
         failing(fault::BEFORE_WRITE)?;
         tx.commit().map_err(StoreError::sqlite("commit"))?;
         failing(fault::AFTER_WRITE)?;
-        Ok(done)
+        Ok(result)
     }
 }
 

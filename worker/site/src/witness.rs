@@ -52,7 +52,7 @@ pub struct WitnessQuestion {
     /// The last receipt that the server may have lost, by a steward's decision or by a restoration.
     lost: u64,
     /// The last receipt that the restored log has.
-    kept: u64,
+    last_restored: u64,
     /// Digest of the last accepted restoration.
     pub restored: Option<String>,
 }
@@ -81,8 +81,8 @@ pub enum WitnessVerdict {
 pub fn question(store: &Store) -> Result<WitnessQuestion, StoreError> {
     store.read(|db| {
         let (epoch, lost) = alarm::epoch(db)?;
-        let known = last_head(db, epoch)?;
-        let kept = restoration::last_restored_receipt(db, epoch)?;
+        let last = last_head(db, epoch)?;
+        let last_restored = restoration::last_restored_receipt(db, epoch)?;
         let restored = restoration::last_accepted(db)?;
         let mut statement = db
             .prepare(
@@ -95,7 +95,7 @@ pub fn question(store: &Store) -> Result<WitnessQuestion, StoreError> {
             )
             .map_err(StoreError::sqlite("look for receipts without a proof"))?;
         let rows = statement
-            .query_map(params![epoch, sql(lost), sql(MOST_RECEIPTS as u64), sql(kept)], |row| {
+            .query_map(params![epoch, sql(lost), sql(MOST_RECEIPTS as u64), sql(last_restored)], |row| {
                 Ok((row.get::<_, i64>(0)? as u64, row.get(1)?, row.get::<_, String>(2)?, row.get(3)?))
             })
             .map_err(StoreError::sqlite("look for receipts without a proof"))?;
@@ -109,7 +109,7 @@ pub fn question(store: &Store) -> Result<WitnessQuestion, StoreError> {
                 expected.push(number);
             }
         }
-        Ok(WitnessQuestion { epoch, known, receipts, expected, lost, kept, restored })
+        Ok(WitnessQuestion { epoch, known: last, receipts, expected, lost, last_restored, restored })
     })
 }
 
@@ -172,12 +172,12 @@ pub fn judge(
     answer: &Answer,
     at: OffsetDateTime,
 ) -> Result<WitnessVerdict, StoreError> {
-    let known: Option<Head> = question
+    let last: Option<Head> = question
         .known
         .as_ref()
         .map(|signed| serde_json::from_str(&signed.payload).map_err(StoreError::row))
         .transpose()?;
-    let witnessed = match answer.check(key, known.as_ref(), &question.receipts) {
+    let witnessed = match answer.check(key, last.as_ref(), &question.receipts) {
         Ok(witnessed) => witnessed,
         Err(error) => return contradicts(store, error.into(), &evidence::answer_evidence(question, answer), at),
     };
@@ -221,7 +221,7 @@ fn keep(
     )
     .map_err(StoreError::sqlite("keep a head"))?;
     for proof in &answer.receipts {
-        if proof.sequence <= question.kept && has_moved(tx, epoch, proof.sequence, proof.position)? {
+        if proof.sequence <= question.last_restored && has_moved(tx, epoch, proof.sequence, proof.position)? {
             return Ok(Some(proof.sequence));
         }
         if let Some(twice) = keep_countersignature(tx, epoch, proof.sequence, &proof.countersignature, at)? {

@@ -166,7 +166,8 @@ pub(super) fn decide(
         };
         jobs::decide(&store, &decision, DecisionOrigin::Terminal)?;
         // An answer ends a hold that waited for this answer alone.
-        if let Some(held) = holds::current_hold(&store, job, part.dataset)?.filter(|held| held.by == HoldOrigin::Worker.word())
+        if let Some(held) =
+            holds::current_hold(&store, job, part.dataset)?.filter(|held| held.by == HoldOrigin::Worker.word())
         {
             let word = SiteHold { hold: false, reason: String::new(), at: now, ..held.word };
             holds::record(&store, &word, HoldOrigin::Worker)?;

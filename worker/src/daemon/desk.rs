@@ -244,9 +244,7 @@ fn refuse_at(
     at: OffsetDateTime,
 ) -> Result<(), StoreError> {
     match jobs::decision(&site.store, job, dataset, &signed.digest())? {
-        Some(said) if !said.decision.approve && said.decision.reason == reason => {
-            jobs::resend(&site.store, said.id)
-        }
+        Some(said) if !said.decision.approve && said.decision.reason == reason => jobs::resend(&site.store, said.id),
         _ => {
             let no = Decision { reason: reason.to_owned(), ..unsaid(signed, job, dataset, at) };
             jobs::decide(&site.store, &no, DecisionOrigin::Policy)
@@ -332,7 +330,8 @@ pub(super) fn approval(
 ) -> Result<Option<Result<(), String>>, LedgerError> {
     let (job, dataset) = (examined.manifest.job, examined.dataset.id);
     // The last decision at the terminal precedes everything else, even a later decision of the policy.
-    if let Some(StoredDecision { decision, .. }) = jobs::terminal_decision(&site.store, job, dataset, &examined.digest)? {
+    if let Some(StoredDecision { decision, .. }) = jobs::terminal_decision(&site.store, job, dataset, &examined.digest)?
+    {
         return Ok(Some(if decision.approve { Ok(()) } else { Err(decision.reason) }));
     }
     // Public data need no approval.

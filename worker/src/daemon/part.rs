@@ -291,7 +291,9 @@ pub fn take_up(
 
 /// Reserves the worst case; the inner error is the site's refusal.
 fn reserve(site: &Site, examined: &ExaminedManifest) -> Result<Result<(), String>, LedgerError> {
-    let Some(under) = examined.release_context().filter(|under| !is_exact(&under.charge.event)) else { return Ok(Ok(())) };
+    let Some(under) = examined.release_context().filter(|under| !is_exact(&under.charge.event)) else {
+        return Ok(Ok(()));
+    };
     let units = units_of(&examined.local, &site.datasets());
     let rules = site.policy().ok().map(|policy| policy.rules(&examined.local.name).for_units(&units));
     let Some(limits) = rules.and_then(|rules| rules.unit_limits(under.charge.unit).ok()) else {

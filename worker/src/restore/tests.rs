@@ -5,9 +5,9 @@ use time::OffsetDateTime;
 use undertone_api::dataset::Visibility;
 use undertone_privacy::Event;
 
-use super::{RestoreError, backup, restore, pending_restore};
+use super::{RestoreError, backup, pending_restore, restore};
 use crate::config::Config;
-use crate::fixture::{gaussian, ledger_at, limit, stored_release, release_context};
+use crate::fixture::{gaussian, ledger_at, limit, release_context, stored_release};
 use crate::site::books;
 use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
@@ -30,7 +30,11 @@ fn site() -> (tempfile::TempDir, Folder) {
     let ledger = ledger_at(&folder);
     ledger.reserve(&release_context(gaussian(4.0), 3), &limit(8.0)).expect("there is room");
     ledger
-        .commit(&release_context(gaussian(4.0), 3), &gaussian(4.0), &stored_release(&release_context(gaussian(4.0), 3), "private", 1))
+        .commit(
+            &release_context(gaussian(4.0), 3),
+            &gaussian(4.0),
+            &stored_release(&release_context(gaussian(4.0), 3), "private", 1),
+        )
         .expect("it is reserved");
     (dir, folder)
 }
@@ -93,7 +97,11 @@ fn a_site_is_replaced_only_when_that_is_said_and_is_kept_aside() {
     backup(&folder, &file, None, NOW).expect("the site is whole");
     let ledger = ledger_at(&folder);
     ledger
-        .commit(&release_context(gaussian(4.0), 3), &gaussian(4.0), &stored_release(&release_context(gaussian(4.0), 3), "private", 2))
+        .commit(
+            &release_context(gaussian(4.0), 3),
+            &gaussian(4.0),
+            &stored_release(&release_context(gaussian(4.0), 3), "private", 2),
+        )
         .expect("it is reserved");
     drop(ledger);
     assert!(matches!(restore(&folder, &file, None, false, NOW), Err(RestoreError::Occupied(_))));

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_read_is_named() {
+    fn ignored_value_is_reported_with_its_path() {
         for (text, place) in [
             (r#"{"number": 1, "whole": 1}"#, None),
             (r#"{"number": 1.0, "whole": 18446744073709551615, "extra": null}"#, None),

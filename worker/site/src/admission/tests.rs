@@ -59,7 +59,7 @@ fn fault(change: impl FnOnce(&mut Manifest)) -> ManifestFault {
 }
 
 #[test]
-fn an_honest_manifest_is_believed() {
+fn honest_manifest_is_admitted() {
     let examined = ask(|_| ()).expect("it is honest");
     assert_eq!((examined.own, examined.own().dataset), (1, OURS));
     assert_eq!(examined.charge.as_ref().map(|charge| charge.releases), Some(12));
@@ -69,7 +69,7 @@ fn an_honest_manifest_is_believed() {
 }
 
 #[test]
-fn a_forged_manifest_is_refused() {
+fn forged_manifest_is_refused() {
     let by_another = Signed::new(&honest(), &SigningKey::from_bytes(&[8; 32])).expect("it has a JSON form");
     let mut widened = sign(&honest());
     widened.payload = widened.payload.replace("\"rounds\":10", "\"rounds\":11");
@@ -82,7 +82,7 @@ fn a_forged_manifest_is_refused() {
 }
 
 #[test]
-fn a_spec_that_was_widened_after_the_charge_is_refused() {
+fn spec_that_was_widened_after_the_charge_is_refused() {
     type Change = fn(&mut undertone_api::job::dp_sgd::Spec);
     let changes: [Change; 4] = [
         |spec| spec.private.iter_mut().for_each(|private| private.rounds += 1),
@@ -99,7 +99,7 @@ fn a_spec_that_was_widened_after_the_charge_is_refused() {
 
 /// Features normalized by speaker, and a dataset without users: refused regardless of the registration at the server.
 #[test]
-fn a_unit_that_the_data_do_not_keep_apart_is_refused() {
+fn unit_that_the_data_do_not_keep_apart_is_refused() {
     let of = |unit, data: &LocalDataset| {
         let mut spec = dp_sgd();
         spec.unit = unit;
@@ -126,14 +126,14 @@ fn a_unit_that_the_data_do_not_keep_apart_is_refused() {
 }
 
 #[test]
-fn a_charge_below_the_cost_is_refused() {
+fn charge_below_the_cost_is_refused() {
     assert_eq!(fault(|manifest| manifest.participants[1].charge = None), ManifestFault::Charge("ward-7".to_owned()));
     let less = fault(|manifest| manifest.participants[1].charge.iter_mut().for_each(|charge| charge.releases = 1));
     assert_eq!(less, ManifestFault::Charge("ward-7".to_owned()));
 }
 
 #[test]
-fn the_servers_word_on_visibility_counts_for_nothing() {
+fn visibility_claimed_by_the_server_is_ignored() {
     // The server declares the dataset public, so that nothing would be charged; the site's policy differs.
     let public = spec().cost(&local(Visibility::Public).to_dataset(OURS, ORGANIZATION, WORKER));
     assert_eq!(public, None);
@@ -160,7 +160,7 @@ fn exact_gradients_of_a_private_dataset_are_refused() {
 }
 
 #[test]
-fn a_comparison_charges_the_private_arm_of_an_open_dataset_too() {
+fn comparison_charges_the_private_arm_of_an_open_dataset_too() {
     let mut comparison = dp_sgd();
     comparison.open = Some(rounds());
     let comparison = Spec::DpSgd(comparison);
@@ -180,7 +180,7 @@ fn a_comparison_charges_the_private_arm_of_an_open_dataset_too() {
 }
 
 #[test]
-fn a_manifest_for_another_worker_dataset_or_line_is_refused() {
+fn manifest_for_another_worker_dataset_or_line_is_refused() {
     let not_named = ManifestFault::NotNamed("ward-7".to_owned());
     assert_eq!(fault(|manifest| manifest.participants[1].worker = WorkerId(Uuid::from_u128(99))), not_named);
     assert_eq!(fault(|manifest| manifest.participants.truncate(1)), not_named);
@@ -206,13 +206,13 @@ fn participants_that_are_not_in_the_spec_are_refused() {
 }
 
 #[test]
-fn a_public_size_that_is_not_ours_is_refused() {
+fn public_size_that_is_not_ours_is_refused() {
     let fault = fault(|manifest| manifest.participants[1].units = 49);
     assert_eq!(fault, ManifestFault::Units { dataset: "ward-7".to_owned(), manifest: 49, site: 50 });
 }
 
 #[test]
-fn a_test_set_of_this_site_must_be_public_by_its_own_policy() {
+fn test_set_of_this_site_must_be_public_by_its_own_policy() {
     let other = DatasetId(Uuid::from_u128(11));
     let mut read = dp_sgd();
     read.tests[0].dataset = other;
@@ -255,7 +255,7 @@ fn two_datasets_of_one_lineage_in_a_job_are_refused() {
 }
 
 #[test]
-fn a_dataset_that_the_manifest_gives_to_another_owner_or_name_is_refused() {
+fn dataset_of_another_owner_or_name_is_refused() {
     let other = undertone_api::id::OrganizationId(Uuid::from_u128(99));
     assert_eq!(
         fault(|manifest| manifest.participants[1].organization = other),
@@ -266,7 +266,7 @@ fn a_dataset_that_the_manifest_gives_to_another_owner_or_name_is_refused() {
 }
 
 #[test]
-fn a_start_from_another_model_is_refused() {
+fn start_from_another_model_is_refused() {
     for model in [None, Some("00".repeat(32)), spec().model(14)] {
         assert_eq!(fault(|manifest| manifest.model = model), ManifestFault::Model("ward-7".to_owned()));
     }
@@ -294,7 +294,7 @@ fn limits_that_are_not_those_of_the_spec_are_refused() {
 }
 
 #[test]
-fn a_manifest_holds_from_its_issue_until_its_limit() {
+fn manifest_holds_from_its_issue_until_its_limit() {
     let ends =
         |until| move |manifest: &mut Manifest| manifest.limits.iter_mut().for_each(|limits| limits.not_after = until);
     let past = now() - Duration::SECOND;
@@ -314,7 +314,7 @@ fn a_manifest_holds_from_its_issue_until_its_limit() {
 }
 
 #[test]
-fn a_word_that_this_worker_does_not_know_is_refused() {
+fn unknown_value_in_the_manifest_is_refused() {
     let mut signed = sign(&honest());
     let more = format!("{{\"also\":{{\"series\":\"raw\"}},{}", &signed.payload[1..]);
     let document = Foreign(serde_json::from_str(&more).expect("it is JSON"));

@@ -52,7 +52,11 @@ impl AuditSite {
 
     fn pay(&self, round: u32) -> Result<(), LedgerError> {
         self.ledger
-            .commit(&release_context(JOB, LINEAGE), &sampled_gaussian(0.125, 4.0), &stored_release(&release_context(JOB, LINEAGE), "private", round))
+            .commit(
+                &release_context(JOB, LINEAGE),
+                &sampled_gaussian(0.125, 4.0),
+                &stored_release(&release_context(JOB, LINEAGE), "private", round),
+            )
             .map(drop)
     }
 
@@ -83,12 +87,15 @@ fn is_frozen(answer: &Result<(), LedgerError>) -> bool {
 }
 
 #[test]
-fn a_disproved_claim_stops_the_account_for_every_job_until_it_is_cleared() {
+fn disproved_claim_freezes_the_account_until_it_is_cleared() {
     let site = AuditSite::new();
     let (stated, verdict) = site.state(200).expect("it is what was promised");
     assert_eq!((verdict, stated.assessment.verdict), (Verdict::Disproved, Verdict::Disproved));
     assert!(stated.assessment.blocking > stated.assessment.claim);
-    assert_eq!(current_freeze(&site.store, LINEAGE).expect("it is open").map(|frozen| frozen.job), Some(JOB.to_string()));
+    assert_eq!(
+        current_freeze(&site.store, LINEAGE).expect("it is open").map(|frozen| frozen.job),
+        Some(JOB.to_string())
+    );
 
     assert!(is_frozen(&site.reserve(70, LINEAGE)), "nothing new");
     assert!(is_frozen(&site.pay(11)), "and nothing more of what was reserved");
@@ -103,7 +110,7 @@ fn a_disproved_claim_stops_the_account_for_every_job_until_it_is_cleared() {
 }
 
 #[test]
-fn an_honest_finding_is_stated_with_what_was_paid_and_changes_nothing() {
+fn honest_finding_is_stated_and_changes_nothing() {
     let site = AuditSite::new();
     let (stated, verdict) = site.state(104).expect("it is what was promised");
     assert_eq!(verdict, Verdict::Consistent);

@@ -150,9 +150,9 @@ impl LedgerReplay {
         let missing = || ReplayProblem::Row("settles what was never reserved".to_owned());
         let job = self.jobs.get_mut(&(row.account, row.job)).ok_or_else(missing)?;
         for key in std::iter::once(&row.account).chain(&job.others) {
-            let left = self.accounts.get_mut(key).ok_or_else(missing)?.settle(reservation_id(row.job))?;
-            if left != row.count {
-                return Err(ReplayProblem::Row(format!("gives back {} releases of {left} left", row.count)));
+            let rest = self.accounts.get_mut(key).ok_or_else(missing)?.settle(reservation_id(row.job))?;
+            if rest != row.count {
+                return Err(ReplayProblem::Row(format!("gives back {} releases of {rest} left", row.count)));
             }
         }
         job.settled = true;

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payment_for_three_steps_gives_three_permits_and_no_fourth() {
+    fn payment_for_three_steps_gives_three_permits_and_no_fourth() {
         let (mut permits, ticket) = granted(times(3, once(1.0))).split(count(3)).unwrap();
         assert_eq!((permits.remaining(), ticket.steps().get()), (3, 3));
         for _ in 0..3 {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payment_for_other_steps_gives_none() {
+    fn payment_for_other_steps_gives_none() {
         for event in [times(2, once(1.0)), times(4, once(1.0)), once(1.0), Event::NonPrivate] {
             let error = granted(event.clone()).split(count(3)).unwrap_err();
             assert_eq!((*error.granted, error.count.get()), (event, 3));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selection_gives_permits_for_every_run() {
+    fn selection_gives_permits_for_every_run() {
         let runs = Runs::CappedNegativeBinomial {
             shape: RunShape::new(0.0).unwrap(),
             stopping: StoppingRate::new(0.25).unwrap(),

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn who_died_between_two_steps_finds_the_old_one_again() {
+    fn crash_between_both_steps_recovers_the_old_folder() {
         let dir = tempfile::tempdir().unwrap();
         let (new, place) = (dir.path().join("new"), dir.path().join("place"));
         folder(&new, "new");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn who_died_after_both_steps_does_not_find_the_old_one_when_the_new_one_is_removed() {
+    fn crash_after_both_steps_does_not_bring_the_old_folder_back() {
         let dir = tempfile::tempdir().unwrap();
         let (new, place) = (dir.path().join("new"), dir.path().join("place"));
         folder(&new, "new");

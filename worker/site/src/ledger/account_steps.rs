@@ -120,9 +120,14 @@ pub(super) fn settle(books: &LedgerBooks, own: AccountKey, job: JobId) -> Result
 }
 
 /// Returns the accounts charged by a job that protects the unit of `own`.
-fn charged_accounts(books: &LedgerBooks, own: AccountKey, job: JobId) -> impl Iterator<Item = (AccountKey, &AccountBook)> {
+fn charged_accounts(
+    books: &LedgerBooks,
+    own: AccountKey,
+    job: JobId,
+) -> impl Iterator<Item = (AccountKey, &AccountBook)> {
     let is_charged = move |key: &AccountKey, book: &AccountBook| {
-        (*key == own || key.is_sibling(own)) && book.jobs.get(&job).is_some_and(|reserved| reserved.protects == own.unit)
+        (*key == own || key.is_sibling(own))
+            && book.jobs.get(&job).is_some_and(|reserved| reserved.protects == own.unit)
     };
     books.accounts.iter().filter(move |(key, book)| is_charged(key, book)).map(|(key, book)| (*key, book))
 }

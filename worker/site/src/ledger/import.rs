@@ -162,9 +162,9 @@ struct ImportWriter<'a> {
 impl ImportWriter<'_> {
     fn take(&mut self, missing: &[(Signed, Receipt)]) -> Result<(), LedgerError> {
         // A new reservation covers exactly the job's paid releases.
-        let mut paid: BTreeMap<(AccountKey, JobId), u64> = BTreeMap::new();
+        let mut counts: BTreeMap<(AccountKey, JobId), u64> = BTreeMap::new();
         for (_, receipt) in missing.iter().filter(|(_, receipt)| !is_exact(&receipt.event)) {
-            *paid.entry((account_of(receipt), receipt.job)).or_default() += 1;
+            *counts.entry((account_of(receipt), receipt.job)).or_default() += 1;
         }
         let mut reserved = Vec::new();
         for (signed, receipt) in missing {
@@ -173,7 +173,7 @@ impl ImportWriter<'_> {
             } else {
                 let place = (account_of(receipt), receipt.job);
                 if self.book(place).is_none() {
-                    self.reserve(receipt, paid.get(&place).copied().unwrap_or(1))?;
+                    self.reserve(receipt, counts.get(&place).copied().unwrap_or(1))?;
                     reserved.push((place, receipt));
                 }
                 self.commit(receipt)?;
@@ -243,10 +243,10 @@ impl ImportWriter<'_> {
         charge: &Charge,
     ) -> Result<account_steps::AccountStep, LedgerError> {
         let standing = self.books.accounts.get(&key).and_then(|book| book.account.balance().budget());
-        let known = standing.map(|budget| LifetimeLimit { epsilon: budget.epsilon(), delta: budget.delta() });
+        let present = standing.map(|budget| LifetimeLimit { epsilon: budget.epsilon(), delta: budget.delta() });
         let without =
             || ImportError::Unfit { number, problem: "policy.toml sets no budget at all; set one".to_owned() };
-        let mut limit = known.or(self.limit).ok_or_else(without)?;
+        let mut limit = present.or(self.limit).ok_or_else(without)?;
         let mut refused = String::new();
         for _ in 0..DOUBLINGS {
             match account_steps::step(self.books, under, key, charge, Some(limit)) {
@@ -340,7 +340,7 @@ mod tests {
     use crate::ledger::verify;
     use crate::restore::{backup, mark_restored};
     use crate::store::Store;
-    use crate::testing::{JOB, gaussian, ledger_at, limit, stored_release, release_context};
+    use crate::testing::{JOB, gaussian, ledger_at, limit, release_context, stored_release};
 
     /// Sets up a site that paid for rounds 1 and 2 before its backup. Returns its receipts after rounds 3 and 4, one
     /// exact result, and a second job of one release.
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_copy_lacks_is_taken_in_as_spent() {
+    fn missing_receipts_are_imported_as_spent() {
         let (_dir, folder, all) = spent();
         let ledger = ledger_at(&folder);
         let before = ledger.books().expect("it is open");
@@ -413,14 +413,18 @@ mod tests {
         assert!(ledger.commit(&unknown, &gaussian(2.0), &stored_release(&unknown, "private", 2)).is_err());
         assert!(
             ledger
-                .commit(&release_context(gaussian(4.0), 10), &gaussian(4.0), &stored_release(&release_context(gaussian(4.0), 10), "private", 5))
+                .commit(
+                    &release_context(gaussian(4.0), 10),
+                    &gaussian(4.0),
+                    &stored_release(&release_context(gaussian(4.0), 10), "private", 5)
+                )
                 .is_ok()
         );
         assert_eq!(ledger.settle_job(JOB, None).expect("it is open"), 0, "and gives nothing back when it is over");
     }
 
     #[test]
-    fn what_was_paid_counts_even_where_the_limit_would_not_have_admitted_it() {
+    fn imported_release_counts_beyond_the_limit() {
         let (_dir, folder, all) = spent();
         let ledger = ledger_at(&folder);
         ledger.settle_job(JOB, None).expect("somebody settled it");
@@ -450,11 +454,15 @@ mod tests {
     }
 
     #[test]
-    fn a_ledger_that_has_forked_is_no_older_copy() {
+    fn ledger_that_has_forked_is_no_older_copy() {
         let (_dir, folder, all) = spent();
         let ledger = ledger_at(&folder);
         ledger
-            .commit(&release_context(gaussian(4.0), 10), &gaussian(4.0), &stored_release(&release_context(gaussian(4.0), 10), "private", 9))
+            .commit(
+                &release_context(gaussian(4.0), 10),
+                &gaussian(4.0),
+                &stored_release(&release_context(gaussian(4.0), 10), "private", 9),
+            )
             .expect("nobody asked the server");
         let refused = ledger.import(&all, Some(limit(8.0)));
         assert!(matches!(refused, Err(LedgerError::Import(ImportError::Forked(3)))), "{refused:?}");
@@ -462,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_s_receipts_and_no_gaps_are_taken_in() {
+    fn foreign_receipts_and_gaps_are_refused() {
         let (_dir, folder, mut all) = spent();
         let ledger = ledger_at(&folder);
         let gap = ledger.import(&all[3..], Some(limit(8.0)));
@@ -475,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restored_ledger_lets_nothing_leave_until_it_was_compared() {
+    fn restored_ledger_lets_nothing_leave_until_it_was_compared() {
         let (dir, folder, all) = spent();
         let file = dir.path().join("site.backup");
         backup(&folder, &file, None, (crate::testing::clock())()).expect("the site is whole");

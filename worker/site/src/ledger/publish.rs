@@ -3,7 +3,7 @@
 use undertone_api::dataset::Visibility;
 use undertone_privacy::Event;
 
-use super::{Ledger, LedgerError, ReleaseContext, ReleasePayment, insert_row, check_quiet, refer};
+use super::{Ledger, LedgerError, ReleaseContext, ReleasePayment, check_quiet, insert_row, refer};
 use crate::books::OpenRelease;
 use crate::fault;
 use crate::outbox::StoredRelease;

@@ -70,7 +70,7 @@ fn job(number: u128, under: &ReleaseContext) -> ReleaseContext {
 }
 
 #[test]
-fn a_refused_reservation_changes_nothing() {
+fn refused_reservation_changes_nothing() {
     let site = LedgerSite::new();
     let ledger = site.open();
     let small = release_context(gaussian(4.0), 2);
@@ -84,14 +84,15 @@ fn a_refused_reservation_changes_nothing() {
 }
 
 #[test]
-fn a_ledger_reopens_as_it_was_closed() {
+fn ledger_reopens_as_it_was_closed() {
     let site = LedgerSite::new();
     let ledger = site.open();
     let (one, two) = (release_context(sampled_gaussian(0.1, 2.0), 5), job(40, &release_context(gaussian(8.0), 3)));
     ledger.reserve(&one, &limit(8.0)).expect("there is room");
     ledger.reserve(&two, &limit(8.0)).expect("there is room");
     for round in 1..=3 {
-        let _ = ledger.commit(&one, &one.charge.event, &stored_release(&one, "private", round)).expect("it is reserved");
+        let _ =
+            ledger.commit(&one, &one.charge.event, &stored_release(&one, "private", round)).expect("it is reserved");
     }
     let _ = ledger.commit(&two, &two.charge.event, &stored_release(&two, "private", 1)).expect("it is reserved");
     assert_eq!(ledger.settle(&two).expect("it is open"), 2);
@@ -104,7 +105,7 @@ fn a_ledger_reopens_as_it_was_closed() {
 }
 
 #[test]
-fn a_crash_between_payment_and_release_pays_again() {
+fn crash_between_payment_and_release_pays_again() {
     let site = LedgerSite::new();
     let under = release_context(gaussian(4.0), 3);
     let ledger = site.open();
@@ -112,7 +113,8 @@ fn a_crash_between_payment_and_release_pays_again() {
     let _ = ledger.commit(&under, &under.charge.event, &stored_release(&under, "private", 1)).expect("it is reserved");
     drop(ledger); // The process crashed here: paid, nothing stored.
     let ledger = site.open();
-    let again = ledger.commit(&under, &under.charge.event, &stored_release(&under, "private", 1)).expect("it is reserved");
+    let again =
+        ledger.commit(&under, &under.charge.event, &stored_release(&under, "private", 1)).expect("it is reserved");
     let receipt: Receipt = again.signed.open(&site.key.public()).expect("the site signed it");
     assert_eq!((receipt.sequence, receipt.round, receipt.attempt), (2, 1, 2));
     let books = ledger.books().expect("it is open");
@@ -125,7 +127,7 @@ fn a_crash_between_payment_and_release_pays_again() {
 }
 
 #[test]
-fn a_job_commits_no_more_than_it_reserved_and_nothing_once_settled() {
+fn job_commits_at_most_its_reservation_and_none_once_settled() {
     let site = LedgerSite::new();
     let ledger = site.open();
     let one = release_context(gaussian(4.0), 1);
@@ -144,7 +146,7 @@ fn a_job_commits_no_more_than_it_reserved_and_nothing_once_settled() {
 }
 
 #[test]
-fn only_the_reserved_release_can_be_paid_under_the_reserved_manifest() {
+fn other_release_or_manifest_than_reserved_is_not_paid() {
     let site = LedgerSite::new();
     let ledger = site.open();
     let under = release_context(gaussian(4.0), 3);
@@ -166,7 +168,7 @@ fn only_the_reserved_release_can_be_paid_under_the_reserved_manifest() {
 }
 
 #[test]
-fn a_raised_limit_admits_more_and_a_lowered_one_refuses_without_rewriting() {
+fn raised_limit_admits_more_and_lowered_one_refuses() {
     let site = LedgerSite::new();
     let ledger = site.open();
     let job_of = |number| job(number, &release_context(gaussian(1.0), 1));
@@ -174,34 +176,39 @@ fn a_raised_limit_admits_more_and_a_lowered_one_refuses_without_rewriting() {
     assert!(ledger.reserve(&job_of(41), &limit(6.0)).is_err());
     assert!(ledger.check(&job_of(41), &limit(60.0)).is_ok());
     ledger.reserve(&job_of(41), &limit(60.0)).expect("the limit was raised");
-    let _ = ledger.commit(&job_of(41), &gaussian(1.0), &stored_release(&job_of(41), "private", 1)).expect("it is reserved");
+    let _ =
+        ledger.commit(&job_of(41), &gaussian(1.0), &stored_release(&job_of(41), "private", 1)).expect("it is reserved");
     let before = ledger.books().expect("it is open");
     assert!(ledger.reserve(&job_of(42), &limit(1.0)).is_err());
     assert_eq!(ledger.books().expect("it is open"), before);
     // A reservation under the higher limit can still be released.
-    let _ = ledger.commit(&job_of(40), &gaussian(1.0), &stored_release(&job_of(40), "private", 1)).expect("it is reserved");
+    let _ =
+        ledger.commit(&job_of(40), &gaussian(1.0), &stored_release(&job_of(40), "private", 1)).expect("it is reserved");
     site.verify().expect("the rows carry the limits under which they were admitted");
 }
 
 #[test]
-fn a_release_in_the_clear_has_a_receipt_and_charges_nothing() {
+fn release_in_the_clear_has_a_receipt_and_charges_nothing() {
     let site = LedgerSite::new();
     let ledger = site.open();
     let open = release_context(Event::NonPrivate, 10);
     assert_eq!(rule(ledger.reserve(&open, &limit(8.0))), RuleError::Refused(Refusal::Infinite));
-    let paid = ledger
+    let payment = ledger
         .publish(&open, Visibility::Open, &Event::NonPrivate, &stored_release(&open, "open", 1))
         .expect("the data are open");
-    assert_eq!(paid.receipt, 1);
+    assert_eq!(payment.receipt, 1);
     let private = job(40, &release_context(gaussian(4.0), 1));
     for visibility in [Visibility::Private, Visibility::Public] {
         let refused = ledger.publish(&private, visibility, &Event::NonPrivate, &stored_release(&private, "open", 1));
         assert!(matches!(refused, Err(LedgerError::NotOpen)), "{visibility:?}");
     }
-    let unpaid = ledger.publish(&private, Visibility::Open, &private.charge.event, &stored_release(&private, "private", 1));
+    let unpaid =
+        ledger.publish(&private, Visibility::Open, &private.charge.event, &stored_release(&private, "private", 1));
     assert!(matches!(unpaid, Err(LedgerError::OtherEvent { .. })), "what has a price is paid, not published");
     ledger.reserve(&private, &limit(8.0)).expect("nothing was charged");
-    let _ = ledger.commit(&private, &private.charge.event, &stored_release(&private, "private", 1)).expect("it is reserved");
+    let _ = ledger
+        .commit(&private, &private.charge.event, &stored_release(&private, "private", 1))
+        .expect("it is reserved");
     drop(ledger);
     let verified = site.verify().expect("both kinds of release are in one chain");
     assert_eq!((verified.published, verified.receipts), (1, 2));
@@ -210,9 +217,9 @@ fn a_release_in_the_clear_has_a_receipt_and_charges_nothing() {
 #[test]
 fn two_processes_never_write_one_ledger() {
     let site = LedgerSite::new();
-    let held = site.open();
+    let ledger = site.open();
     assert!(matches!(site.folder.lock(), Err(FolderError::Locked(_))));
-    drop(held);
+    drop(ledger);
     assert!(site.folder.lock().is_ok());
 }
 
@@ -238,14 +245,16 @@ fn spent_site() -> LedgerSite {
     let under = release_context(gaussian(4.0), 3);
     ledger.reserve(&under, &limit(8.0)).expect("there is room");
     for round in 1..=2 {
-        let _ = ledger.commit(&under, &under.charge.event, &stored_release(&under, "private", round)).expect("it is reserved");
+        let _ = ledger
+            .commit(&under, &under.charge.event, &stored_release(&under, "private", round))
+            .expect("it is reserved");
     }
     drop(ledger);
     site
 }
 
 #[test]
-fn a_changed_or_missing_row_is_found_and_nothing_is_released_from_then_on() {
+fn changed_or_missing_row_stops_every_release() {
     for sql in [
         "UPDATE entry SET payload = replace(payload, '4.0', '9.0') WHERE sequence = 1",
         "DELETE FROM entry WHERE sequence = 2",
@@ -259,7 +268,7 @@ fn a_changed_or_missing_row_is_found_and_nothing_is_released_from_then_on() {
 }
 
 #[test]
-fn a_changed_cut_or_orphaned_receipt_is_found() {
+fn changed_cut_or_orphaned_receipt_is_found() {
     for sql in [
         "UPDATE receipt SET payload = replace(payload, '\"round\":1', '\"round\":3') WHERE sequence = 1",
         // One signature in 256 begins with `00` already.
@@ -275,7 +284,7 @@ fn a_changed_cut_or_orphaned_receipt_is_found() {
 }
 
 #[test]
-fn a_receipt_that_another_key_signed_is_found() {
+fn receipt_that_another_key_signed_is_found() {
     let site = spent_site();
     let other = LedgerSite::new();
     let verified = site.store().read(|db| verify(db, &other.key.public()));

@@ -83,10 +83,10 @@ enum ReleaseRow<'a> {
 }
 
 fn releases<'a>(rows: &'a [LedgerEntry], open: &'a [OpenRelease]) -> BTreeMap<u64, ReleaseRow<'a>> {
-    let paid = rows.iter().filter(|row| row.kind == EntryKind::Commit);
+    let commits = rows.iter().filter(|row| row.kind == EntryKind::Commit);
     // A commit without a receipt is stored under 0, which no receipt has, and is reported as missing.
-    let paid = paid.map(|row| (row.receipt.unwrap_or(0), ReleaseRow::Paid(row)));
-    paid.chain(open.iter().map(|row| (row.receipt, ReleaseRow::Published(row)))).collect()
+    let payments = commits.map(|row| (row.receipt.unwrap_or(0), ReleaseRow::Paid(row)));
+    payments.chain(open.iter().map(|row| (row.receipt, ReleaseRow::Published(row)))).collect()
 }
 
 /// Checks that the rules, applied row by row, yield the same books as the sums of the rows.

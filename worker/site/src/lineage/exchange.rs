@@ -21,7 +21,7 @@ use undertone_api::id::{LineageId, OrganizationId};
 use super::fingerprint::{FingerprintKind, OrganizationKey};
 use super::sketch::{FingerprintSketch, count_common, from_bytes};
 use super::table::{self, FingerprintRow};
-use super::{DataOverlap, KnownDataset, LineageError, load_lineages, dataset_lineages, load_keys};
+use super::{DataOverlap, KnownDataset, LineageError, dataset_lineages, load_keys, load_lineages};
 use crate::config::ConfigError;
 use crate::datasets::{DatasetDescription, scan};
 use crate::folder::{Folder, FolderError, sync_folder};
@@ -239,9 +239,9 @@ pub fn import<D: DatasetDescription>(
         for key in &keys {
             imported.keys += usize::from(table::add_key(tx, key, now)?);
         }
-        let found = table::keys(tx)?.len();
-        if found > MOST_KEYS {
-            return Err(ExchangeError::Keys { path: file.to_owned(), found });
+        let count = table::keys(tx)?.len();
+        if count > MOST_KEYS {
+            return Err(ExchangeError::Keys { path: file.to_owned(), found: count });
         }
         for lineage in &content.lineages {
             for (name, worker) in &lineage.datasets {
@@ -289,10 +289,10 @@ pub fn warnings(store: &Store, policy: &Policy) -> Result<(SharedLineages, usize
 /// Returns pairs of lineages that share data although each has accounts of its own, neither of them public.
 fn shared(store: &Store, policy: &Policy) -> Result<SharedLineages, LineageError> {
     let names = dataset_lineages(store)?;
-    let known = store.read(|db| load_lineages(db, &names, policy))?;
-    let is_public = |lineage: &LineageId| known.get(lineage).is_some_and(super::KnownLineage::is_public);
+    let lineages = store.read(|db| load_lineages(db, &names, policy))?;
+    let is_public = |lineage: &LineageId| lineages.get(lineage).is_some_and(super::KnownLineage::is_public);
     let mut all: Vec<FingerprintRow> = Vec::new();
-    let mut found: BTreeMap<(LineageId, LineageId), DataOverlap> = BTreeMap::new();
+    let mut overlaps: BTreeMap<(LineageId, LineageId), DataOverlap> = BTreeMap::new();
     store.read(|db| {
         table::each_fingerprint(db, |row| {
             if is_public(&row.lineage) {
@@ -303,14 +303,14 @@ fn shared(store: &Store, policy: &Policy) -> Result<SharedLineages, LineageError
             };
             for other in all.iter().filter(same) {
                 let pair = (row.lineage.min(other.lineage), row.lineage.max(other.lineage));
-                found.entry(pair).or_default().add(row.kind, count_common(&row.items, &other.items));
+                overlaps.entry(pair).or_default().add(row.kind, count_common(&row.items, &other.items));
             }
             all.push(row);
             Ok(())
         })
     })?;
-    let dataset = |lineage: &LineageId| known.get(lineage).map(|of| of.dataset.clone());
-    Ok(found
+    let dataset = |lineage: &LineageId| lineages.get(lineage).map(|of| of.dataset.clone());
+    Ok(overlaps
         .into_iter()
         .filter(|(_, overlap)| !overlap.is_empty())
         .filter_map(|((one, other), overlap)| Some((dataset(&one)?, dataset(&other)?, overlap)))
@@ -339,12 +339,12 @@ pub fn summarize(store: &Store) -> Result<(Vec<LineageSummary>, Vec<String>), St
     let mut all: BTreeMap<LineageId, LineageSummary> = BTreeMap::new();
     let of = |id| LineageSummary { id, datasets: Vec::new(), counts: DataOverlap::default(), is_sample: false };
     for (lineage, name) in dataset_lineages(store)?.into_iter().rev() {
-        let named = KnownDataset { name, worker: None };
-        all.entry(lineage).or_insert_with(|| of(lineage)).datasets.push(named);
+        let dataset = KnownDataset { name, worker: None };
+        all.entry(lineage).or_insert_with(|| of(lineage)).datasets.push(dataset);
     }
     for (lineage, (name, worker)) in store.read(table::other_lineages)? {
-        let named = KnownDataset { name, worker: Some(worker) };
-        all.entry(lineage).or_insert_with(|| of(lineage)).datasets.push(named);
+        let dataset = KnownDataset { name, worker: Some(worker) };
+        all.entry(lineage).or_insert_with(|| of(lineage)).datasets.push(dataset);
     }
     store.read(|db| {
         table::each_fingerprint(db, |row| {

@@ -103,8 +103,8 @@ impl OrganizationKey {
 }
 
 fn fingerprint(mac: &Hmac<Sha256>, kind: FingerprintKind, data: &[u8]) -> u128 {
-    let named = mac.clone().chain_update("undertone fingerprint 1\0").chain_update(kind.word()).chain_update([0]);
-    let code = named.chain_update(data).finalize().into_bytes();
+    let prefix = mac.clone().chain_update("undertone fingerprint 1\0").chain_update(kind.word()).chain_update([0]);
+    let code = prefix.chain_update(data).finalize().into_bytes();
     let mut first = [0; 16];
     first.copy_from_slice(&code[..16]);
     u128::from_be_bytes(first)
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn saved_collector_goes_on_where_it_stopped() {
+    fn saved_collector_resumes_where_it_stopped() {
         let mut whole = log(1, 0..100);
         let mut first = log(1, 0..60);
         let mut second = collector(1);

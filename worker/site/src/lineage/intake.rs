@@ -9,7 +9,10 @@ use undertone_api::id::LineageId;
 
 use super::fingerprint::FingerprintCollector;
 use super::settle::LineageMarker;
-use super::{DataOverlap, KnownLineage, LineageError, judge, load_lineages, dataset_lineages, load_keys, new_lineage, overlaps, table};
+use super::{
+    DataOverlap, KnownLineage, LineageError, dataset_lineages, judge, load_keys, load_lineages, new_lineage, overlaps,
+    table,
+};
 use crate::datasets::{DatasetDescription, scan};
 use crate::folder::Folder;
 use crate::normalize::{
@@ -135,12 +138,12 @@ impl LineageIntake {
         let line = self.own.or(self.continues.as_ref().map(|(_, line)| *line));
         let new = new_lineage()?;
         // The slow comparison runs outside the transaction; it is repeated if the tables changed meanwhile.
-        let mut looked = self.look(line)?;
+        let mut comparison = self.look(line)?;
         loop {
-            judge(&self.name, self.visibility, (self.own, line), &looked.found, &looked.known)?;
+            judge(&self.name, self.visibility, (self.own, line), &comparison.overlaps, &comparison.lineages)?;
             let Self { store, collector, name, continues, own, now, .. } = self;
             let admitted = store.write(|tx| {
-                if table::extent(tx)? != looked.extent {
+                if table::extent(tx)? != comparison.extent {
                     return Ok::<_, LineageError>(None);
                 }
                 let lineage = match (line, continues.as_ref()) {
@@ -161,7 +164,7 @@ impl LineageIntake {
                 self.own = Some(lineage);
                 return Ok(LineageMarker::new(lineage));
             }
-            looked = self.look(line)?;
+            comparison = self.look(line)?;
         }
     }
 
@@ -169,9 +172,9 @@ impl LineageIntake {
         let extent = self.store.read(table::extent)?;
         let names = dataset_lineages(&self.store)?;
         let Self { store, collector, policy, .. } = self;
-        let found = store.read(|db| overlaps(db, collector, line))?;
-        let known = store.read(|db| load_lineages(db, &names, policy))?;
-        Ok(LineageComparison { extent, found, known })
+        let overlaps = store.read(|db| overlaps(db, collector, line))?;
+        let lineages = store.read(|db| load_lineages(db, &names, policy))?;
+        Ok(LineageComparison { extent, overlaps, lineages })
     }
 
     /// Checks that a lineage is not protected less under this name than under another.
@@ -184,10 +187,11 @@ impl LineageIntake {
         };
         let names = dataset_lineages(&self.store)?.into_iter().filter(|(lineage, _)| lineage == line);
         for (_, other) in names {
-            let found = self.policy.rules(&other).visibility;
-            if less(found) {
-                let (name, asked, found) = (self.name.clone(), word(self.visibility), word(found));
-                return Err(LineageError::Visibility { name, asked, other, found });
+            let visibility = self.policy.rules(&other).visibility;
+            if less(visibility) {
+                let name = self.name.clone();
+                let asked = word(self.visibility);
+                return Err(LineageError::Visibility { name, asked, other, found: word(visibility) });
             }
         }
         Ok(())
@@ -197,6 +201,6 @@ impl LineageIntake {
 /// The result of a comparison with the other lineages.
 struct LineageComparison {
     extent: i64,
-    found: BTreeMap<LineageId, DataOverlap>,
-    known: BTreeMap<LineageId, KnownLineage>,
+    overlaps: BTreeMap<LineageId, DataOverlap>,
+    lineages: BTreeMap<LineageId, KnownLineage>,
 }

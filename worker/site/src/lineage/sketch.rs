@@ -150,10 +150,10 @@ mod tests {
     fn common_members_are_found_at_the_rate_of_the_sample() {
         let mut one = sketch(1_000, 0..20_000);
         let mut other = sketch(1_000, 10_000..30_000);
-        let found = count_common(one.items(), other.items());
+        let count = count_common(one.items(), other.items());
         // Each of the 10,000 common members is sampled with probability 1/20: 500 expected, with a standard deviation
         // of about 22.
-        assert!((400..600).contains(&found), "{found}");
+        assert!((400..600).contains(&count), "{count}");
         assert_eq!(count_common(one.items(), sketch(1_000, 40_000..60_000).items()), 0);
     }
 }

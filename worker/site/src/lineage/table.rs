@@ -48,17 +48,17 @@ pub(super) fn find_lineage(db: &Connection, name: &str) -> Result<Option<Lineage
 pub fn dataset_lineages(store: &Store) -> Result<Vec<(LineageId, String)>, StoreError> {
     store.read(|db| {
         let joined = pairs(db, "SELECT lineage, name FROM lineage_join ORDER BY name")?;
-        let begun = pairs(db, "SELECT lineage, name FROM lineage ORDER BY name")?;
-        joined.into_iter().chain(begun).map(|(lineage, name)| Ok((lineage_id(&lineage)?, name))).collect()
+        let founders = pairs(db, "SELECT lineage, name FROM lineage ORDER BY name")?;
+        joined.into_iter().chain(founders).map(|(lineage, name)| Ok((lineage_id(&lineage)?, name))).collect()
     })
 }
 
 /// Returns the names of the site's datasets: first those that founded a lineage, then those that joined one, each
 /// oldest first.
 pub(crate) fn in_order(db: &Connection) -> Result<Vec<String>, StoreError> {
-    let begun = pairs(db, "SELECT lineage, name FROM lineage ORDER BY rowid")?;
+    let founders = pairs(db, "SELECT lineage, name FROM lineage ORDER BY rowid")?;
     let joined = pairs(db, "SELECT lineage, name FROM lineage_join ORDER BY rowid")?;
-    Ok(begun.into_iter().chain(joined).map(|(_, name)| name).collect())
+    Ok(founders.into_iter().chain(joined).map(|(_, name)| name).collect())
 }
 
 /// Returns the datasets of other workers that a steward imported: lineage, then name and worker.
@@ -201,15 +201,15 @@ pub(super) fn merge(tx: &Transaction<'_>, row: &FingerprintRow) -> Result<(), St
         return Ok(());
     }
     let place = params![row.lineage.to_string(), row.key, row.kind.word()];
-    let known: Option<Vec<u8>> = tx
+    let bytes: Option<Vec<u8>> = tx
         .query_row("SELECT items FROM fingerprint WHERE lineage = ?1 AND key = ?2 AND kind = ?3", place, |row| {
             row.get(0)
         })
         .optional()
         .map_err(StoreError::sqlite("read fingerprints"))?;
-    let known = known.map(|bytes| from_bytes(&bytes).ok_or_else(|| StoreError::row("fingerprints are out of order")));
+    let items = bytes.map(|bytes| from_bytes(&bytes).ok_or_else(|| StoreError::row("fingerprints are out of order")));
     let mut sketch = FingerprintSketch::new(row.kind.most());
-    sketch.merge(&known.transpose()?.unwrap_or_default());
+    sketch.merge(&items.transpose()?.unwrap_or_default());
     if !sketch.merge(&row.items) {
         return Ok(());
     }

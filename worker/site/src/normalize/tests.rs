@@ -17,7 +17,7 @@ fn apply(rules: TextNormalization, text: &str) -> String {
 }
 
 #[test]
-fn by_default_accents_capitals_and_blanks_do_not_tell_queries_apart() {
+fn default_rules_ignore_accents_capitals_and_blanks() {
     let rules = TextNormalization::default();
     for (text, same) in [
         ("  Call\tthe  Nurse\r\n", "call the nurse"),
@@ -38,7 +38,7 @@ fn by_default_accents_capitals_and_blanks_do_not_tell_queries_apart() {
 }
 
 #[test]
-fn each_rule_does_what_it_says_and_no_more() {
+fn each_rule_changes_only_its_own_characters() {
     let only = |change: fn(&mut TextNormalization)| {
         let mut rules = TextNormalization::NONE;
         change(&mut rules);
@@ -66,10 +66,10 @@ fn each_rule_does_what_it_says_and_no_more() {
 }
 
 #[test]
-fn the_rules_are_recorded_by_name() {
+fn rules_are_recorded_by_name() {
     let json = serde_json::to_value(TextNormalization::default()).unwrap();
-    let named = serde_json::json!({"form": "nfc", "case": "lower", "punctuation": "keep", "digits": "keep", "blanks": "single"});
-    assert_eq!(json, named);
+    let document = serde_json::json!({"form": "nfc", "case": "lower", "punctuation": "keep", "digits": "keep", "blanks": "single"});
+    assert_eq!(json, document);
     assert!(unicode().contains("(forms)"));
 }
 
@@ -90,14 +90,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn done_twice_it_does_no_more_than_once(rules in rules(), text in "\\PC{0,12}|[\\x00-\\x7f]{0,24}|\\p{any}{0,8}") {
+    fn normalization_is_idempotent(rules in rules(), text in "\\PC{0,12}|[\\x00-\\x7f]{0,24}|\\p{any}{0,8}") {
         let once = apply(rules, &text);
         prop_assert_eq!(apply(rules, &once), once);
     }
 
     /// Compares both paths: a final non-ASCII character sends the whole text through the general one.
     #[test]
-    fn the_short_way_is_the_long_way(rules in rules(), text in "[\\x00-\\x7f]{0,24}") {
+    fn short_way_is_the_long_way(rules in rules(), text in "[\\x00-\\x7f]{0,24}") {
         let long = apply(rules, &format!("{text} \u{e9}"));
         let short = apply(rules, &format!("{text} e"));
         prop_assert_eq!(long.strip_suffix('\u{e9}').unwrap(), short.strip_suffix('e').unwrap());

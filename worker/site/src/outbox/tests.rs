@@ -98,7 +98,7 @@ fn uncountersigned_release_is_never_sent() {
 }
 
 #[test]
-fn nothing_is_left_of_a_job_that_is_over() {
+fn cleared_outbox_leaves_no_file() {
     let (dir, store, outbox) = outbox();
     keep(&outbox, &store, &[1, 2, 3, 4]);
     outbox.clear().expect("it is ours");

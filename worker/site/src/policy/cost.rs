@@ -148,8 +148,8 @@ fn most_of(spec: &transcription::Spec, tariffs: &[Tariff], dataset: &Dataset) ->
 /// Returns the site's own tariffs of the spec's providers, in their order.
 fn tariffs<P: PricedProvider>(spec: &transcription::Spec, providers: &[P]) -> Result<Vec<Tariff>, CostRefusal> {
     let tariff = |asked: &transcription::Provider| {
-        let known = providers.iter().find(|known| known.name() == asked.name);
-        let tariff = known.and_then(PricedProvider::tariff_if_known);
+        let provider = providers.iter().find(|known| known.name() == asked.name);
+        let tariff = provider.and_then(PricedProvider::tariff_if_known);
         tariff.ok_or_else(|| CostRefusal::Unpriced(asked.name.clone()))
     };
     spec.providers.iter().map(tariff).collect()

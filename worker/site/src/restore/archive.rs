@@ -91,7 +91,7 @@ pub(super) fn write(
         files,
     };
     let failed = FolderError::io("write", Path::new("the backup"));
-    let done = match passphrase {
+    let outcome = match passphrase {
         None => write_tar(out, &about, &all).map(drop),
         Some(passphrase) => age::Encryptor::with_user_passphrase(passphrase)
             .wrap_output(out)
@@ -99,7 +99,7 @@ pub(super) fn write(
             .and_then(age::stream::StreamWriter::finish)
             .map(drop),
     };
-    done.map_err(failed)?;
+    outcome.map_err(failed)?;
     Ok(about)
 }
 
@@ -125,16 +125,16 @@ fn descriptions(folder: &Folder) -> Result<Vec<(String, PathBuf)>, FolderError> 
     if !data.exists() {
         return Ok(Vec::new());
     }
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     for item in fs::read_dir(&data).map_err(FolderError::io("read", &data))? {
         let item = item.map_err(FolderError::io("read", &data))?;
         let (name, meta) = (item.file_name().to_string_lossy().into_owned(), item.path().join(META_FILE));
         if check_name(&name).is_ok() && meta.is_file() {
-            found.push((format!("{DESCRIPTIONS}/{name}.json"), meta));
+            files.push((format!("{DESCRIPTIONS}/{name}.json"), meta));
         }
     }
-    found.sort();
-    Ok(found)
+    files.sort();
+    Ok(files)
 }
 
 fn digest(path: &Path) -> Result<String, FolderError> {
@@ -166,7 +166,7 @@ pub(super) fn read(archive: impl Read, into: &Path) -> Result<BackupMetadata, Re
         return Err(ReadError::Broken(format!("it is of the form `{}`, this worker reads `{FORMAT}`", about.format)));
     }
     create_private(&into.join(DESCRIPTIONS))?;
-    let mut seen = BTreeMap::new();
+    let mut digests = BTreeMap::new();
     for entry in entries {
         let mut entry = entry.map_err(failed)?;
         let path = entry.path().map_err(failed)?.into_owned();
@@ -182,12 +182,12 @@ pub(super) fn read(archive: impl Read, into: &Path) -> Result<BackupMetadata, Re
         let mut file = options.open(&to).map_err(FolderError::io("create", &to))?;
         io::copy(&mut entry, &mut file).map_err(failed)?;
         file.sync_all().map_err(FolderError::io("sync", &to))?;
-        seen.insert(name, digest(&to)?);
+        digests.insert(name, digest(&to)?);
     }
-    if seen != about.files {
+    if digests != about.files {
         return Err(broken("its files are not those that it names, or were changed"));
     }
-    if !seen.contains_key(LEDGER) || !seen.contains_key("key") || !seen.contains_key("config.toml") {
+    if !digests.contains_key(LEDGER) || !digests.contains_key("key") || !digests.contains_key("config.toml") {
         return Err(broken("a ledger, a key or a configuration is missing"));
     }
     sync_folder(into)?;

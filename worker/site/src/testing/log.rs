@@ -100,8 +100,8 @@ impl TestLog {
     /// Returns the restorations after the one with this digest, with their proofs.
     pub fn restorations(&self, accepted: Option<&str>) -> Vec<RestorationProof> {
         let hashes = |path: &[Vec<Subtree>]| assemble(path, |subtree| self.kept.get(&subtree).copied()).expect("kept");
-        let known = self.statements.iter().position(|(_, signed)| Some(&*signed.digest()) == accepted);
-        let news = self.statements.iter().skip(known.map_or(0, |known| known + 1));
+        let position = self.statements.iter().position(|(_, signed)| Some(&*signed.digest()) == accepted);
+        let news = self.statements.iter().skip(position.map_or(0, |position| position + 1));
         let proofs = news.map(|(position, signed)| RestorationProof {
             statement: signed.clone(),
             consistency: hashes(&consistency_path(*position, self.size())),
@@ -118,7 +118,7 @@ impl TestLog {
 
     /// Returns the answer to a question.
     pub fn answer(&self, known: Option<&Signed>, receipts: &[u64]) -> Answer {
-        let known: Option<Head> = known.map(|signed| serde_json::from_str(&signed.payload).expect("it is a head"));
+        let head: Option<Head> = known.map(|signed| serde_json::from_str(&signed.payload).expect("it is a head"));
         let hashes = |path: &[Vec<Subtree>]| assemble(path, |subtree| self.kept.get(&subtree).copied()).expect("kept");
         let size = self.size();
         let proofs = receipts.iter().filter_map(|number| {
@@ -133,7 +133,7 @@ impl TestLog {
         });
         Answer {
             head: self.head(),
-            consistency: known.map_or_else(Vec::new, |known| hashes(&consistency_path(known.size, size))),
+            consistency: head.map_or_else(Vec::new, |head| hashes(&consistency_path(head.size, size))),
             receipts: proofs.collect(),
             ..Answer::default()
         }

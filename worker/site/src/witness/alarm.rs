@@ -35,11 +35,11 @@ const ALARMS: &str = "SELECT alarm.id, alarm.problem, alarm.evidence, alarm.at, 
      FROM alarm LEFT JOIN cleared ON cleared.alarm = alarm.id";
 
 fn alarm(row: &Row<'_>) -> rusqlite::Result<ServerAlarm> {
-    let cleared = match (row.get(4)?, row.get(5)?) {
+    let clearing = match (row.get(4)?, row.get(5)?) {
         (Some(reason), Some(at)) => Some(AlarmClearing { reason, at }),
         _ => None,
     };
-    Ok(ServerAlarm { id: row.get(0)?, problem: row.get(1)?, evidence: row.get(2)?, at: row.get(3)?, cleared })
+    Ok(ServerAlarm { id: row.get(0)?, problem: row.get(1)?, evidence: row.get(2)?, at: row.get(3)?, cleared: clearing })
 }
 
 /// Returns every alarm, oldest first.

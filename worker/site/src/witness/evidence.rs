@@ -121,34 +121,34 @@ fn examine(
         head: heads.iter().rev().find(|(of, _)| *of == epoch).map(|(_, head)| head.clone()),
         ..EvidenceSummary::default()
     };
-    for kept in countersignatures {
+    for row in countersignatures {
         let wrong =
-            |problem: String| EvidenceError::Receipt { what: "countersignature", receipt: kept.receipt, problem };
+            |problem: String| EvidenceError::Receipt { what: "countersignature", receipt: row.receipt, problem };
         let (digest, document) =
-            receipt(kept.receipt).ok_or_else(|| wrong("is for a receipt that is not here".to_owned()))?;
-        countersigned(&kept.signed, key, digest, document).map_err(|error| wrong(format!("does not hold: {error}")))?;
-        attested.countersigned += u64::from(kept.epoch == epoch);
+            receipt(row.receipt).ok_or_else(|| wrong("is for a receipt that is not here".to_owned()))?;
+        countersigned(&row.signed, key, digest, document).map_err(|error| wrong(format!("does not hold: {error}")))?;
+        attested.countersigned += u64::from(row.epoch == epoch);
     }
     let mut proved = std::collections::BTreeSet::new();
-    for kept in proofs {
+    for row in proofs {
         let wrong = |problem: &str| EvidenceError::Receipt {
             what: "proof",
-            receipt: kept.receipt,
+            receipt: row.receipt,
             problem: problem.to_owned(),
         };
-        let (digest, document) = receipt(kept.receipt).ok_or_else(|| wrong("is for a receipt that is not here"))?;
-        let head = heads.iter().find(|(of, head)| (*of, head.size) == (kept.epoch, kept.head));
+        let (digest, document) = receipt(row.receipt).ok_or_else(|| wrong("is for a receipt that is not here"))?;
+        let head = heads.iter().find(|(of, head)| (*of, head.size) == (row.epoch, row.head));
         let root = head.and_then(|(_, head)| from_hex(&head.root)).ok_or_else(|| wrong("leads to no stored head"))?;
-        let path = hashes(&kept.inclusion).ok_or_else(|| wrong("cannot be read"))?;
-        verify_inclusion(kept.leaf.as_bytes(), kept.position, kept.head, &root, &path)
+        let path = hashes(&row.inclusion).ok_or_else(|| wrong("cannot be read"))?;
+        verify_inclusion(row.leaf.as_bytes(), row.position, row.head, &root, &path)
             .map_err(|_| wrong("does not lead to the root of its head"))?;
-        let charged = Leaf::parse(&kept.leaf).is_ok_and(|leaf| charges(&leaf, digest, document));
-        if !charged {
+        let is_charged = Leaf::parse(&row.leaf).is_ok_and(|leaf| charges(&leaf, digest, document));
+        if !is_charged {
             return Err(wrong("charges something else than the receipt says"));
         }
-        if kept.epoch == epoch {
+        if row.epoch == epoch {
             attested.proved += 1;
-            proved.insert(kept.receipt);
+            proved.insert(row.receipt);
         }
     }
     attested.open = (1..=all.len() as u64).filter(|number| !proved.contains(number)).collect();
@@ -156,9 +156,9 @@ fn examine(
 }
 
 /// Checks heads in their order: signature, log, and that each continues the one before it in its epoch.
-fn check_heads(kept: &[StoredHead], key: &VerifyingKey) -> Result<Vec<(i64, Head)>, EvidenceError> {
+fn check_heads(heads: &[StoredHead], key: &VerifyingKey) -> Result<Vec<(i64, Head)>, EvidenceError> {
     let mut checked: Vec<(i64, Head)> = Vec::new();
-    for head in kept {
+    for head in heads {
         let document: Head = serde_json::from_str(&head.signed.payload).map_err(StoreError::row)?;
         let wrong = |problem: &str| EvidenceError::Head { size: document.size, problem: problem.to_owned() };
         head.signed.open::<Head>(key).map_err(|_| wrong("is not signed by the server"))?;
@@ -219,8 +219,8 @@ struct ExportedAlarm {
 pub fn export(db: &Connection, site_key: &str, server_key: &VerifyingKey) -> Result<String, StoreError> {
     let alarms = alarm::all(db)?.into_iter().map(|alarm| {
         let evidence = serde_json::from_str(&alarm.evidence).map_err(StoreError::row)?;
-        let cleared = alarm.cleared.map(|cleared| cleared.reason);
-        Ok(ExportedAlarm { problem: alarm.problem, at: alarm.at, evidence, cleared })
+        let reason = alarm.cleared.map(|cleared| cleared.reason);
+        Ok(ExportedAlarm { problem: alarm.problem, at: alarm.at, evidence, cleared: reason })
     });
     let export = EvidenceExport {
         format: FORMAT.to_owned(),
@@ -315,7 +315,7 @@ pub(super) fn answer_evidence(question: &WitnessQuestion, answer: &Answer) -> St
         leaf: &proof.leaf,
         inclusion: text(&proof.inclusion),
     });
-    let shown = AnswerEvidence {
+    let document = AnswerEvidence {
         known: question.known.as_ref(),
         asked: question.numbers(),
         head: answer.head.as_ref(),
@@ -324,11 +324,16 @@ pub(super) fn answer_evidence(question: &WitnessQuestion, answer: &Answer) -> St
         restorations: answer.restorations.iter().map(|restoration| &restoration.statement).collect(),
     };
     // Strings and numbers always have a JSON form.
-    serde_json::to_string(&shown).unwrap_or_default()
+    serde_json::to_string(&document).unwrap_or_default()
 }
 
 /// Returns a receipt, the server's countersignature of it, and the previous one, as evidence.
-pub(super) fn submission_evidence(store: &Store, receipt: &Signed, said: &Signed, number: u64) -> Result<String, StoreError> {
+pub(super) fn submission_evidence(
+    store: &Store,
+    receipt: &Signed,
+    said: &Signed,
+    number: u64,
+) -> Result<String, StoreError> {
     let before: Vec<Signed> = store.read(|db| {
         db.prepare("SELECT payload, signature FROM countersignature WHERE receipt = ?1 ORDER BY epoch DESC LIMIT 1")
             .and_then(|mut statement| {
@@ -337,17 +342,17 @@ pub(super) fn submission_evidence(store: &Store, receipt: &Signed, said: &Signed
             })
             .map_err(StoreError::sqlite("look for a countersignature"))
     })?;
-    let shown = serde_json::json!({ "receipt": receipt, "countersignature": said, "before": before });
-    Ok(shown.to_string())
+    let document = serde_json::json!({ "receipt": receipt, "countersignature": said, "before": before });
+    Ok(document.to_string())
 }
 
 /// Returns the positions that the server has countersigned, for tests of the stored rows.
 #[cfg(test)]
 pub(super) fn positions(db: &Connection) -> Result<Vec<(u64, u64)>, StoreError> {
-    let all = countersignatures(db)?.into_iter().map(|kept| {
+    let all = countersignatures(db)?.into_iter().map(|row| {
         let read: undertone_api::signed::Countersignature =
-            serde_json::from_str(&kept.signed.payload).map_err(StoreError::row)?;
-        Ok((kept.receipt, read.position))
+            serde_json::from_str(&row.signed.payload).map_err(StoreError::row)?;
+        Ok((row.receipt, read.position))
     });
     all.collect()
 }

@@ -93,8 +93,8 @@ pub fn compare(
 ) -> Result<HeadComparison, StoreError> {
     let mut comparison = HeadComparison::default();
     for peer in peers {
-        let known = store.read(|db| find_peer_key(db, peer.worker))?;
-        match peer.verify(server, &own.0, known.as_ref()) {
+        let key = store.read(|db| find_peer_key(db, peer.worker))?;
+        match peer.verify(server, &own.0, key.as_ref()) {
             Ok(verified) => {
                 store.write(|tx| keep_peer(tx, peer, &verified, now))?;
                 comparison.agreed += 1;

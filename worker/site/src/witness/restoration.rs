@@ -107,8 +107,8 @@ pub fn rebase(
     let Some(Ok(first)) = answer.restorations.first().map(|restoration| restoration.open(key)) else {
         return Ok(question.clone());
     };
-    let known = store.read(|db| last_head_within(db, question.epoch, first.size))?;
-    Ok(WitnessQuestion { known, ..question.clone() })
+    let last = store.read(|db| last_head_within(db, question.epoch, first.size))?;
+    Ok(WitnessQuestion { known: last, ..question.clone() })
 }
 
 /// Returns the largest verified head of at most `size` leaves, of this epoch or of those that it continues.
@@ -148,12 +148,12 @@ pub fn judge(
     answer: &Answer,
     at: OffsetDateTime,
 ) -> Result<WitnessVerdict, StoreError> {
-    let known: Option<Head> = question
+    let last: Option<Head> = question
         .known
         .as_ref()
         .map(|signed| serde_json::from_str(&signed.payload).map_err(StoreError::row))
         .transpose()?;
-    match verify(store, key, known.as_ref(), answer)? {
+    match verify(store, key, last.as_ref(), answer)? {
         Ok((head, statements)) => {
             store.write(|tx| accept(tx, question, answer, &head, &statements, at))?;
             Ok(WitnessVerdict::Holds(0))
@@ -171,14 +171,14 @@ fn verify(
     known: Option<&Head>,
     answer: &Answer,
 ) -> Result<Result<VerifiedRestorations, ServerContradiction>, StoreError> {
-    let judged = (|| {
+    let outcome = (|| {
         let witnessed = answer.check(key, known, &std::collections::BTreeMap::new())?;
         let head = witnessed.head.ok_or_else(|| WitnessError::Malformed("a restoration without a head".to_owned()))?;
         let checked = answer.restorations.iter().map(|restoration| restoration.check(key, &head));
         let statements = checked.collect::<Result<Vec<_>, _>>()?;
         Ok::<VerifiedRestorations, WitnessError>((head, statements))
     })();
-    let (head, statements) = match judged {
+    let (head, statements) = match outcome {
         Ok(verified) => verified,
         Err(error) => return Ok(Err(error.into())),
     };
@@ -200,7 +200,7 @@ fn accept(
 ) -> Result<(), StoreError> {
     let write = |error| StoreError::sqlite("keep a restoration of the server")(error);
     let size = statements.iter().map(|statement| statement.size).min().unwrap_or_default();
-    let kept: i64 = tx
+    let last: i64 = tx
         .query_row(
             "SELECT COALESCE(MAX(receipt), 0) FROM countersignature
              WHERE epoch = ?1 AND json_extract(payload, '$.position') < ?2",
@@ -215,14 +215,21 @@ fn accept(
         tx.execute(
             "INSERT INTO server_restoration (epoch, digest, payload, signature, size, kept, receipts, at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, (SELECT COALESCE(MAX(sequence), 0) FROM receipt), ?7)",
-            params![epoch, restoration.statement.digest(), payload, signature, sql(statement.size), kept, written(at)],
+            params![epoch, restoration.statement.digest(), payload, signature, sql(statement.size), last, written(at)],
         )
         .map_err(write)?;
     }
     if let Some(signed) = &answer.head {
         tx.execute(
             "INSERT INTO head (epoch, size, payload, signature, consistency, seen_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![epoch, sql(head.size), signed.payload, signed.signature, join_hashes(&answer.consistency), written(at)],
+            params![
+                epoch,
+                sql(head.size),
+                signed.payload,
+                signed.signature,
+                join_hashes(&answer.consistency),
+                written(at)
+            ],
         )
         .map_err(write)?;
     }

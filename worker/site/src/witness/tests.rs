@@ -55,11 +55,15 @@ impl WitnessSite {
     /// Pays for a release; its receipt is not sent.
     fn pay(&mut self) -> Signed {
         self.round += 1;
-        let paid = self
+        let payment = self
             .ledger
-            .commit(&release_context(), &release_context().charge.event, &stored_release(&release_context(), "private", self.round))
+            .commit(
+                &release_context(),
+                &release_context().charge.event,
+                &stored_release(&release_context(), "private", self.round),
+            )
             .expect("it is reserved");
-        paid.signed
+        payment.signed
     }
 
     /// Pays for a release that the server accepts; the server's answer is lost.
@@ -124,7 +128,7 @@ fn every_receipt_is_proved_once_and_every_head_is_kept() {
 }
 
 #[test]
-fn a_receipt_on_its_way_is_no_contradiction_and_is_asked_for_again() {
+fn receipt_in_transit_is_requested_again_without_an_alarm() {
     let mut site = WitnessSite::new();
     let receipt = site.pay();
     assert_eq!(site.ask(), WitnessVerdict::Holds(0));
@@ -138,19 +142,19 @@ fn a_receipt_on_its_way_is_no_contradiction_and_is_asked_for_again() {
 }
 
 #[test]
-fn receipts_that_the_server_must_have_are_asked_for_before_the_others() {
+fn receipts_that_the_server_must_have_are_requested_first() {
     let mut site = WitnessSite::new();
     for _ in 0..=MOST_RECEIPTS {
         site.pay();
     }
     site.release();
-    let asked = question(&site.store).expect("it is open").numbers();
-    assert_eq!((asked.len(), asked.last()), (MOST_RECEIPTS, Some(&(MOST_RECEIPTS as u64 + 2))));
-    assert_eq!(asked[0], 1);
+    let numbers = question(&site.store).expect("it is open").numbers();
+    assert_eq!((numbers.len(), numbers.last()), (MOST_RECEIPTS, Some(&(MOST_RECEIPTS as u64 + 2))));
+    assert_eq!(numbers[0], 1);
 }
 
 #[test]
-fn an_older_log_raises_an_alarm_with_both_heads() {
+fn older_log_raises_an_alarm_with_both_heads() {
     let mut site = WitnessSite::new();
     site.release();
     site.ask();
@@ -170,7 +174,7 @@ fn an_older_log_raises_an_alarm_with_both_heads() {
 }
 
 #[test]
-fn an_empty_log_after_a_head_is_a_shorter_one() {
+fn empty_log_after_a_head_is_a_shorter_one() {
     let mut site = WitnessSite::new();
     site.ask();
     site.log = TestLog::default();
@@ -194,7 +198,7 @@ fn another_log_of_the_same_size_or_longer_is_a_fork() {
 }
 
 #[test]
-fn a_leaf_that_charges_something_else_raises_an_alarm() {
+fn leaf_that_charges_something_else_raises_an_alarm() {
     type Change = fn(&mut leaf::Entry);
     let changes: [Change; 8] = [
         |entry| entry.count = 0,
@@ -219,7 +223,7 @@ fn a_leaf_that_charges_something_else_raises_an_alarm() {
 }
 
 #[test]
-fn a_receipt_that_was_taken_and_is_gone_raises_an_alarm() {
+fn accepted_receipt_that_is_gone_raises_an_alarm() {
     let mut site = WitnessSite::new();
     site.release();
     site.log.countersigned.clear();
@@ -227,29 +231,36 @@ fn a_receipt_that_was_taken_and_is_gone_raises_an_alarm() {
     // The same holds for a countersigned receipt, even if this site never recorded its arrival.
     let mut site = WitnessSite::new();
     let receipt = site.pay();
-    let said = site.log.charge(&receipt);
+    let countersignature = site.log.charge(&receipt);
     let key = server_key().verifying_key();
-    assert_eq!(record_countersignatures(&site.store, &key, &[receipt], &[said], AT).expect("it is open"), None);
+    assert_eq!(
+        record_countersignatures(&site.store, &key, &[receipt], &[countersignature], AT).expect("it is open"),
+        None
+    );
     site.log.countersigned.clear();
     assert_eq!(contradicts(site.ask()), ServerContradiction::Lost(1));
 }
 
 #[test]
-fn a_countersignature_of_something_else_raises_an_alarm() {
+fn countersignature_of_something_else_raises_an_alarm() {
     let (mut site, key) = (WitnessSite::new(), server_key().verifying_key());
     let (receipt, other) = (site.pay(), site.pay());
     let document: Receipt = serde_json::from_str(&receipt.payload).expect("it is a receipt");
     let swapped = countersign(&document, &other.digest(), 1);
-    let said = record_countersignatures(&site.store, &key, std::slice::from_ref(&receipt), &[swapped], AT).expect("it is open");
-    assert_eq!(said, Some(WitnessError::Swapped(1).into()));
+    let contradiction = record_countersignatures(&site.store, &key, std::slice::from_ref(&receipt), &[swapped], AT)
+        .expect("it is open");
+    assert_eq!(contradiction, Some(WitnessError::Swapped(1).into()));
     assert!(!site.is_quiet());
 
     let (mut site, strange) = (WitnessSite::new(), SigningKey::from_bytes(&[9; 32]));
     let receipt = site.pay();
     let mut forged = countersign(&document, &receipt.digest(), 1);
     forged.signature = Signed::new(&document, &strange).expect("it has a JSON form").signature;
-    let said = record_countersignatures(&site.store, &key, &[receipt], &[forged], AT).expect("it is open");
-    assert!(matches!(said, Some(ServerContradiction::Answer(WitnessError::Signed { .. }))), "{said:?}");
+    let contradiction = record_countersignatures(&site.store, &key, &[receipt], &[forged], AT).expect("it is open");
+    assert!(
+        matches!(contradiction, Some(ServerContradiction::Answer(WitnessError::Signed { .. }))),
+        "{contradiction:?}"
+    );
     assert!(!site.is_quiet());
 }
 
@@ -260,7 +271,8 @@ fn two_places_for_one_receipt_raise_an_alarm() {
     let document: Receipt = serde_json::from_str(&receipt.payload).expect("it is a receipt");
     let elsewhere = countersign(&document, &receipt.digest(), 5);
     assert_eq!(
-        record_countersignatures(&site.store, &key, std::slice::from_ref(&receipt), &[elsewhere], AT).expect("it is open"),
+        record_countersignatures(&site.store, &key, std::slice::from_ref(&receipt), &[elsewhere], AT)
+            .expect("it is open"),
         None
     );
     assert_eq!(contradicts(site.ask()), ServerContradiction::Twice(1));
@@ -269,7 +281,7 @@ fn two_places_for_one_receipt_raise_an_alarm() {
 }
 
 #[test]
-fn an_answer_that_another_signed_or_that_was_bent_on_its_way_proves_nothing() {
+fn forged_or_corrupted_answer_proves_nothing() {
     type Change = fn(&mut Answer);
     let changes: [Change; 5] = [
         |answer| {
@@ -301,10 +313,16 @@ fn while_an_alarm_is_open_nothing_is_reserved_paid_or_published() {
     let event = release_context().charge.event;
     assert!(is_alarm(site.ledger.check(&release_context(), &limit(8.0))));
     assert!(is_alarm(site.ledger.reserve(&release_context(), &limit(8.0))));
-    assert!(is_alarm(site.ledger.commit(&release_context(), &event, &stored_release(&release_context(), "private", 2)).map(|_| ())));
+    assert!(is_alarm(
+        site.ledger.commit(&release_context(), &event, &stored_release(&release_context(), "private", 2)).map(|_| ())
+    ));
     let open = undertone_api::dataset::Visibility::Open;
-    let published =
-        site.ledger.publish(&release_context(), open, &undertone_privacy::Event::NonPrivate, &stored_release(&release_context(), "open", 1));
+    let published = site.ledger.publish(
+        &release_context(),
+        open,
+        &undertone_privacy::Event::NonPrivate,
+        &stored_release(&release_context(), "open", 1),
+    );
     assert!(is_alarm(published.map(|_| ())));
     assert_eq!(site.ledger.books().expect("it is open"), before);
     // Settling a job releases nothing.
@@ -312,7 +330,7 @@ fn while_an_alarm_is_open_nothing_is_reserved_paid_or_published() {
 }
 
 #[test]
-fn a_cleared_alarm_lets_releases_go_on_and_everything_is_proved_anew() {
+fn cleared_alarm_resumes_releases_and_requires_new_proofs() {
     let mut site = WitnessSite::new();
     let first = site.release();
     site.ask();
@@ -336,9 +354,12 @@ fn a_cleared_alarm_lets_releases_go_on_and_everything_is_proved_anew() {
     };
     assert_eq!(send(&site), std::slice::from_ref(&second));
     assert_ne!(first, second);
-    let said = site.log.charge(&second);
+    let countersignature = site.log.charge(&second);
     let key = server_key().verifying_key();
-    assert_eq!(record_countersignatures(&site.store, &key, &[second], &[said], AT).expect("it is open"), None);
+    assert_eq!(
+        record_countersignatures(&site.store, &key, &[second], &[countersignature], AT).expect("it is open"),
+        None
+    );
     assert_eq!(site.ask(), WitnessVerdict::Holds(1));
     assert_eq!(send(&site), []);
     let attested = site.verify().expect("both epochs hold");
@@ -350,7 +371,7 @@ fn a_cleared_alarm_lets_releases_go_on_and_everything_is_proved_anew() {
 }
 
 #[test]
-fn a_stored_document_that_was_changed_is_named() {
+fn changed_stored_document_is_reported() {
     let changes = [
         ("head", "UPDATE head SET payload = replace(payload, '\"size\":4', '\"size\":5') WHERE size = 4", "head of 5"),
         ("head", "UPDATE head SET signature = '' WHERE size = 2", "head of 2"),
@@ -390,13 +411,13 @@ fn a_stored_document_that_was_changed_is_named() {
                 Ok::<_, StoreError>(())
             })
             .expect(change);
-        let said = site.verify().expect_err(change).to_string();
-        assert!(said.contains(named), "{change}: {said}");
+        let message = site.verify().expect_err(change).to_string();
+        assert!(message.contains(named), "{change}: {message}");
     }
 }
 
 #[test]
-fn an_export_holds_everything_and_no_more() {
+fn export_holds_everything_and_no_more() {
     let mut site = WitnessSite::new();
     site.release();
     site.ask();

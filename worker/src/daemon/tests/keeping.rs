@@ -7,7 +7,7 @@ use undertone_privacy::Event;
 
 use super::Place;
 use crate::daemon::keeping::{change_key, compare};
-use crate::fixture::{gaussian, ledger_at, limit, stored_release, release_context};
+use crate::fixture::{gaussian, ledger_at, limit, release_context, stored_release};
 use crate::gateway::fake::start;
 use crate::site::books;
 use crate::site::folder::Folder;

@@ -41,13 +41,13 @@ fn ask(data: LocalDataset, more: Value) -> Result<ExaminedManifest, ManifestFaul
 }
 
 #[test]
-fn what_may_be_proposed_is_believed() {
+fn valid_proposal_is_admitted() {
     assert!(ask(recordings(Visibility::Private), json!({})).is_ok());
     assert!(ask(recordings(Visibility::Public), json!({ "crowded": "send" })).is_ok(), "of public recordings anything");
 }
 
 #[test]
-fn what_only_public_recordings_may_do_and_what_protects_nobody_is_refused_whoever_signs_it() {
+fn spec_without_protection_is_refused_despite_a_signature() {
     for (more, named) in [
         (json!({ "crowded": "send" }), "spec.crowded"),
         (json!({ "vocabulary": { "from": "data", "top_percent": 10.0, "most": 5 } }), "spec.vocabulary.from"),

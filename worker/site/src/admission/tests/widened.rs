@@ -78,9 +78,9 @@ fn places(document: &Value, wanted: impl Fn(&Value) -> bool) -> Vec<String> {
             found.push(at);
         }
     }
-    let mut found = Vec::new();
-    walk(document, String::new(), &wanted, &mut found);
-    found
+    let mut places = Vec::new();
+    walk(document, String::new(), &wanted, &mut places);
+    places
 }
 
 /// Returns a mutable reference to one of the `wanted` values; `None` when there is none.
@@ -109,16 +109,18 @@ fn apply(document: &mut Value, change: &ManifestChange) -> Option<()> {
             *find_value(document, *index, Value::is_string)? = text;
         }
         ManifestChange::Blank(index, value) => *find_value(document, *index, every)? = json!(value),
-        ManifestChange::Remove(index) => match find_value(document, *index, |value| value.is_object() || value.is_array())? {
-            Value::Object(fields) => {
-                let key = fields.keys().nth(index.index(fields.len().max(1)))?.clone();
-                fields.remove(&key);
+        ManifestChange::Remove(index) => {
+            match find_value(document, *index, |value| value.is_object() || value.is_array())? {
+                Value::Object(fields) => {
+                    let key = fields.keys().nth(index.index(fields.len().max(1)))?.clone();
+                    fields.remove(&key);
+                }
+                Value::Array(elements) if !elements.is_empty() => {
+                    elements.remove(index.index(elements.len()));
+                }
+                _ => return None,
             }
-            Value::Array(elements) if !elements.is_empty() => {
-                elements.remove(index.index(elements.len()));
-            }
-            _ => return None,
-        },
+        }
         ManifestChange::Double(index) => {
             let Value::Array(elements) = find_value(document, *index, Value::is_array)? else { return None };
             let element = elements.get(index.index(elements.len().max(1)))?.clone();
@@ -168,7 +170,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn a_changed_manifest_is_refused_or_costs_what_it_says_and_is_approved_by_nobody(
+    fn changed_manifest_is_refused_or_charged_and_unapproved(
         changes in proptest::collection::vec(change(), 1..4)
     ) {
         let approved = sign(&honest());
@@ -204,8 +206,8 @@ proptest! {
         };
         jobs::decide(&store, &yes, DecisionOrigin::Terminal).expect("it is open");
         let job: JobId = examined.manifest.job;
-        let said = jobs::decision(&store, job, OURS, &examined.digest).expect("it is open");
-        prop_assert!(said.is_none(), "an approval is for one document");
+        let decision = jobs::decision(&store, job, OURS, &examined.digest).expect("it is open");
+        prop_assert!(decision.is_none(), "an approval is for one document");
         let first = jobs::remember(&store, job, OURS, &signed, now()).expect("it is open");
         prop_assert_eq!(first, (job == JOB).then(|| approved.digest()));
     }

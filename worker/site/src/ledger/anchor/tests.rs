@@ -10,7 +10,7 @@ use crate::folder::Folder;
 use crate::keys::SiteKey;
 use crate::ledger::{Ledger, LedgerError, ReleaseContext};
 use crate::store::Store;
-use crate::testing::{WORKER, clock, gaussian, limit, stored_release, release_context};
+use crate::testing::{WORKER, clock, gaussian, limit, release_context, stored_release};
 
 /// A site whose anchor is in a folder of its own.
 struct AnchoredSite {
@@ -134,8 +134,8 @@ fn unwritable_anchor_holds_the_release_back() {
     // A folder occupies the path of the new file.
     let hidden = crate::folder::hidden(site.anchor().path());
     std::fs::create_dir(&hidden).expect("writable");
-    let held = pay(&ledger, 1);
-    assert!(matches!(held, Err(LedgerError::Anchor(AnchorError::Folder(_)))), "{held:?}");
+    let payment = pay(&ledger, 1);
+    assert!(matches!(payment, Err(LedgerError::Anchor(AnchorError::Folder(_)))), "{payment:?}");
     assert!(ledger.check_quiet().is_err(), "nothing leaves by the payment");
     std::fs::remove_dir(&hidden).expect("writable");
     ledger.check_quiet().expect("the anchor follows");

@@ -5,7 +5,7 @@ use undertone_api::signed::Receipt;
 use undertone_privacy::ledger::{LedgerError as RuleError, Refusal};
 use undertone_privacy::{Adjacency, Event};
 
-use super::{LedgerSite, job, rule, release_context};
+use super::{LedgerSite, job, release_context, rule};
 use crate::books::{self, AccountKey};
 use crate::ledger::ReleaseContext;
 use crate::testing::{LINEAGE, gaussian, limit, stored_release};
@@ -49,7 +49,7 @@ fn zero_out_charges_continue_the_add_remove_account() {
 }
 
 #[test]
-fn a_limit_that_is_raised_after_a_release_is_a_second_promise() {
+fn limit_that_is_raised_after_a_release_is_a_second_promise() {
     let site = LedgerSite::new();
     let ledger = site.open();
     let promised = || {
@@ -70,7 +70,7 @@ fn a_limit_that_is_raised_after_a_release_is_a_second_promise() {
 }
 
 #[test]
-fn a_key_is_read_as_its_account_whatever_its_row_says() {
+fn key_is_read_as_its_account_whatever_its_row_says() {
     let read = |adjacency: &str| {
         let row = format!(r#"{{"lineage":"{LINEAGE}","unit":"speaker","adjacency":"{adjacency}"}}"#);
         serde_json::from_str::<AccountKey>(&row).expect("a key")
@@ -80,7 +80,7 @@ fn a_key_is_read_as_its_account_whatever_its_row_says() {
 }
 
 #[test]
-fn rows_of_before_are_written_as_they_were() {
+fn older_rows_serialize_unchanged() {
     let site = LedgerSite::new();
     let ledger = site.open();
     let new = charged(40, Adjacency::ZeroOut, gaussian(4.0), 1);

@@ -6,7 +6,7 @@ use undertone_privacy::ledger::{LedgerError as RuleError, Refusal};
 use undertone_privacy::transfer::event_at;
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
-use super::{LedgerSite, job, rule, release_context};
+use super::{LedgerSite, job, release_context, rule};
 use crate::books::{AccountKey, ChainHead, LedgerBooks, LedgerEntry, UncoveredReleases};
 use crate::ledger::{Ledger, LedgerError, ReleaseContext, insert_entry, verify};
 use crate::policy::UnitLimits;
@@ -141,7 +141,7 @@ fn write_rows_of_before(site: &LedgerSite) {
 }
 
 #[test]
-fn ledger_of_before_takes_in_other_units_and_says_what_is_not_covered() {
+fn older_ledger_charges_other_units_and_lists_uncovered_ones() {
     use PrivacyUnit::{Record, Speaker};
     let site = LedgerSite::new();
     write_rows_of_before(&site);
@@ -169,7 +169,7 @@ fn ledger_of_before_takes_in_other_units_and_says_what_is_not_covered() {
 }
 
 #[test]
-fn row_that_leaves_an_account_out_is_not_believed() {
+fn row_that_omits_an_account_is_refused() {
     use PrivacyUnit::{Record, Speaker};
     let site = LedgerSite::new();
     let ledger = site.open();

@@ -106,8 +106,8 @@ pub fn verify(text: &str, known: KnownKeys) -> Result<VerifiedFile, FileError> {
     let keys = SiteKeys::leading_to(site_key, &export.rotations)?;
     let changes = export.rotations.iter().map(undertone_api::signed::Rotation::open).collect::<Result<Vec<_>, _>>()?;
     if let Some(known) = known.site_key {
-        let known = hex::encode(known.as_bytes());
-        if export.site_key != known && changes.iter().all(|change| change.old != known) {
+        let key = hex::encode(known.as_bytes());
+        if export.site_key != key && changes.iter().all(|change| change.old != key) {
             return Err(FileError::Stranger { whose: "site" });
         }
     }
@@ -160,7 +160,7 @@ mod tests {
     use crate::keys::SiteKey;
     use crate::rotation::{finish, prepare};
     use crate::store::Store;
-    use crate::testing::{WORKER, gaussian, ledger_at, server_key, stored_release, release_context};
+    use crate::testing::{WORKER, gaussian, ledger_at, release_context, server_key, stored_release};
 
     struct EvidenceSite {
         _dir: tempfile::TempDir,
@@ -226,8 +226,8 @@ mod tests {
     fn receipts_of_every_key_verify_from_the_file_alone() {
         let (site, keys) = rotated();
         let text = site.export();
-        let shown = verify(&text, KnownKeys::default()).expect("every receipt has the key of its time");
-        assert_eq!((shown.receipts, shown.changes, &shown.site_key), (4, 2, &keys[2]));
+        let file = verify(&text, KnownKeys::default()).expect("every receipt has the key of its time");
+        assert_eq!((file.receipts, file.changes, &file.site_key), (4, 2, &keys[2]));
         // Every one of its keys identifies the site.
         for key in &keys {
             let site_key = Some(public_key(key).expect("a key"));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_chain_of_keys_older_receipts_are_not_believed() {
+    fn older_receipts_need_the_chain_of_keys() {
         let (site, keys) = rotated();
         let text = site.export();
         let without = changed(&text, |export| export.rotations.clear());
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn receipts_that_were_cut_moved_or_bent_are_named() {
+    fn truncated_moved_or_changed_receipts_are_reported() {
         let (site, _) = rotated();
         let text = site.export();
         let number = |change: &dyn Fn(&mut EvidenceExport)| match verify(&changed(&text, change), KnownKeys::default())
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_too_large_is_not_read() {
+    fn file_that_is_too_large_is_not_read() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let path = dir.path().join("large.json");
         let file = std::fs::File::create(&path).expect("the folder is writable");

@@ -33,10 +33,10 @@ impl TestSite {
     }
 
     fn witness(&self, log: &TestLog) -> (Head, Signed) {
-        let asked = question(&self.store).expect("readable");
-        let answer = log.answer(asked.known.as_ref(), &[]);
-        let judged = judge(&self.store, &server_key().verifying_key(), &asked, &answer, AT).expect("writable");
-        assert_eq!(judged, WitnessVerdict::Holds(0));
+        let request = question(&self.store).expect("readable");
+        let answer = log.answer(request.known.as_ref(), &[]);
+        let verdict = judge(&self.store, &server_key().verifying_key(), &request, &answer, AT).expect("writable");
+        assert_eq!(verdict, WitnessVerdict::Holds(0));
         observation(&self.store, WORKER, &self.key, AT).expect("readable").expect("a head was verified").0
     }
 
@@ -83,10 +83,10 @@ fn relayed(log: &TestLog, shown: &TestLog, key: &SigningKey, observed_at: Offset
 #[test]
 fn agreeing_peer_is_stored_with_its_newest_head() {
     let site = TestSite::new();
-    let shown = log_of(0..5);
-    let own = site.witness(&shown);
+    let log = log_of(0..5);
+    let own = site.witness(&log);
     for (size, at) in [(3, AT), (5, AT + Duration::hours(1)), (4, AT)] {
-        let peer = relayed(&log_of(0..size), &shown, &peer_key(2), at);
+        let peer = relayed(&log_of(0..size), &log, &peer_key(2), at);
         let comparison = site.compare(&own, peer, AT + Duration::hours(2));
         assert_eq!((comparison.agreed, comparison.fork), (1, None), "{:?}", comparison.rejected);
     }
@@ -99,10 +99,10 @@ fn agreeing_peer_is_stored_with_its_newest_head() {
 #[test]
 fn fork_between_two_sites_raises_an_alarm_with_both_heads() {
     let site = TestSite::new();
-    let shown = log_of(0..5);
-    let own = site.witness(&shown);
+    let log = log_of(0..5);
+    let own = site.witness(&log);
     let elsewhere = log_of(100..105);
-    let comparison = site.compare(&own, relayed(&elsewhere, &shown, &peer_key(2), AT), AT);
+    let comparison = site.compare(&own, relayed(&elsewhere, &log, &peer_key(2), AT), AT);
     assert_eq!(comparison.fork, Some(PeerError::Forked { worker: PEER, theirs: 5, ours: 5 }));
     let alarm = site.store.read(alarm::open).expect("readable").expect("an alarm is open");
     let theirs = elsewhere.head().expect("not empty");
@@ -116,11 +116,11 @@ fn fork_between_two_sites_raises_an_alarm_with_both_heads() {
 #[test]
 fn observation_forged_by_the_server_is_no_agreement() {
     let site = TestSite::new();
-    let shown = log_of(0..5);
-    let own = site.witness(&shown);
-    site.compare(&own, relayed(&shown, &shown, &peer_key(2), AT), AT);
+    let log = log_of(0..5);
+    let own = site.witness(&log);
+    site.compare(&own, relayed(&log, &log, &peer_key(2), AT), AT);
     // The server hides a fork by an observation that it signs with a key of its own.
-    let forged = relayed(&shown, &shown, &peer_key(3), AT + Duration::days(9));
+    let forged = relayed(&log, &log, &peer_key(3), AT + Duration::days(9));
     let comparison = site.compare(&own, forged, AT + Duration::days(9));
     assert_eq!((comparison.agreed, comparison.rejected.len()), (0, 1));
     let peer = site.peer();
@@ -134,10 +134,10 @@ fn observation_forged_by_the_server_is_no_agreement() {
 #[test]
 fn confirmed_fingerprint_decides_between_two_keys() {
     let site = TestSite::new();
-    let shown = log_of(0..5);
-    let own = site.witness(&shown);
-    site.compare(&own, relayed(&shown, &shown, &peer_key(2), AT), AT);
-    site.compare(&own, relayed(&shown, &shown, &peer_key(3), AT), AT);
+    let log = log_of(0..5);
+    let own = site.witness(&log);
+    site.compare(&own, relayed(&log, &log, &peer_key(2), AT), AT);
+    site.compare(&own, relayed(&log, &log, &peer_key(3), AT), AT);
     let fingerprint = |seed| key_id(&peer_key(seed).verifying_key());
     assert!(!confirm(&site.store, "ward", &fingerprint(4), AT).expect("writable"), "neither key");
     assert!(!confirm(&site.store, "ward", &fingerprint(3)[..8], AT).expect("writable"), "too short");
@@ -146,16 +146,16 @@ fn confirmed_fingerprint_decides_between_two_keys() {
     let peer = site.peer();
     assert!(peer.is_confirmed && !peer.has_conflict);
     assert!(fingerprint(3).starts_with(&peer.fingerprint));
-    let comparison = site.compare(&own, relayed(&shown, &shown, &peer_key(3), AT), AT);
+    let comparison = site.compare(&own, relayed(&log, &log, &peer_key(3), AT), AT);
     assert_eq!(comparison.agreed, 1);
 }
 
 #[test]
 fn rotated_key_of_a_peer_is_followed() {
     let site = TestSite::new();
-    let shown = log_of(0..5);
-    let own = site.witness(&shown);
-    site.compare(&own, relayed(&shown, &shown, &peer_key(2), AT), AT);
+    let log = log_of(0..5);
+    let own = site.witness(&log);
+    site.compare(&own, relayed(&log, &log, &peer_key(2), AT), AT);
     let (old, new) = (peer_key(2), peer_key(3));
     let change = KeyChange {
         worker: PEER,
@@ -170,7 +170,7 @@ fn rotated_key_of_a_peer_is_followed() {
         by_old: Signed::new(&change, &old).expect("it has a JSON form"),
         by_new: Signed::new(&change, &new).expect("it has a JSON form"),
     };
-    let peer = PeerHead { rotations: vec![rotation], ..relayed(&shown, &shown, &new, AT) };
+    let peer = PeerHead { rotations: vec![rotation], ..relayed(&log, &log, &new, AT) };
     assert_eq!(site.compare(&own, peer, AT).agreed, 1);
     assert!(key_id(&new.verifying_key()).starts_with(&site.peer().fingerprint));
 }

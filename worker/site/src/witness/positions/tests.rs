@@ -15,7 +15,7 @@ use crate::keys::SiteKey;
 use crate::ledger::{Ledger, LedgerError, ReleaseContext};
 use crate::store::{Store, StoreError};
 use crate::testing::log::{TestLog, stranger};
-use crate::testing::{WORKER, clock, gaussian, limit, server_key, stored_release, release_context};
+use crate::testing::{WORKER, clock, gaussian, limit, release_context, server_key, stored_release};
 use crate::witness::{judge, peers, question};
 
 const AT: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
@@ -84,9 +84,9 @@ impl TestSite {
         let store = self.store();
         let mut log = TestLog::default();
         (0..3).for_each(|leaf| log.push(stranger(leaf)));
-        let asked = question(&store).expect("readable");
-        let answer = log.answer(asked.known.as_ref(), &[]);
-        judge(&store, &server_key().verifying_key(), &asked, &answer, AT).expect("writable");
+        let request = question(&store).expect("readable");
+        let answer = log.answer(request.known.as_ref(), &[]);
+        judge(&store, &server_key().verifying_key(), &request, &answer, AT).expect("writable");
         let own = peers::observation(&store, WORKER, &self.key(), AT).expect("readable").expect("a head").0;
         let head = log.head().expect("not empty");
         let observation = HeadObservation { worker: PEER, head: head.clone(), observed_at: AT };
@@ -202,9 +202,9 @@ fn newest_position_of_a_peer_is_kept_and_handed_back() {
         assert!(site.meet(Some(shown), None).rejected.is_empty());
     }
     assert_eq!(site.meet(Some(position(9, &SigningKey::from_bytes(&[9; 32]))), None).rejected.len(), 1);
-    let handed = sightings(&site.store(), WORKER, &site.key(), AT).expect("readable");
-    let sighting: LedgerSighting = handed[0].open(&site.key().public()).expect("the site signed it");
-    assert_eq!((handed.len(), sighting.subject, sighting.position), (1, PEER, newest));
+    let signed = sightings(&site.store(), WORKER, &site.key(), AT).expect("readable");
+    let sighting: LedgerSighting = signed[0].open(&site.key().public()).expect("the site signed it");
+    assert_eq!((signed.len(), sighting.subject, sighting.position), (1, PEER, newest));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use time::Duration;
 use undertone_api::log::witness::WitnessError;
 
-use super::super::restoration::{accepted_restorations, judge, next_batch, note_complete, rebase, new_restorations};
+use super::super::restoration::{accepted_restorations, judge, new_restorations, next_batch, note_complete, rebase};
 use super::super::{ServerContradiction, WitnessVerdict, alarm, question, record_countersignatures};
 use super::{AT, WitnessSite, contradicts};
 use crate::testing::log::{TestLog, stranger};
@@ -31,9 +31,15 @@ impl WitnessSite {
     /// Returns one batch to the server; returns its numbers.
     fn give_back(&mut self) -> Vec<u64> {
         let batch = next_batch(&self.store).expect("it is open");
-        let said: Vec<_> = batch.receipts.iter().map(|receipt| self.log.charge(receipt)).collect();
-        let contradiction =
-            record_countersignatures(&self.store, &server_key().verifying_key(), &batch.receipts, &said, AT).expect("it is open");
+        let countersignatures: Vec<_> = batch.receipts.iter().map(|receipt| self.log.charge(receipt)).collect();
+        let contradiction = record_countersignatures(
+            &self.store,
+            &server_key().verifying_key(),
+            &batch.receipts,
+            &countersignatures,
+            AT,
+        )
+        .expect("it is open");
         assert_eq!(contradiction, None);
         batch.numbers
     }
@@ -131,8 +137,8 @@ fn statement_that_the_log_does_not_have_raises_an_alarm() {
     answer.restorations[0].consistency = site.log.answer(None, &[]).consistency;
     let rebased = rebase(&site.store, &key, &question, &answer).expect("it is open");
     answer.consistency = site.log.answer(rebased.known.as_ref(), &[]).consistency;
-    let judged = judge(&site.store, &key, &rebased, &answer, AT).expect("it is open");
-    let unproved = contradicts(judged);
+    let verdict = judge(&site.store, &key, &rebased, &answer, AT).expect("it is open");
+    let unproved = contradicts(verdict);
     assert!(matches!(unproved, ServerContradiction::Answer(WitnessError::Restoration { .. })), "{unproved}");
     assert!(site.store.read(alarm::open).expect("it is open").is_some());
 }
@@ -142,8 +148,9 @@ fn receipt_missing_from_the_restored_log_raises_an_alarm() {
     let mut site = WitnessSite::new();
     for _ in 0..2 {
         let receipt = site.release();
-        let said = site.log.charge(&receipt);
-        record_countersignatures(&site.store, &server_key().verifying_key(), &[receipt], &[said], AT).expect("it is open");
+        let countersignature = site.log.charge(&receipt);
+        record_countersignatures(&site.store, &server_key().verifying_key(), &[receipt], &[countersignature], AT)
+            .expect("it is open");
     }
     // The site verified no head; the copy claims leaves up to the position of the receipts.
     let mut log = TestLog::default();

@@ -7,7 +7,7 @@ use undertone_api::id::{JobId, LineageId};
 use uuid::Uuid;
 
 use super::data;
-use crate::fixture::{ledger_at, limit, sampled_gaussian, release_context};
+use crate::fixture::{ledger_at, limit, release_context, sampled_gaussian};
 use crate::site::datasets::{UnusableFolder, dataset_lineages, scan};
 use crate::site::folder::Folder;
 use crate::site::ledger::ReleaseContext;

@@ -249,7 +249,8 @@ impl Exchange for Actor<'_, '_> {
     }
 
     fn clear(&mut self, _: &str, _: u32) -> Result<Clearance, RunError> {
-        let published = gate::prove_public(self.rehearsal.rules).map_err(|error| RunError::Refused(error.to_string()))?;
+        let published =
+            gate::prove_public(self.rehearsal.rules).map_err(|error| RunError::Refused(error.to_string()))?;
         Ok(Clearance::Public(published))
     }
 

@@ -8,6 +8,7 @@ use undertone_api::id::{DatasetId, JobId};
 use undertone_api::signed::{Decision, Signed};
 
 use super::store::{Store, StoreError};
+use crate::clock::format_time;
 
 /// The origin of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +110,7 @@ pub fn remember(
         tx.execute(
             "INSERT INTO manifest (job, dataset, digest, payload, signature, seen_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
              ON CONFLICT (job, dataset) DO NOTHING",
-            params![job.to_string(), dataset.to_string(), digest, signed.payload, signed.signature, written(at)],
+            params![job.to_string(), dataset.to_string(), digest, signed.payload, signed.signature, format_time(at)],
         )
         // A job has one manifest, regardless of the dataset for which it was first offered.
         .and_then(|_| {
@@ -203,7 +204,7 @@ fn insert(tx: &Connection, decision: &Decision, by: DecisionOrigin) -> rusqlite:
             decision.approve,
             by.word(),
             decision.reason,
-            written(decision.at)
+            format_time(decision.at)
         ],
     )
     .map(|_| ())
@@ -426,11 +427,6 @@ pub fn open_runs(store: &Store) -> Result<Vec<(JobId, DatasetId, String)>, Store
             Ok((job.parse().map_err(StoreError::row)?, dataset.parse().map_err(StoreError::row)?, lease))
         })
         .collect()
-}
-
-fn written(at: OffsetDateTime) -> String {
-    // Formatting a time of this era never fails.
-    at.format(&Rfc3339).unwrap_or_default()
 }
 
 #[cfg(test)]

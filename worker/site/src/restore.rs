@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use age::secrecy::SecretString;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use undertone_api::id::{DatasetId, JobId};
 
 use super::books::BooksError;
@@ -22,6 +21,7 @@ use super::folder::{Folder, FolderError, create_private, sync_folder};
 use super::keys::{KeyError, SiteKey};
 use super::ledger::{import, verify};
 use super::store::{Store, StoreError, sql};
+use crate::clock::format_time;
 use crate::config::ConfigError;
 use archive::BackupMetadata;
 
@@ -239,11 +239,6 @@ impl BackupMetadata {
     }
 }
 
-fn written(at: OffsetDateTime) -> String {
-    // Formatting a time of this era never fails.
-    at.format(&Rfc3339).unwrap_or_default()
-}
-
 /// Marks the ledger as restored from a backup: nothing leaves until it is compared.
 ///
 /// # Errors
@@ -252,7 +247,7 @@ pub fn mark_restored(store: &Store, backup_at: &str, receipts: u64, at: OffsetDa
     store.write(|tx| {
         tx.execute(
             "INSERT INTO restored (backup_at, receipts, at) VALUES (?1, ?2, ?3)",
-            params![backup_at, sql(receipts), written(at)],
+            params![backup_at, sql(receipts), format_time(at)],
         )
         .map(|_| ())
         .map_err(StoreError::sqlite("note that it was restored"))?;
@@ -270,7 +265,7 @@ pub(super) fn withhold(tx: &Transaction<'_>, at: OffsetDateTime) -> Result<(), S
              WHERE kind = 'settle' AND job = reserved.job
                  AND json_extract(payload, '$.dataset') = json_extract(reserved.payload, '$.dataset'))
          ON CONFLICT DO NOTHING",
-        [written(at)],
+        [format_time(at)],
     )
     .map(|_| ())
     .map_err(StoreError::sqlite("note what is not given back"))
@@ -312,7 +307,7 @@ pub(super) fn record_comparison(
     tx.execute(
         "INSERT INTO reconciled (restored, receipts, imported, at)
          VALUES ((SELECT COALESCE(MAX(id), 0) FROM restored), ?1, ?2, ?3)",
-        params![sql(before), sql(imported), written(at)],
+        params![sql(before), sql(imported), format_time(at)],
     )
     .map(|_| ())
     .map_err(StoreError::sqlite("note that it was compared"))

@@ -19,8 +19,8 @@ use undertone_api::log::Hash;
 use undertone_api::log::witness::{Answer, MOST_RECEIPTS, WitnessError, Witnessed, countersigned};
 use undertone_api::signed::{Countersignature, Head, Receipt, Signed, SigningAuthority};
 
+use super::clock::format_time;
 use super::store::{Store, StoreError, sql};
-use alarm::written;
 
 /// A contradiction of the server with itself, or with this site's payments.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -217,7 +217,14 @@ fn keep(
     tx.execute(
         "INSERT INTO head (epoch, size, payload, signature, consistency, seen_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT DO NOTHING",
-        params![epoch, sql(head.size), signed.payload, signed.signature, join_hashes(&answer.consistency), written(at)],
+        params![
+            epoch,
+            sql(head.size),
+            signed.payload,
+            signed.signature,
+            join_hashes(&answer.consistency),
+            format_time(at)
+        ],
     )
     .map_err(StoreError::sqlite("keep a head"))?;
     for proof in &answer.receipts {
@@ -296,7 +303,7 @@ fn keep_countersignature(
     }
     tx.execute(
         "INSERT INTO countersignature (epoch, receipt, payload, signature, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)",
-        params![epoch, sql(number), signed.payload, signed.signature, written(at)],
+        params![epoch, sql(number), signed.payload, signed.signature, format_time(at)],
     )
     .map_err(StoreError::sqlite("keep a countersignature"))?;
     Ok(None)

@@ -4,21 +4,16 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use undertone_api::id::{DatasetId, LineageId};
 use uuid::Uuid;
 
 use super::fingerprint::{FingerprintCollector, FingerprintKind, OrganizationKey};
 use super::sketch::{FingerprintSketch, from_bytes};
+use crate::clock::format_time;
 use crate::store::{Store, StoreError};
 
 fn lineage_id(text: &str) -> Result<LineageId, StoreError> {
     Uuid::parse_str(text).map(LineageId).map_err(StoreError::row)
-}
-
-fn written(at: OffsetDateTime) -> String {
-    // Formatting a time of this era never fails.
-    at.format(&Rfc3339).unwrap_or_default()
 }
 
 /// Returns the lineage of the dataset called `name`, if it has one.
@@ -106,7 +101,7 @@ pub(super) fn join(
 ) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO lineage_join (name, lineage, continues, at) VALUES (?1, ?2, ?3, ?4)",
-        params![name, lineage.to_string(), continues, written(at)],
+        params![name, lineage.to_string(), continues, format_time(at)],
     )
     .map(drop)
     .map_err(StoreError::sqlite("join a lineage"))
@@ -122,7 +117,7 @@ pub(super) fn note_elsewhere(
 ) -> Result<bool, StoreError> {
     tx.execute(
         "INSERT INTO lineage_elsewhere (lineage, name, worker, at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
-        params![lineage.to_string(), name, worker, written(at)],
+        params![lineage.to_string(), name, worker, format_time(at)],
     )
     .map(|rows| rows > 0)
     .map_err(StoreError::sqlite("note a lineage of another worker"))
@@ -144,7 +139,7 @@ pub(super) fn keys(db: &Connection) -> Result<Vec<OrganizationKey>, StoreError> 
 pub(super) fn add_key(tx: &Transaction<'_>, key: &OrganizationKey, at: OffsetDateTime) -> Result<bool, StoreError> {
     tx.execute(
         "INSERT INTO organization_key (id, secret, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
-        params![key.id(), key.as_bytes().as_slice(), written(at)],
+        params![key.id(), key.as_bytes().as_slice(), format_time(at)],
     )
     .map(|rows| rows > 0)
     .map_err(StoreError::sqlite("keep a key"))

@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
-use super::{FILES, LEDGER, RestoreError, written};
+use super::{FILES, LEDGER, RestoreError};
 use crate::books::LedgerBooks;
+use crate::clock::format_time;
 use crate::dataset_meta::META_FILE;
 use crate::folder::{Folder, FolderError, check_name, create_private, sync_folder};
 use crate::store::Store;
@@ -84,7 +85,7 @@ pub(super) fn write(
     let about = BackupMetadata {
         format: FORMAT.to_owned(),
         worker_version: env!("CARGO_PKG_VERSION").to_owned(),
-        at: written(now),
+        at: format_time(now),
         receipts: books.receipts.sequence,
         last: books.receipts.hash,
         datasets,

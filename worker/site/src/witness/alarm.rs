@@ -3,8 +3,8 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
+use crate::clock::format_time;
 use crate::store::{Store, StoreError};
 
 /// An alarm.
@@ -72,7 +72,7 @@ pub fn raise(store: &Store, problem: &str, evidence: &str, at: OffsetDateTime) -
     store.write(|tx| {
         tx.execute(
             "INSERT INTO alarm (problem, evidence, at) VALUES (?1, ?2, ?3)",
-            params![problem, evidence, written(at)],
+            params![problem, evidence, format_time(at)],
         )
         .map(|_| ())
         .map_err(StoreError::sqlite("raise an alarm"))
@@ -90,7 +90,7 @@ pub fn clear(store: &Store, reason: &str, at: OffsetDateTime) -> Result<usize, S
             "INSERT INTO cleared (alarm, reason, receipts, at)
              SELECT id, ?1, (SELECT COALESCE(MAX(sequence), 0) FROM receipt), ?2 FROM alarm
              WHERE id NOT IN (SELECT alarm FROM cleared)",
-            params![reason, written(at)],
+            params![reason, format_time(at)],
         )
         .map_err(StoreError::sqlite("clear an alarm"))
     })
@@ -101,9 +101,4 @@ pub fn clear(store: &Store, reason: &str, at: OffsetDateTime) -> Result<usize, S
 pub(super) fn epoch(db: &Connection) -> Result<(i64, u64), StoreError> {
     db.query_row("SELECT epoch, lost FROM witness_epoch", [], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))
         .map_err(StoreError::sqlite("read the epoch"))
-}
-
-pub(super) fn written(at: OffsetDateTime) -> String {
-    // Formatting a time of this era never fails.
-    at.format(&Rfc3339).unwrap_or_default()
 }

@@ -131,11 +131,8 @@ fn examine(
     }
     let mut proved = std::collections::BTreeSet::new();
     for row in proofs {
-        let wrong = |problem: &str| EvidenceError::Receipt {
-            what: "proof",
-            receipt: row.receipt,
-            problem: problem.to_owned(),
-        };
+        let wrong =
+            |problem: &str| EvidenceError::Receipt { what: "proof", receipt: row.receipt, problem: problem.to_owned() };
         let (digest, document) = receipt(row.receipt).ok_or_else(|| wrong("is for a receipt that is not here"))?;
         let head = heads.iter().find(|(of, head)| (*of, head.size) == (row.epoch, row.head));
         let root = head.and_then(|(_, head)| from_hex(&head.root)).ok_or_else(|| wrong("leads to no stored head"))?;

@@ -10,8 +10,9 @@ use undertone_api::id::DatasetId;
 use undertone_api::log::witness::{Answer, MOST_RECEIPTS, WitnessError};
 use undertone_api::signed::{Head, Restoration, Signed, SigningAuthority};
 
-use super::alarm::{self, written};
+use super::alarm;
 use super::{ServerContradiction, WitnessQuestion, WitnessVerdict, contradicts, evidence, join_hashes};
+use crate::clock::format_time;
 use crate::store::{Store, StoreError, sql};
 
 /// A restoration that this site has accepted.
@@ -215,7 +216,15 @@ fn accept(
         tx.execute(
             "INSERT INTO server_restoration (epoch, digest, payload, signature, size, kept, receipts, at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, (SELECT COALESCE(MAX(sequence), 0) FROM receipt), ?7)",
-            params![epoch, restoration.statement.digest(), payload, signature, sql(statement.size), last, written(at)],
+            params![
+                epoch,
+                restoration.statement.digest(),
+                payload,
+                signature,
+                sql(statement.size),
+                last,
+                format_time(at)
+            ],
         )
         .map_err(write)?;
     }
@@ -228,7 +237,7 @@ fn accept(
                 signed.payload,
                 signed.signature,
                 join_hashes(&answer.consistency),
-                written(at)
+                format_time(at)
             ],
         )
         .map_err(write)?;
@@ -340,7 +349,7 @@ pub fn note_complete(store: &Store, at: OffsetDateTime) -> Result<(), StoreError
         tx.execute(
             "INSERT INTO server_reconciled (restoration, at) SELECT id, ?1 FROM server_restoration
              WHERE id NOT IN (SELECT restoration FROM server_reconciled)",
-            [written(at)],
+            [format_time(at)],
         )
         .map(|_| ())
         .map_err(StoreError::sqlite("note that the server has every receipt"))

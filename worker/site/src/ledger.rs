@@ -10,11 +10,12 @@ pub mod anchor;
 mod error;
 pub(crate) mod import;
 mod publish;
+mod rows;
 mod verify;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use rusqlite::{Connection, Transaction, params};
 use time::OffsetDateTime;
 use undertone_api::budget::EntryKind;
 use undertone_api::id::{DatasetId, JobId, LineageId, WorkerId};
@@ -38,6 +39,8 @@ use crate::fault;
 use anchor::{AnchoredHead, LedgerAnchor};
 pub use error::LedgerError;
 pub use import::{ImportError, ImportSummary, length};
+use rows::{insert_entry, insert_row};
+pub(crate) use rows::{no_receipt, receipt_digest};
 pub use verify::{LedgerSummary, verify};
 
 /// The context of a release: one job's part on one dataset.
@@ -441,13 +444,6 @@ pub fn check_anchor(store: &Store, anchor: &LedgerAnchor) -> Result<AnchoredHead
     anchor.check(&ChainHead { sequence, hash }, |number| Ok(store.read(|db| receipt_digest(db, number))?))
 }
 
-/// Returns the digest of a receipt by number, if the ledger has it.
-pub(crate) fn receipt_digest(db: &Connection, number: u64) -> Result<Option<String>, StoreError> {
-    db.query_row("SELECT digest FROM receipt WHERE sequence = ?1", [sql(number)], |row| row.get(0))
-        .optional()
-        .map_err(StoreError::sqlite("look for a receipt"))
-}
-
 /// Refuses while an alarm is open, a restored copy is unchecked, or a peer has seen more. It runs in the transaction that pays, so that
 /// nothing slips past what another process raises.
 fn check_quiet(db: &Connection) -> Result<(), LedgerError> {
@@ -461,12 +457,6 @@ fn check_quiet(db: &Connection) -> Result<(), LedgerError> {
         None => Ok(()),
         Some(open) => Err(LedgerError::Alarm { id: open.id, problem: open.problem }),
     }
-}
-
-/// Returns the digest that precedes the first receipt: SHA-256 of the empty string.
-pub(crate) fn no_receipt() -> String {
-    use sha2::{Digest, Sha256};
-    hex::encode(Sha256::digest([]))
 }
 
 /// Returns the answer for a job that already has a reservation; `None` for a new one.
@@ -484,23 +474,6 @@ fn existing_reservation(book: &AccountBook, under: &ReleaseContext) -> Option<Re
         (true, true) => Err(LedgerError::Settled),
         (true, false) => Ok(()),
     })
-}
-
-fn insert_entry(tx: &Transaction<'_>, head: &ChainHead, entry: &LedgerEntry) -> Result<ChainHead, LedgerError> {
-    insert_row(tx, "INSERT INTO entry (sequence, payload, hash) VALUES (?1, ?2, ?3)", head, entry)
-}
-
-fn insert_row(
-    tx: &Transaction<'_>,
-    statement: &str,
-    head: &ChainHead,
-    row: &impl serde::Serialize,
-) -> Result<ChainHead, LedgerError> {
-    let payload = serde_json::to_string(row).map_err(StoreError::row)?;
-    let head = head.advance(&payload);
-    tx.execute(statement, params![sql(head.sequence), payload, head.hash])
-        .map_err(StoreError::sqlite("write a row of the ledger"))?;
-    Ok(head)
 }
 
 #[cfg(test)]

@@ -140,7 +140,7 @@ impl AutomaticTotal<'_> {
     /// Returns the releases that a part with a reservation counts on one account; `None` when it counts nothing there.
     fn reserved(&self, key: AccountKey, part: (JobId, DatasetId)) -> Option<CountedReleases> {
         let (own, book, reserved) = own_account(self.books, part)?;
-        let releases = counted_releases(book, part.0, reserved);
+        let releases = count_releases(book, part.0, reserved);
         if own.lineage != key.lineage || releases == 0 {
             return None;
         }
@@ -225,7 +225,7 @@ fn part(job: &str, dataset: &str) -> Result<(JobId, DatasetId), StoreError> {
 }
 
 /// Returns the releases that a reservation counts: the paid ones once it is settled, all of them until then.
-fn counted_releases(book: &AccountBook, job: JobId, reserved: &JobReservation) -> u64 {
+fn count_releases(book: &AccountBook, job: JobId, reserved: &JobReservation) -> u64 {
     match book.account.reservation(reservation_id(job)) {
         Some(row) if row.is_settled() => row.committed(),
         _ => reserved.releases,

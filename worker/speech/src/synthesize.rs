@@ -28,7 +28,7 @@ mod warp;
 /// # Panics
 /// If there is no temporary folder.
 #[cfg(any(test, feature = "testing"))]
-pub fn spoken(text: &str) -> Option<Vec<f32>> {
+pub fn synthesize_text(text: &str) -> Option<Vec<f32>> {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let speech = SpeechEngines::default().speak(&engine::REFERENCE, text, &dir.path().join("said.wav"));
     speech.inspect_err(|error| eprintln!("passed over: {error}")).ok().map(|(samples, _)| samples)

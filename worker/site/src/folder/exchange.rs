@@ -111,7 +111,7 @@ mod tests {
         fs::write(at.join("file"), said).unwrap();
     }
 
-    fn said(at: &Path) -> Option<String> {
+    fn read_text(at: &Path) -> Option<String> {
         fs::read_to_string(at.join("file")).ok()
     }
 
@@ -129,14 +129,14 @@ mod tests {
             folder(&new, "new");
             folder(&place, "old");
             exchange(&new, &place).unwrap();
-            assert_eq!((said(&place).as_deref(), said(&new).as_deref()), (Some("new"), Some("old")));
+            assert_eq!((read_text(&place).as_deref(), read_text(&new).as_deref()), (Some("new"), Some("old")));
             assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "nothing else is left");
         }
         let dir = tempfile::tempdir().unwrap();
         let (new, place) = (dir.path().join("new"), dir.path().join("place"));
         folder(&new, "new");
         exchange(&new, &place).unwrap();
-        assert_eq!((said(&place).as_deref(), new.exists()), (Some("new"), false));
+        assert_eq!((read_text(&place).as_deref(), new.exists()), (Some("new"), false));
     }
 
     #[cfg(target_os = "linux")]
@@ -147,7 +147,7 @@ mod tests {
         folder(&new, "new");
         folder(&place, "old");
         assert!(at_once(&new, &place).unwrap());
-        assert_eq!(said(&place).as_deref(), Some("new"));
+        assert_eq!(read_text(&place).as_deref(), Some("new"));
     }
 
     #[test]
@@ -160,12 +160,12 @@ mod tests {
         assert!(std::panic::catch_unwind(|| in_steps(&new, &place)).is_err(), "it was planned");
         assert!(!place.exists());
         recover(&place).unwrap();
-        assert_eq!((said(&place).as_deref(), said(&new).as_deref()), (Some("old"), Some("new")));
+        assert_eq!((read_text(&place).as_deref(), read_text(&new).as_deref()), (Some("old"), Some("new")));
         // Without an interrupted exchange, recovery changes nothing.
         recover(&place).unwrap();
         exchange(&new, &place).unwrap();
         recover(&place).unwrap();
-        assert_eq!(said(&place).as_deref(), Some("new"));
+        assert_eq!(read_text(&place).as_deref(), Some("new"));
     }
 
     #[test]
@@ -176,10 +176,10 @@ mod tests {
         folder(&place, "old");
         fault::plan(Some(FailurePlan { accident: FailureKind::Crash, after: 2 }));
         assert!(std::panic::catch_unwind(|| in_steps(&new, &place)).is_err(), "it was planned");
-        assert_eq!((said(&place).as_deref(), new.exists()), (Some("new"), false));
+        assert_eq!((read_text(&place).as_deref(), new.exists()), (Some("new"), false));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "the old one lies aside");
         recover(&place).unwrap();
-        assert_eq!(said(&place).as_deref(), Some("new"));
+        assert_eq!(read_text(&place).as_deref(), Some("new"));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         fs::remove_dir_all(&place).unwrap();
         recover(&place).unwrap();

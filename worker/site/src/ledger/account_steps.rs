@@ -100,7 +100,7 @@ pub(super) fn reservation_terms(steps: &[AccountStep]) -> (Option<Budget>, Vec<O
 /// Returns the steps that pay for one release of a job on every account that it charges.
 pub(super) fn commit(books: &LedgerBooks, own: AccountKey, job: JobId) -> Result<Vec<AccountStep>, LedgerError> {
     let mut steps = Vec::new();
-    for (key, book) in charged_accounts(books, own, job) {
+    for (key, book) in list_accounts(books, own, job) {
         let draft = book.account.draft_commit(reservation_id(job))?;
         steps.push(AccountStep { key, begins: None, draft, reserved: None });
     }
@@ -111,7 +111,7 @@ pub(super) fn commit(books: &LedgerBooks, own: AccountKey, job: JobId) -> Result
 /// job's own account.
 pub(super) fn settle(books: &LedgerBooks, own: AccountKey, job: JobId) -> Result<(Vec<AccountStep>, u64), LedgerError> {
     let (mut steps, mut left) = (Vec::new(), 0);
-    for (key, book) in charged_accounts(books, own, job) {
+    for (key, book) in list_accounts(books, own, job) {
         let (draft, open) = book.account.draft_settle(reservation_id(job))?;
         steps.push(AccountStep { key, begins: None, draft, reserved: None });
         left = if key == own { open } else { left };
@@ -120,7 +120,7 @@ pub(super) fn settle(books: &LedgerBooks, own: AccountKey, job: JobId) -> Result
 }
 
 /// Returns the accounts charged by a job that protects the unit of `own`.
-fn charged_accounts(
+fn list_accounts(
     books: &LedgerBooks,
     own: AccountKey,
     job: JobId,
@@ -147,7 +147,7 @@ pub(super) fn adopt(books: &mut LedgerBooks, job: JobId, steps: Vec<AccountStep>
 
 /// Records the time of a payment on every account that the job charges.
 pub(super) fn note_payment(books: &mut LedgerBooks, own: AccountKey, job: JobId, at: OffsetDateTime) {
-    let keys: Vec<AccountKey> = charged_accounts(books, own, job).map(|(key, _)| key).collect();
+    let keys: Vec<AccountKey> = list_accounts(books, own, job).map(|(key, _)| key).collect();
     for key in keys {
         if let Some(book) = books.accounts.get_mut(&key) {
             book.first = book.first.or(Some(at));

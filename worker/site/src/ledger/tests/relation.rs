@@ -11,7 +11,7 @@ use crate::ledger::ReleaseContext;
 use crate::testing::{LINEAGE, gaussian, limit, stored_release};
 
 /// Returns a part that charges under `adjacency`.
-fn charged(number: u128, adjacency: Adjacency, event: Event, releases: u64) -> ReleaseContext {
+fn make_context(number: u128, adjacency: Adjacency, event: Event, releases: u64) -> ReleaseContext {
     let mut part = job(number, &release_context(event, releases));
     part.charge.adjacency = adjacency;
     part
@@ -21,14 +21,14 @@ fn charged(number: u128, adjacency: Adjacency, event: Event, releases: u64) -> R
 fn zero_out_charges_continue_the_add_remove_account() {
     let site = LedgerSite::new();
     let ledger = site.open();
-    let before = charged(40, Adjacency::AddRemove, gaussian(1.0), 1);
+    let before = make_context(40, Adjacency::AddRemove, gaussian(1.0), 1);
     ledger.reserve(&before, &limit(6.0)).expect("there is room");
     let _ = ledger.commit(&before, &gaussian(1.0), &stored_release(&before, "private", 1)).expect("it is reserved");
-    let after = charged(41, Adjacency::ZeroOut, gaussian(1.0), 1);
+    let after = make_context(41, Adjacency::ZeroOut, gaussian(1.0), 1);
     let refused = ledger.reserve(&after, &limit(6.0));
     assert!(matches!(rule(refused), RuleError::Refused(Refusal::OverBudget { .. })), "the budget is not granted twice");
 
-    let small = charged(42, Adjacency::ZeroOut, gaussian(8.0), 2);
+    let small = make_context(42, Adjacency::ZeroOut, gaussian(8.0), 2);
     ledger.reserve(&small, &limit(6.0)).expect("there is room for this");
     let _ = ledger.commit(&small, &gaussian(8.0), &stored_release(&small, "private", 1)).expect("it is reserved");
     drop(ledger);
@@ -60,7 +60,7 @@ fn limit_that_is_raised_after_a_release_is_a_second_promise() {
             .map(|one| one.all().iter().map(|limit| limit.epsilon.get()).collect())
             .collect::<Vec<Vec<_>>>()
     };
-    let part = |number| charged(number, Adjacency::ZeroOut, gaussian(8.0), 1);
+    let part = |number| make_context(number, Adjacency::ZeroOut, gaussian(8.0), 1);
     ledger.reserve(&part(40), &limit(2.0)).expect("there is room");
     ledger.reserve(&part(41), &limit(6.0)).expect("there is room");
     assert_eq!(promised(), [[6.0]], "nothing was released under the first limit");
@@ -83,7 +83,7 @@ fn key_is_read_as_its_account_whatever_its_row_says() {
 fn older_rows_serialize_unchanged() {
     let site = LedgerSite::new();
     let ledger = site.open();
-    let new = charged(40, Adjacency::ZeroOut, gaussian(4.0), 1);
+    let new = make_context(40, Adjacency::ZeroOut, gaussian(4.0), 1);
     ledger.reserve(&new, &limit(8.0)).expect("there is room");
     drop(ledger);
     let rows = site.store().read(books::entries).expect("they are there");

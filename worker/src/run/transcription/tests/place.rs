@@ -32,7 +32,7 @@ use crate::site::clearance::{Clearance, DepartureProof, PublicProof, ReleaseGran
 use crate::site::clock;
 use crate::site::folder::{Folder, write_durably};
 use crate::speech::recordings::{Options, add};
-use crate::speech::synthesize::spoken;
+use crate::speech::synthesize::synthesize_text;
 use crate::speech::transcribe::outbound::{DeliveryResult, OutboundError, SealedSounds, deliver};
 use crate::speech::transcribe::provider::line::ProviderLine;
 use crate::speech::transcribe::wav;
@@ -121,7 +121,7 @@ impl Place {
         ] {
             let mut sound = vec![0.000_1; 8_000];
             for text in std::iter::repeat_n(texts, times).flatten() {
-                sound.extend(spoken(text)?);
+                sound.extend(synthesize_text(text)?);
                 sound.extend(vec![0.000_1; 16_000]);
             }
             std::fs::write(input.join(format!("{name}.wav")), wav::write(&sound)).unwrap();

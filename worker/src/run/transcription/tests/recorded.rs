@@ -15,7 +15,7 @@ use crate::site::policy::TEMPLATE;
 use crate::site::speech;
 use crate::speech::progress::SilentProgress;
 use crate::speech::recordings::{Options, Recording, add};
-use crate::speech::synthesize::spoken;
+use crate::speech::synthesize::synthesize_text;
 use crate::speech::transcribe::dummy::PhraseLength;
 use crate::speech::transcribe::piece::{Recognition, TimedWord};
 use crate::speech::transcribe::plan::{Plan, PlannedDummy};
@@ -66,7 +66,7 @@ fn recorded(says: &'static str, words: &'static [&'static str], each: u32) -> Op
     let site = place.site();
     std::fs::write(site.policy(), TEMPLATE).unwrap();
     let phrases = ["a little rain fell on the field", "take the letter to the office", "they sang all night"];
-    let said: Vec<Vec<f32>> = phrases.into_iter().map(spoken).collect::<Option<_>>()?;
+    let said: Vec<Vec<f32>> = phrases.into_iter().map(synthesize_text).collect::<Option<_>>()?;
     let input = site.root().join("speech-in");
     std::fs::create_dir(&input).unwrap();
     for (number, phrase) in said.iter().cycle().take(words.len() * each as usize).enumerate() {

@@ -120,11 +120,7 @@ pub(super) fn settle(books: &LedgerBooks, own: AccountKey, job: JobId) -> Result
 }
 
 /// Returns the accounts charged by a job that protects the unit of `own`.
-fn list_accounts(
-    books: &LedgerBooks,
-    own: AccountKey,
-    job: JobId,
-) -> impl Iterator<Item = (AccountKey, &AccountBook)> {
+fn list_accounts(books: &LedgerBooks, own: AccountKey, job: JobId) -> impl Iterator<Item = (AccountKey, &AccountBook)> {
     let is_charged = move |key: &AccountKey, book: &AccountBook| {
         (*key == own || key.is_sibling(own))
             && book.jobs.get(&job).is_some_and(|reserved| reserved.protects == own.unit)

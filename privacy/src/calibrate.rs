@@ -46,8 +46,10 @@ pub fn noise_for(
     let changes = if adjacency == Adjacency::ReplaceOne { 2.0 } else { 1.0 };
     let q = sampling_rate.get();
 
-    let (orders, left): (Vec<Order>, Vec<Fixed>) =
-        headroom.left().filter_map(|(order, left)| Some((order, left.filter(|left| *left > Fixed::ZERO)?))).unzip();
+    let (orders, left): (Vec<Order>, Vec<Fixed>) = headroom
+        .remaining()
+        .filter_map(|(order, left)| Some((order, left.filter(|left| *left > Fixed::ZERO)?)))
+        .unzip();
     let limits: Vec<OrderLimit> = orders
         .iter()
         .zip(&left)

@@ -47,7 +47,7 @@ pub fn can_verify(version: &str) -> bool {
 }
 
 /// Returns true if `version` charged each release to every limited unit, and not to its own unit alone.
-pub fn charged_every_unit(version: &str) -> bool {
+pub fn charges_every_unit(version: &str) -> bool {
     version != VERIFIABLE[0]
 }
 

@@ -81,15 +81,15 @@ impl IntegerOracle {
         self.rows.iter().map(|row| of(row) * order.map_or(row.side, |order| row.cost[order])).sum()
     }
 
-    fn charged_releases(row: &OracleRow) -> u128 {
+    fn count_charged(row: &OracleRow) -> u128 {
         if row.settled { row.committed } else { row.releases }
     }
 
     fn admits(&self, cost: &[u128], side: u128, releases: u128) -> bool {
         let fits = self.shares.iter().enumerate().any(|(order, share)| {
-            share.is_some_and(|share| self.sum(Self::charged_releases, Some(order)) + cost[order] * releases <= share)
+            share.is_some_and(|share| self.sum(Self::count_charged, Some(order)) + cost[order] * releases <= share)
         });
-        fits && self.sum(Self::charged_releases, None) + side * releases <= self.side
+        fits && self.sum(Self::count_charged, None) + side * releases <= self.side
     }
 
     fn is_capped(&self) -> bool {
@@ -115,7 +115,7 @@ fn assert_sums(account: &Account, oracle: &IntegerOracle) {
     for (order, ((_, spent), (_, reserved))) in balance.spent().losses().zip(balance.reserved().losses()).enumerate() {
         let committed = oracle.sum(|row| row.committed, Some(order));
         assert_eq!(spent.units(), committed);
-        assert_eq!(spent.units() + reserved.units(), oracle.sum(IntegerOracle::charged_releases, Some(order)));
+        assert_eq!(spent.units() + reserved.units(), oracle.sum(IntegerOracle::count_charged, Some(order)));
     }
     assert_eq!(balance.spent().side_delta().units(), oracle.sum(|row| row.committed, None));
     assert!(oracle.is_capped(), "the cap is exceeded");

@@ -182,7 +182,7 @@ proptest! {
     fn one_order_filter_keeps_its_order(analyst in analysts(false), order in 1.1f64..20.0, epsilon in 1.0f64..4.0) {
         let grid = OrderGrid::new(vec![Order::new(order).unwrap()]).unwrap();
         let room = Headroom::of_filter(Epsilon::new(epsilon).unwrap(), Delta::new(0.3).unwrap(), &grid);
-        let share = room.left().next().and_then(|(_, share)| share).map_or(0.0, Fixed::to_f64_down);
+        let share = room.remaining().next().and_then(|(_, share)| share).map_or(0.0, Fixed::to_f64_down);
         let transcripts = analyst.play(&HaltingRule::OneOrder { room, spent: Curve::zero(&grid) });
         prop_assert!(renyi(&transcripts, order) <= share + 1e-9);
         prop_assert!(lost(&transcripts, epsilon) <= 0.3 + 1e-12);

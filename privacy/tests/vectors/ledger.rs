@@ -63,7 +63,7 @@ fn renyi_filter(case: &VectorCase) {
     let grid = case.grid();
     assert_eq!(case.text("delta_split"), "delta/len(orders)", "{}", case.id());
     let filter = Headroom::of_filter(case.epsilon(), case.delta(), &grid);
-    for ((order, share), reference) in filter.left().zip(case.numbers("budget")) {
+    for ((order, share), reference) in filter.remaining().zip(case.numbers("budget")) {
         let got = share.map_or(-1.0, Fixed::to_f64_down);
         assert!(got <= reference.max(-1.0) + reference.abs() * 1e-12, "{}: B({}) is too large", case.id(), order.get());
         let least = reference - reference.abs() * 1e-9 - 1e-12;
@@ -82,7 +82,7 @@ fn renyi_filter(case: &VectorCase) {
         for ((_, loss), reference) in spent.losses().zip(decision.numbers("spent_after")) {
             case.bounds(loss.to_f64_up(), reference, 1e-12);
         }
-        let alive: Vec<bool> = filter.after(&spent).left().map(|(_, left)| left.is_some()).collect();
+        let alive: Vec<bool> = filter.after(&spent).remaining().map(|(_, left)| left.is_some()).collect();
         let reference: Vec<bool> = decision.list("alive").iter().map(|alive| alive.as_bool() == Some(true)).collect();
         assert_eq!(alive, reference, "{}", case.id());
     }

@@ -78,7 +78,7 @@ impl LedgerReplay {
 
     fn reserve(&mut self, row: &LedgerEntry) -> Result<(), ReplayProblem> {
         let budget = row.budget.ok_or_else(|| ReplayProblem::Row("reserves without a budget".to_owned()))?;
-        if mechanism::charged_every_unit(&row.evaluator) {
+        if mechanism::charges_every_unit(&row.evaluator) {
             self.open(row.account, budget)?;
             for other in &row.others {
                 self.open(row.account.for_unit(other.unit), other.budget)?;

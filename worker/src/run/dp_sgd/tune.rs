@@ -26,6 +26,7 @@ use self::journal::Journal;
 use self::rehearsal::{Rehearsal, Rehearsed};
 use super::checkpoint;
 use crate::run::RunError;
+use crate::site::folder::FolderError;
 use crate::site::gate::{self, NotPublic};
 use crate::site::policy::DatasetRules;
 use crate::speech::dataset::{Dataset, DatasetError};
@@ -73,6 +74,9 @@ pub enum TuneError {
         #[source]
         source: std::io::Error,
     },
+    /// The journal cannot be read or written.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// The journal of another search.
     #[error("{0} is not the journal of this search, or was changed: remove its folder to begin again")]
     Journal(PathBuf),
@@ -171,7 +175,7 @@ pub fn tune(search: &Search, mut tell: impl FnMut(&Tried)) -> Result<Found, Tune
     let identity = search.identity(&dataset.meta().digest)?;
     let work = search.work.join(&identity[..12]);
     std::fs::create_dir_all(&work).map_err(TuneError::io("make", &work))?;
-    let mut journal = Journal::open(&work.join("journal.jsonl"), &format!("\"{identity}\""))?;
+    let mut journal = Journal::open(&work.join("journal.jsonl"), &identity)?;
     let cast = Cast::gather(search, &dataset, &work)?;
     drop(dataset);
 

@@ -2,8 +2,8 @@
 //!
 //! A program has one [`Failpoints`]. There are two ways to select a point. By environment: `<variable>=<point>` or
 //! `<point>:<n>` aborts the process when it reaches that point for the n-th time (default: the first). In process, for
-//! the simulation: a [`FailurePlan`] armed for the calling thread. A planned crash is an unwinding with [`SimulatedCrash`], which only
-//! the simulation catches; it leaves the same state on disk as an abort.
+//! the simulation: a [`FailurePlan`] armed for the calling thread. A planned crash is an unwinding with
+//! [`SimulatedCrash`], which only the simulation catches; it leaves the same state on disk as an abort.
 //!
 //! All of it needs the feature `enabled`, which only tests enable. Without it a point does nothing.
 

@@ -220,8 +220,8 @@ fn a_library_is_named_only_in_its_room() {
     assert_eq!(broken, [""; 0]);
 }
 
-/// Checks the use of [`SelectionPermit`](undertone_worker::site::clearance::SelectionPermit), which is public between crates, so that the
-/// compiler cannot.
+/// Checks the use of [`SelectionPermit`](undertone_worker::site::clearance::SelectionPermit), which is public between
+/// crates, so that the compiler cannot.
 #[test]
 fn selection_permit_becomes_a_ticket_in_one_place_only() {
     let sources = sources::all();

@@ -1,8 +1,8 @@
 //! Selects the best of a secret number of runs, the only output of a private selection (Papernot and Steinke 2022;
 //! `privacy.md`, 9).
 //!
-//! A [`PrivateSelection`] begins with the [`SelectionPermit`] of a grant for the selection, before any other random choice of the round.
-//! It draws K, the number of runs that count, from the granted distribution. It selects the candidate of each run,
+//! A [`PrivateSelection`] begins with the [`SelectionPermit`] of a grant for the selection, before any other random
+//! choice of the round. It draws K, the number of runs that count, from the granted distribution. It selects the candidate of each run,
 //! accepts the update of each run with its score, and returns one update after *all* runs that the grant allows. It
 //! drops the other updates: an [`Update`] leaves by a [`VectorTicket`](undertone_worker_site::clearance::VectorTicket), and the
 //! only ticket is the permit's.

@@ -18,7 +18,7 @@ use undertone_worker::config::{Config, Server};
 use undertone_worker::gateway::{Download, Gateway, GatewayError, Offer};
 use undertone_worker::site::folder::Folder;
 use undertone_worker::site::keys::SiteKey;
-use undertone_worker::site::outbox::Parcel;
+use undertone_worker::site::outbox::StoredVector;
 
 use crate::report::{Outcome, Report};
 
@@ -140,7 +140,7 @@ fn parameters() -> usize {
     4 * hidden * (inputs + hidden + 1) + classes * (hidden + 1)
 }
 
-fn parcel(precision: Precision, packed: bool) -> Staged<Parcel> {
+fn parcel(precision: Precision, packed: bool) -> Staged<StoredVector> {
     let vector = noise(parameters());
     let bytes = if packed {
         write(&vector, precision, chance(8))?
@@ -150,7 +150,7 @@ fn parcel(precision: Precision, packed: bool) -> Staged<Parcel> {
         bytes
     };
     let (length, digest) = (vector.len() as u64, hex::encode(Sha256::digest(&bytes)));
-    Ok(Parcel { bytes, length, digest, receipt: None })
+    Ok(StoredVector { bytes, length, digest, receipt: None })
 }
 
 impl Round<'_> {

@@ -2,20 +2,20 @@
 
 use std::io;
 
-use super::Plan;
+use super::FailurePlan;
 
 /// The state: no plan is ever armed.
 #[derive(Debug)]
-pub(super) struct State;
+pub(super) struct FailpointState;
 
 #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "the same functions as where there are points")]
-impl State {
+impl FailpointState {
     pub(super) const fn new() -> Self {
         Self
     }
 
     #[inline]
-    pub(super) const fn plan(&self, _variable: &'static str, _next: Option<Plan>) -> Option<Plan> {
+    pub(super) const fn plan(&self, _variable: &'static str, _next: Option<FailurePlan>) -> Option<FailurePlan> {
         None
     }
 
@@ -30,14 +30,14 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::State;
-    use crate::{Accident, Plan};
+    use super::FailpointState;
+    use crate::{FailureKind, FailurePlan};
 
     #[test]
     fn point_without_the_feature_is_nothing() {
-        let state = State::new();
-        for accident in [Accident::Death, Accident::Disk] {
-            assert_eq!(state.plan("UNDERTONE_FAILPOINTS_TEST", Some(Plan { accident, after: 1 })), None);
+        let state = FailpointState::new();
+        for accident in [FailureKind::Crash, FailureKind::Disk] {
+            assert_eq!(state.plan("UNDERTONE_FAILPOINTS_TEST", Some(FailurePlan { accident, after: 1 })), None);
             state.point("UNDERTONE_FAILPOINTS_TEST", "before-sync");
             assert!(state.disk("UNDERTONE_FAILPOINTS_TEST", "before-sync").is_ok());
         }

@@ -6,34 +6,34 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::{Accident, Death, Plan};
+use super::{FailureKind, FailurePlan, SimulatedCrash};
 
 #[derive(Debug)]
-struct Fault {
+struct SelectedFault {
     point: String,
     left: AtomicU64,
 }
 
 /// The armed faults of one program in this process.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct FailpointState {
     /// Whether any thread ever armed a plan. Without plans, when only the environment selects a point, this check is
     /// the only cost.
     planned: AtomicBool,
-    fault: OnceLock<Option<Fault>>,
+    fault: OnceLock<Option<SelectedFault>>,
 }
 
 thread_local! {
     /// Keyed by the program's variable: two programs may run in one thread, each with its own plan.
-    static PLANS: RefCell<BTreeMap<&'static str, Plan>> = const { RefCell::new(BTreeMap::new()) };
+    static PLANS: RefCell<BTreeMap<&'static str, FailurePlan>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-impl State {
+impl FailpointState {
     pub(super) const fn new() -> Self {
         Self { planned: AtomicBool::new(false), fault: OnceLock::new() }
     }
 
-    pub(super) fn plan(&self, variable: &'static str, next: Option<Plan>) -> Option<Plan> {
+    pub(super) fn plan(&self, variable: &'static str, next: Option<FailurePlan>) -> Option<FailurePlan> {
         if next.is_some() {
             self.planned.store(true, Ordering::Relaxed);
         }
@@ -44,7 +44,7 @@ impl State {
     }
 
     pub(super) fn point(&self, variable: &'static str, name: &'static str) {
-        if self.reached(variable, Accident::Death) {
+        if self.reached(variable, FailureKind::Crash) {
             die(name);
         }
         let fault = self.fault.get_or_init(|| std::env::var(variable).ok().map(|text| parse(&text)));
@@ -57,11 +57,15 @@ impl State {
 
     pub(super) fn disk(&self, variable: &'static str, name: &'static str) -> io::Result<()> {
         self.point(variable, name);
-        if self.reached(variable, Accident::Disk) { Err(io::Error::from(io::ErrorKind::StorageFull)) } else { Ok(()) }
+        if self.reached(variable, FailureKind::Disk) {
+            Err(io::Error::from(io::ErrorKind::StorageFull))
+        } else {
+            Ok(())
+        }
     }
 
     /// Counts a point at which `accident` can happen; returns true when it happens here. That consumes the plan.
-    fn reached(&self, variable: &'static str, accident: Accident) -> bool {
+    fn reached(&self, variable: &'static str, accident: FailureKind) -> bool {
         self.planned.load(Ordering::Relaxed)
             && PLANS.with_borrow_mut(|plans| {
                 let Some(armed) = plans.get_mut(variable).filter(|armed| armed.accident == accident) else {
@@ -75,12 +79,12 @@ impl State {
 
 /// Unwinds without the panic hook, which is for unplanned panics.
 fn die(point: &'static str) -> ! {
-    std::panic::resume_unwind(Box::new(Death { point }))
+    std::panic::resume_unwind(Box::new(SimulatedCrash { point }))
 }
 
-fn parse(text: &str) -> Fault {
+fn parse(text: &str) -> SelectedFault {
     let (point, count) = text.split_once(':').unwrap_or((text, "1"));
-    Fault { point: point.to_owned(), left: AtomicU64::new(count.parse().unwrap_or(1).max(1)) }
+    SelectedFault { point: point.to_owned(), left: AtomicU64::new(count.parse().unwrap_or(1).max(1)) }
 }
 
 #[cfg(test)]
@@ -88,7 +92,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     use super::parse;
-    use crate::{Accident, Death, Failpoints, Plan};
+    use crate::{Failpoints, FailureKind, FailurePlan, SimulatedCrash};
 
     const BEFORE_SYNC: &str = "before-sync";
     const AFTER_SYNC: &str = "after-sync";
@@ -109,10 +113,10 @@ mod tests {
     #[test]
     fn a_planned_death_comes_at_its_point_and_once() {
         let points = points();
-        points.plan(Some(Plan { accident: Accident::Death, after: 2 }));
+        points.plan(Some(FailurePlan { accident: FailureKind::Crash, after: 2 }));
         points.point(BEFORE_SYNC);
         let died = std::panic::catch_unwind(|| points.point(AFTER_SYNC)).expect_err("it was planned");
-        assert_eq!(died.downcast_ref(), Some(&Death { point: AFTER_SYNC }));
+        assert_eq!(died.downcast_ref(), Some(&SimulatedCrash { point: AFTER_SYNC }));
         points.point(AFTER_SYNC);
         assert_eq!(points.plan(None), None);
     }
@@ -120,7 +124,7 @@ mod tests {
     #[test]
     fn a_planned_failure_of_the_disk_passes_over_other_points() {
         let points = points();
-        points.plan(Some(Plan { accident: Accident::Disk, after: 1 }));
+        points.plan(Some(FailurePlan { accident: FailureKind::Disk, after: 1 }));
         points.point(BEFORE_SYNC);
         assert!(points.disk(BEFORE_SYNC).is_err());
         assert!(points.disk(BEFORE_SYNC).is_ok());
@@ -131,7 +135,7 @@ mod tests {
         static POINTS: Failpoints = points();
         let other = Failpoints::new("UNDERTONE_FAILPOINTS_OTHER");
         other.plan(None);
-        POINTS.plan(Some(Plan { accident: Accident::Disk, after: 1 }));
+        POINTS.plan(Some(FailurePlan { accident: FailureKind::Disk, after: 1 }));
         std::thread::spawn(|| assert!(POINTS.disk(BEFORE_SYNC).is_ok())).join().expect("no death there");
         assert!(other.disk(BEFORE_SYNC).is_ok());
         assert!(POINTS.disk(BEFORE_SYNC).is_err());

@@ -2,8 +2,8 @@
 //!
 //! A program has one [`Failpoints`]. There are two ways to select a point. By environment: `<variable>=<point>` or
 //! `<point>:<n>` aborts the process when it reaches that point for the n-th time (default: the first). In process, for
-//! the simulation: a [`Plan`] armed for the calling thread. A planned crash is an unwinding with [`Death`], which only
-//! the simulation catches; it leaves the same state on disk as an abort.
+//! the simulation: a [`FailurePlan`] armed for the calling thread. A planned crash is an unwinding with
+//! [`SimulatedCrash`], which only the simulation catches; it leaves the same state on disk as an abort.
 //!
 //! All of it needs the feature `enabled`, which only tests enable. Without it a point does nothing.
 
@@ -15,31 +15,31 @@ mod disabled;
 mod enabled;
 
 #[cfg(not(feature = "enabled"))]
-use disabled::State;
+use disabled::FailpointState;
 #[cfg(feature = "enabled")]
-use enabled::State;
+use enabled::FailpointState;
 
 /// The kind of failure at the plan's point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Accident {
+pub enum FailureKind {
     /// The process crashes and loses its memory.
-    Death,
+    SimulatedCrash,
     /// The disk fails; points without disk access are skipped.
     Disk,
 }
 
 /// An accident at the n-th point that the calling thread passes, whatever its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plan {
+pub struct FailurePlan {
     /// The kind of failure.
-    pub accident: Accident,
+    pub accident: FailureKind,
     /// The number of the point, counted from 1 among the points at which this accident can happen.
     pub after: u64,
 }
 
 /// The payload of a planned crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Death {
+pub struct SimulatedCrash {
     /// The name of the point.
     pub point: &'static str,
 }
@@ -49,13 +49,13 @@ pub struct Death {
 pub struct Failpoints {
     /// The environment variable that selects a point.
     variable: &'static str,
-    state: State,
+    state: FailpointState,
 }
 
 impl Failpoints {
     /// Makes the failpoints of the program with this environment variable.
     pub const fn new(variable: &'static str) -> Self {
-        Self { variable, state: State::new() }
+        Self { variable, state: FailpointState::new() }
     }
 
     /// Returns the environment variable that selects a point.
@@ -64,7 +64,7 @@ impl Failpoints {
     }
 
     /// Arms a plan for this thread, or disarms it. Returns the rest of the previous plan.
-    pub fn plan(&self, next: Option<Plan>) -> Option<Plan> {
+    pub fn plan(&self, next: Option<FailurePlan>) -> Option<FailurePlan> {
         self.state.plan(self.variable, next)
     }
 

@@ -1,4 +1,4 @@
-//! The least noise, or the greatest number of steps, within a guarantee or within the headroom of an account.
+//! The least noise within a guarantee or within the headroom of an account.
 //!
 //! The planner calls this in the browser on every move of a slider, so an answer takes about a millisecond or less. It
 //! applies the same rule as the ledger: an account admits the answer for its own headroom.
@@ -9,78 +9,20 @@ use crate::adjacency::Adjacency;
 use crate::curve::OrderGrid;
 use crate::event::Event;
 use crate::fixed::Fixed;
-use crate::gaussian::{self, GaussianProfile};
 use crate::ledger::Headroom;
 use crate::mechanism::{self, PriceError};
-use crate::unit::{Delta, Epsilon, NoiseMultiplier, Order, SamplingRate};
+use crate::unit::{NoiseMultiplier, Order, SamplingRate};
 use search::OrderLimit;
 
-/// Why no noise or number of steps exists.
+/// Why no noise exists.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CalibrateError {
-    /// The classic formula is proven for small ε only.
-    #[error("the classic calibration is valid for 0 < epsilon <= 1, not {epsilon}: use the analytic one")]
-    ClassicNeedsSmallEpsilon {
-        /// The requested ε.
-        epsilon: f64,
-    },
-    /// No Gaussian noise gives a pure guarantee.
-    #[error("delta must be greater than 0: no Gaussian noise gives a pure guarantee")]
-    NoDelta,
-    /// The sensitivity is not a number to scale noise by.
-    #[error("l2_sensitivity must be a finite number of at least 0, not {0}")]
-    Sensitivity(f64),
     /// Nothing remains of the budget, or too little for any noise.
     #[error("no noise is enough: nothing is left of the budget at any order")]
     NothingLeft,
     /// The event cannot be priced.
     #[error(transparent)]
     Price(#[from] PriceError),
-}
-
-/// Returns σ of the classic calibration, Δ √(2 ln(1.25/δ)) / ε, rounded up (Dwork and Roth 2014, Theorem A.1).
-///
-/// # Errors
-/// [`CalibrateError::ClassicNeedsSmallEpsilon`] unless 0 < ε ≤ 1: above, the formula gives less noise than the guarantee
-/// needs. [`CalibrateError::NoDelta`] for δ = 0.
-pub fn classic_gaussian(epsilon: Epsilon, delta: Delta, l2_sensitivity: f64) -> Result<f64, CalibrateError> {
-    if !(epsilon.get() > 0.0 && epsilon.get() <= 1.0) {
-        return Err(CalibrateError::ClassicNeedsSmallEpsilon { epsilon: epsilon.get() });
-    }
-    check(delta, l2_sensitivity)?;
-    Ok(gaussian::classic_sigma(epsilon.get(), delta.get(), l2_sensitivity))
-}
-
-/// Returns the least σ at which a Gaussian release of L2 sensitivity Δ is (ε, δ)-DP, rounded up (Balle and Wang 2018).
-/// 0 for Δ = 0.
-///
-/// # Errors
-/// [`CalibrateError::NoDelta`] for δ = 0, [`CalibrateError::Sensitivity`] unless Δ is finite and not negative.
-pub fn analytic_gaussian(epsilon: Epsilon, delta: Delta, l2_sensitivity: f64) -> Result<f64, CalibrateError> {
-    check(delta, l2_sensitivity)?;
-    if l2_sensitivity == 0.0 {
-        return Ok(0.0);
-    }
-    let sigma = l2_sensitivity / GaussianProfile::largest(epsilon, delta).mu();
-    Ok(sigma.next_up())
-}
-
-fn check(delta: Delta, l2_sensitivity: f64) -> Result<(), CalibrateError> {
-    if delta.get() == 0.0 {
-        return Err(CalibrateError::NoDelta);
-    }
-    if !(l2_sensitivity.is_finite() && l2_sensitivity >= 0.0) {
-        return Err(CalibrateError::Sensitivity(l2_sensitivity));
-    }
-    Ok(())
-}
-
-/// Returns the greatest number of releases of `event` that fit into the headroom; `u64::MAX` when it costs nothing.
-///
-/// # Errors
-/// [`CalibrateError::Price`] when the event cannot be priced.
-pub fn steps_for(headroom: &Headroom, event: &Event, adjacency: Adjacency) -> Result<u64, CalibrateError> {
-    Ok(headroom.releases(&mechanism::curve(event, adjacency, headroom.grid())?))
 }
 
 /// Returns the least noise multiplier z with which `steps` releases of Poisson(q) samples fit into the headroom;
@@ -104,8 +46,10 @@ pub fn noise_for(
     let changes = if adjacency == Adjacency::ReplaceOne { 2.0 } else { 1.0 };
     let q = sampling_rate.get();
 
-    let (orders, left): (Vec<Order>, Vec<Fixed>) =
-        headroom.left().filter_map(|(order, left)| Some((order, left.filter(|left| *left > Fixed::ZERO)?))).unzip();
+    let (orders, left): (Vec<Order>, Vec<Fixed>) = headroom
+        .remaining()
+        .filter_map(|(order, left)| Some((order, left.filter(|left| *left > Fixed::ZERO)?)))
+        .unzip();
     let limits: Vec<OrderLimit> = orders
         .iter()
         .zip(&left)
@@ -130,6 +74,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
     use super::*;
     use crate::ledger::{Account, Budget, GridKind, ReservationId};
+    use crate::unit::{Delta, Epsilon};
     use crate::{convert, ledger};
     use proptest::prelude::*;
 
@@ -180,8 +125,8 @@ mod tests {
             let budget = Budget::new(epsilon, Delta::new(1e-6).unwrap(), GridKind::for_epsilon(epsilon)).unwrap();
             let mut account = Account::new(Some(budget));
             let event = sampled(libm::exp(ln_q), z);
-            let most = steps_for(&account.headroom(), &event, Adjacency::AddRemove).unwrap();
             let cost: ledger::Cost = account.price(&event, Adjacency::AddRemove).unwrap();
+            let most = account.headroom().releases(&cost);
             prop_assert!(account.reserve(ReservationId(1), &cost, most + 1).is_err());
             account.reserve(ReservationId(1), &cost, most).unwrap();
         }
@@ -200,19 +145,7 @@ mod tests {
         let room = Account::new(None).headroom();
         let answer = noise_for(&room, SamplingRate::ONE, 1, Adjacency::AddRemove);
         assert_eq!(answer, Err(CalibrateError::NothingLeft));
-        assert_eq!(steps_for(&room, &sampled(0.1, 1.0), Adjacency::AddRemove), Ok(0));
-    }
-
-    #[test]
-    fn classic_calibration_outside_its_proof_is_refused() {
-        let delta = Delta::new(1e-5).unwrap();
-        let one = Epsilon::new(1.0).unwrap();
-        assert!(classic_gaussian(one, delta, 1.0).is_ok());
-        for epsilon in [0.0, 1.0f64.next_up(), 100.0] {
-            let refused = classic_gaussian(Epsilon::new(epsilon).unwrap(), delta, 1.0);
-            assert_eq!(refused, Err(CalibrateError::ClassicNeedsSmallEpsilon { epsilon }));
-        }
-        assert_eq!(analytic_gaussian(one, Delta::new(0.0).unwrap(), 1.0), Err(CalibrateError::NoDelta));
-        assert_eq!(analytic_gaussian(one, delta, f64::INFINITY), Err(CalibrateError::Sensitivity(f64::INFINITY)));
+        let cost = mechanism::curve(&sampled(0.1, 1.0), Adjacency::AddRemove, room.grid()).unwrap();
+        assert_eq!(room.releases(&cost), 0);
     }
 }

@@ -124,14 +124,6 @@ impl Curve {
         Self { grid: grid.clone(), losses, side_delta: Fixed::ZERO }
     }
 
-    /// Makes a curve from losses in nats that are already upper bounds; rounds up to the next unit.
-    ///
-    /// # Errors
-    /// [`CurveError::WrongLength`] unless there is one loss for every order.
-    pub fn from_nats(grid: &OrderGrid, losses: &[f64]) -> Result<Self, CurveError> {
-        Self::from_fixed(grid, losses.iter().map(|&loss| Fixed::ceil(loss)).collect(), Fixed::ZERO)
-    }
-
     /// Makes a curve from its exact parts.
     ///
     /// # Errors

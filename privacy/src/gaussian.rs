@@ -3,7 +3,7 @@
 //! Balle and Wang 2018, Theorem 8; Dong, Roth and Su 2022. Everything is a function of μ = Δ/σ, and T-fold composition
 //! is exact: μ_total² = Σ μᵢ².
 
-use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
+use std::f64::consts::FRAC_1_SQRT_2;
 
 use libm::{erf, erfc, exp, log};
 
@@ -56,18 +56,6 @@ impl GaussianProfile {
     pub fn times(self, count: u64) -> Self {
         // 0 · ∞ would be NaN; without a release nothing is lost.
         Self { mu: if count == 0 { 0.0 } else { self.mu * (count as f64).sqrt() } }
-    }
-
-    /// Composes both releases: √(μ₁² + μ₂²).
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self { mu: libm::hypot(self.mu, other.mu) }
-    }
-
-    /// Returns the profile for a group of `size` units: size · μ.
-    #[must_use]
-    pub fn for_group(self, size: u64) -> Self {
-        Self { mu: if size == 0 { 0.0 } else { self.mu * size as f64 } }
     }
 
     /// Returns δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ), nearest, relative error about 1e-12.
@@ -152,13 +140,6 @@ impl GaussianProfile {
         }
         Self { mu: low }
     }
-}
-
-/// Returns σ of the classic calibration, Δ √(2 ln(1.25/δ)) / ε (Dwork and Roth 2014, Theorem A.1), rounded up. Proven
-/// for 0 < ε ≤ 1 only; the caller has checked that.
-pub(crate) fn classic_sigma(epsilon: f64, delta: f64, l2_sensitivity: f64) -> f64 {
-    let root = SQRT_2 * (log(1.25) - log(delta)).sqrt();
-    l2_sensitivity * root / epsilon * (1.0 + 8.0 * f64::EPSILON)
 }
 
 #[cfg(test)]

@@ -20,12 +20,6 @@ pub fn epsilon_delta(epsilon: Epsilon, delta: Delta, size: u64) -> Option<(Epsil
     Epsilon::new(group_epsilon).ok().zip(Delta::new(group_delta).ok())
 }
 
-/// Returns g² ρ for a group of `size` units under ρ-zCDP, rounded up.
-pub fn concentrated(rho: f64, size: u64) -> f64 {
-    let g = size as f64;
-    if size < 2 { rho * g } else { (rho * g * g) * (1.0 + 4.0 * UNIT) }
-}
-
 /// Returns δ of two changes under an (ε, δ) guarantee: δ (1 + e^ε).
 pub(crate) fn pair_delta(epsilon: Epsilon, delta: Delta) -> f64 {
     if delta.get() == 0.0 { 0.0 } else { (delta.get() * (1.0 + exp(epsilon.get())) * (1.0 + 8.0 * UNIT)).min(1.0) }
@@ -33,7 +27,6 @@ pub(crate) fn pair_delta(epsilon: Epsilon, delta: Delta) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::float_cmp, reason = "these edges are exact")]
     #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
     use super::*;
 
@@ -42,7 +35,6 @@ mod tests {
         let epsilon = Epsilon::new(0.7).unwrap();
         let delta = Delta::new(1e-6).unwrap();
         assert_eq!(epsilon_delta(epsilon, delta, 1), Some((epsilon, delta)));
-        assert_eq!(concentrated(0.3, 1), 0.3);
     }
 
     #[test]

@@ -267,19 +267,3 @@ impl TruncatedLaplace {
         (self.rate * (d - 1.0)).max(log(d))
     }
 }
-
-/// Returns the lower bound on the movement of a transcript's topics that was published for choosing d, with `noise`
-/// dummies for each word: min over documents and words of v(|D| − |w| ω) / (|D| (|D| + v ω)), ω words in D. It is of no
-/// use for that purpose: the numerators of a document sum to 0, so it is at most 0, and 0 only when all counts are
-/// equal. It is implemented as evidence of this. Infinite without a word.
-pub fn printed_topic_bound(documents: &[Vec<u64>], noise: f64) -> f64 {
-    topic_terms(documents, noise).fold(f64::INFINITY, f64::min)
-}
-
-fn topic_terms(documents: &[Vec<u64>], noise: f64) -> impl Iterator<Item = f64> + '_ {
-    documents.iter().flat_map(move |counts| {
-        let size = counts.iter().sum::<u64>() as f64;
-        let words = counts.len() as f64;
-        counts.iter().map(move |&count| noise * (size - count as f64 * words) / (size * (size + noise * words)))
-    })
-}

@@ -19,7 +19,7 @@ mod solve;
 #[cfg(test)]
 mod tests;
 
-pub use solve::{Feasible, feasible, largest_rate, least_threshold};
+pub use solve::{Feasible, feasible, least_threshold};
 
 use serde::{Deserialize, Serialize};
 

@@ -23,8 +23,8 @@
 //!   randomized response" (Kairouz, Oh and Viswanath 2015). Whether the first happened does not depend on the data, so
 //!   P(S) ≤ P(S, it never did) + E\[Σδᵢ\], the first part is a Rényi process as above, and Σδᵢ never exceeds the side part of δ
 //!   on any path. (For zero-concentrated DP: Whitehouse, Ramdas, Rogers and Wu 2023.) Hence [`Budget::side_delta`].
-//! * **Sums of (ε, δ).** [`BasicFilter`] (Rogers, Roth, Ullman and Vadhan 2016), and **Gaussian DP**, [`GdpFilter`] (Smith and
-//!   Thakurta 2022; Koskela, Tobaben and Honkela 2023).
+//! * **Other filters.** Sums of (ε, δ) (Rogers, Roth, Ullman and Vadhan 2016) and Gaussian DP (Smith and Thakurta 2022; Koskela,
+//!   Tobaben and Honkela 2023) are sound too. They stand in `tests/filters`, to check this one.
 //! * **A limit that is raised** after a release begins a second promise; together they are the sum: [`Promises`].
 //! * **Not used**: loss distributions for admission (there is no filter for them), and an odometer, a running claim of
 //!   "ε so far" that holds at every moment (it costs more: Rogers et al. 2016). A gauge ([`Summary`]) shows the used
@@ -33,7 +33,7 @@
 //!   the worst case first, so what is spent at the end is at most what was admitted.
 //! * **Several datasets.** Each account guards its own; [`across`] computes the loss of one person in several of them.
 //!
-//! The tests of `ledger/adaptive.rs` simulate the analyst and enumerate every transcript.
+//! The tests of `tests/filters/adaptive.rs` simulate the analyst and enumerate every transcript.
 //!
 //! # Exactness
 //!
@@ -47,13 +47,10 @@
 //! reservation's row; [`Account`] combines both and can be rebuilt from them.
 
 mod account;
-#[cfg(test)]
-mod adaptive;
 mod balance;
 mod budget;
 mod consortium;
 mod draft;
-mod filter;
 mod gauge;
 mod headroom;
 mod promise;
@@ -67,7 +64,6 @@ pub use balance::Balance;
 pub use budget::{Budget, BudgetError, GridKind};
 pub use consortium::{Overlap, across, combined};
 pub use draft::Draft;
-pub use filter::{BasicFilter, DecimalError, ExactDecimal, GdpFilter};
 pub use gauge::Summary;
 pub use headroom::Headroom;
 pub use promise::{Promise, Promises};

@@ -8,7 +8,6 @@
 //! [`EVALUATOR_VERSION`]; a new formula does not, because it prices nothing that was ever charged.
 
 mod discrete;
-mod fixed_size;
 #[cfg(test)]
 mod laws;
 mod pure;
@@ -20,7 +19,6 @@ pub use discrete::{
     distributed_discrete_gaussian, ln_grid_excess, poisson_sampled_discrete_gaussian,
     sensitivity as distributed_sensitivity, spread as distributed_spread,
 };
-pub use fixed_size::fixed_size_sampled_gaussian;
 pub use pure::{laplace, pure};
 pub use rare::guarantee;
 pub use sampled::poisson_sampled_gaussian;
@@ -49,7 +47,7 @@ pub fn can_verify(version: &str) -> bool {
 }
 
 /// Returns true if `version` charged each release to every limited unit, and not to its own unit alone.
-pub fn charged_every_unit(version: &str) -> bool {
+pub fn charges_every_unit(version: &str) -> bool {
     version != VERIFIABLE[0]
 }
 

@@ -209,9 +209,3 @@ pub fn pure(epsilon: f64, shape: RunShape) -> f64 {
     // A sum of at least 1 keeps its digits; two roundings, one ulp each.
     ((2.0 + shape.get()) * epsilon).next_up().next_up()
 }
-
-/// Returns ε of running an ε-DP release until its score passes a known threshold, or a coin stops it: 2ε (Liu and
-/// Talwar 2019, Algorithm 1).
-pub fn until_threshold(epsilon: f64) -> f64 {
-    2.0 * epsilon
-}

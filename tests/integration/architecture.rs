@@ -261,10 +261,10 @@ fn a_library_is_named_only_in_its_room() {
     assert_eq!(broken, [""; 0]);
 }
 
-/// Checks the use of [`Prize`](undertone_worker::site::clearance::Prize), which is public between crates, so that the
-/// compiler cannot.
+/// Checks the use of [`SelectionPermit`](undertone_worker::site::clearance::SelectionPermit), which is public between
+/// crates, so that the compiler cannot.
 #[test]
-fn prize_becomes_a_ticket_in_private_selection_only() {
+fn selection_permit_becomes_a_ticket_in_one_place_only() {
     let sources = sources::all();
     let turns = sources.iter().filter(|source| source.holds(".into_ticket()"));
     let turns: Vec<&str> = turns.map(|source| source.path.as_str()).collect();

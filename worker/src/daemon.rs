@@ -34,10 +34,10 @@ use crate::config::transcription::Transcription;
 use crate::config::{Config, ConfigError};
 use crate::gateway::{Gateway, GatewayError, Offer, Patience, Work};
 use crate::queries::scratch;
-use crate::site::admission::{Fault, Identity};
+use crate::site::admission::{ManifestFault, SiteIdentity};
 use crate::site::clock::{self, Clock};
 use crate::site::consent;
-use crate::site::datasets::{self, DatasetsError, Local};
+use crate::site::datasets::{self, DatasetsError, LocalDataset};
 use crate::site::folder::{Folder, FolderError};
 use crate::site::keys::{KeyError, SiteKey};
 use crate::site::ledger::{Ledger, LedgerError};
@@ -108,7 +108,7 @@ pub enum DaemonError {
 /// The open site: everything that a part of the daemon may need.
 pub struct Site {
     folder: Folder,
-    identity: Identity,
+    identity: SiteIdentity,
     key: SiteKey,
     store: Arc<Store>,
     ledger: Ledger,
@@ -120,7 +120,7 @@ pub struct Site {
     queries: Queries,
     /// The settings for transcribing recordings.
     transcription: Transcription,
-    datasets: Mutex<Vec<Local>>,
+    datasets: Mutex<Vec<LocalDataset>>,
     /// Held while the policy approves a job automatically: one job at a time, so that each sees the total of the
     /// earlier ones.
     standing: Mutex<()>,
@@ -144,7 +144,7 @@ impl Site {
         let ledger = ledger.with_anchor(config.ledger_anchor());
         let gateway = Gateway::of(config, &folder, key.clone())?;
         let server_key = gateway.server_keys().cloned().unwrap_or_else(|| ServerTrust::new(&config.server_key));
-        let identity = Identity { worker: config.worker, organization: config.organization, server_key };
+        let identity = SiteIdentity { worker: config.worker, organization: config.organization, server_key };
         Ok(Self {
             folder,
             identity,
@@ -166,12 +166,12 @@ impl Site {
     /// Returns the policy of the file's current content, with the same limits for datasets of one lineage.
     fn policy(&self) -> Result<Policy, PolicyError> {
         let policy = Policy::load(&self.folder.policy())?;
-        let lines = datasets::lines(&self.store).map_err(|error| PolicyError::Lineages(Box::new(error)))?;
+        let lines = datasets::dataset_lineages(&self.store).map_err(|error| PolicyError::Lineages(Box::new(error)))?;
         Ok(policy.with_lineages(&lines))
     }
 
     /// Returns the datasets of the last scan.
-    pub fn datasets(&self) -> Vec<Local> {
+    pub fn datasets(&self) -> Vec<LocalDataset> {
         self.datasets.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -179,7 +179,7 @@ impl Site {
     ///
     /// # Errors
     /// [`DaemonError`] when folder, policy or database cannot be read.
-    pub fn find_datasets(&self) -> Result<Vec<Local>, DaemonError> {
+    pub fn find_datasets(&self) -> Result<Vec<LocalDataset>, DaemonError> {
         let policy = self.policy()?;
         let (found, unusable) = datasets::scan(&self.folder, &self.store, &policy)?;
         for bad in unusable {
@@ -189,7 +189,7 @@ impl Site {
         Ok(found)
     }
 
-    fn hold(&self, found: Vec<Local>) {
+    fn hold(&self, found: Vec<LocalDataset>) {
         *self.datasets.lock().unwrap_or_else(PoisonError::into_inner) = found;
     }
 
@@ -450,8 +450,8 @@ impl Daemon {
         let site = Arc::clone(&self.site);
         if own.is_none() || known.is_some() {
             let fault = match known {
-                Some(part) if own.is_some() => Fault::Changed(part.manifest.clone()),
-                _ => Fault::Signature(SignedError::Forged),
+                Some(part) if own.is_some() => ManifestFault::Changed(part.manifest.clone()),
+                _ => ManifestFault::Signature(SignedError::Forged),
             };
             self.parts.spawn(async move { part::turn_away(&site, &work, job, fault.to_string()).await });
             return;

@@ -19,7 +19,8 @@ mod fingerprints;
 
 pub use declared::LegacyNotice;
 pub use undertone_worker_site::datasets::{
-    DatasetDescription, DatasetsError, Facts, Local, Unusable, UnusableError, lines, note_registered,
+    DatasetDescription, DatasetFacts, DatasetsError, LocalDataset, UnusableError, UnusableFolder, dataset_lineages,
+    note_registered,
 };
 
 use declared::told_units;
@@ -28,12 +29,16 @@ use declared::told_units;
 ///
 /// # Errors
 /// [`DatasetsError`] when folder or database cannot be read.
-pub fn scan(folder: &Folder, store: &Store, policy: &Policy) -> Result<(Vec<Local>, Vec<Unusable>), DatasetsError> {
+pub fn scan(
+    folder: &Folder,
+    store: &Store,
+    policy: &Policy,
+) -> Result<(Vec<LocalDataset>, Vec<UnusableFolder>), DatasetsError> {
     undertone_worker_site::datasets::scan::<Described>(folder, store, policy)
 }
 
 /// Returns the notice for a steward about a dataset that an earlier version prepared, if there is one.
-pub fn legacy_notice(local: &Local) -> Option<LegacyNotice> {
+pub fn legacy_notice(local: &LocalDataset) -> Option<LegacyNotice> {
     Described::read(&local.folder).ok()?.legacy_notice(local.visibility)
 }
 
@@ -111,10 +116,10 @@ impl DatasetDescription for Described {
         self.digest()
     }
 
-    fn into_facts(self, visibility: Visibility) -> Facts {
+    fn into_facts(self, visibility: Visibility) -> DatasetFacts {
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         match self {
-            Self::Speech(meta) => Facts {
+            Self::Speech(meta) => DatasetFacts {
                 content: Content::Speech,
                 inputs: count(meta.inputs),
                 classes: count(meta.classes),
@@ -125,7 +130,7 @@ impl DatasetDescription for Described {
                 seconds: None,
                 units: told_units(meta.units, Content::Speech, meta.unit_column.is_some(), visibility),
             },
-            Self::Queries(meta) => Facts {
+            Self::Queries(meta) => DatasetFacts {
                 content: Content::Queries,
                 inputs: 0,
                 // The number of labels of a private log would reveal its content.
@@ -137,7 +142,7 @@ impl DatasetDescription for Described {
                 seconds: None,
                 units: told_units(meta.units, Content::Queries, meta.columns.user.is_some(), visibility),
             },
-            Self::Recordings(meta) => Facts {
+            Self::Recordings(meta) => DatasetFacts {
                 content: Content::Recordings,
                 inputs: 0,
                 classes: 0,

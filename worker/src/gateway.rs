@@ -41,7 +41,7 @@ use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
 use crate::config::{Config, Server};
 use crate::fault;
 use crate::site::folder::Folder;
-use crate::site::jobs::Outcome;
+use crate::site::jobs::RunOutcome;
 use crate::site::keys::SiteKey;
 use crate::site::server_trust::ServerTrust;
 use crate::telemetry;
@@ -419,15 +419,15 @@ impl Gateway {
     pub async fn finish(
         &self,
         lease: &str,
-        outcome: &Outcome,
+        outcome: &RunOutcome,
         receipts: &[Signed],
     ) -> Result<Vec<Signed>, GatewayError> {
         let outcome = match outcome {
-            Outcome::Done { report, audit } => v1::finish_request::Outcome::Done(v1::Done {
+            RunOutcome::Done { report, audit } => v1::finish_request::Outcome::Done(v1::Done {
                 report: report.clone(),
                 audit: audit.clone().map(Into::into),
             }),
-            Outcome::GaveUp { reason } | Outcome::Stopped { reason } => {
+            RunOutcome::GaveUp { reason } | RunOutcome::Stopped { reason } => {
                 v1::finish_request::Outcome::GaveUp(v1::GaveUp { reason: reason.clone() })
             }
         };

@@ -6,9 +6,9 @@ use age::secrecy::SecretString;
 use time::OffsetDateTime;
 use undertone_worker_site::lineage;
 pub use undertone_worker_site::lineage::{
-    COMPARED, ExchangeError, FingerprintCollector, ImportedLineages, KnownDataset, LineageError, LineageIntake,
-    LineageMarker, LineageOwner, LineageSummary, Overlap, SharedLineages, find_recordings, has_sources, lines,
-    note_registered, summarize, warnings,
+    COMPARED, DataOverlap, ExchangeError, FingerprintCollector, ImportedLineages, KnownDataset, LineageError,
+    LineageIntake, LineageMarker, LineageOwner, LineageSummary, SharedLineages, dataset_lineages, find_recordings,
+    has_sources, note_registered, summarize, warnings,
 };
 
 use crate::config::{Config, ConfigError};

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use age::secrecy::SecretString;
 use time::OffsetDateTime;
-pub use undertone_worker_site::restore::{Kept, RestoreError, backup, recovered, restored, waits};
+pub use undertone_worker_site::restore::{
+    BackupSummary, RestoreError, backup, list_recoveries, mark_restored, pending_restore,
+};
 
 use crate::config::Config;
 use crate::site::folder::Folder;
@@ -21,7 +23,7 @@ pub fn restore(
     passphrase: Option<SecretString>,
     replace: bool,
     now: OffsetDateTime,
-) -> Result<Kept, RestoreError> {
+) -> Result<BackupSummary, RestoreError> {
     undertone_worker_site::restore::restore(folder, file, passphrase, replace, now, |staged| {
         Config::load(staged).map(drop)
     })

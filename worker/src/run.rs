@@ -22,7 +22,7 @@ use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::Outgoing;
 use crate::queries::gate::OutgoingPool;
 use crate::queries::released::Released;
-use crate::site::clearance::{Clearance, Published};
+use crate::site::clearance::{Clearance, PublicProof};
 use crate::site::clock::Clock;
 use crate::site::store::is_disk_failure;
 use crate::speech::transcribe::outbound::{DeliveryResult, OutboundError, SealedSounds};
@@ -238,7 +238,7 @@ pub trait Exchange {
     ///
     /// # Errors
     /// [`RunError::Refused`] when the site's policy does not mark it as public.
-    fn published(&self, id: DatasetId) -> Result<Published, RunError> {
+    fn published(&self, id: DatasetId) -> Result<PublicProof, RunError> {
         Err(RunError::Refused(format!("nothing here says that dataset {id} is public")))
     }
 

@@ -15,9 +15,9 @@ use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, Priva
 use undertone_worker::site::clock;
 use undertone_worker::site::folder::Folder;
 use undertone_worker::site::keys::SiteKey;
-use undertone_worker::site::ledger::{Ledger, Under};
-use undertone_worker::site::outbox::{Outbox, StoredRelease};
-use undertone_worker::site::policy::{Limit, UnitLimits};
+use undertone_worker::site::ledger::{Ledger, ReleaseContext};
+use undertone_worker::site::outbox::{ReleaseOutbox, StoredRelease};
+use undertone_worker::site::policy::{LifetimeLimit, UnitLimits};
 use undertone_worker::site::store::Store;
 use uuid::Uuid;
 
@@ -86,14 +86,14 @@ impl Site {
         let key = SiteKey::load_or_make(&folder.key())?;
         let store = Arc::new(Store::create(&folder.ledger())?);
         let ledger = Ledger::open(store, folder.lock()?, key, WorkerId(Uuid::from_u128(1)), clock::system())?;
-        let own = Limit { epsilon: Epsilon::new(10.0)?, delta: Delta::new(1e-6)? };
+        let own = LifetimeLimit { epsilon: Epsilon::new(10.0)?, delta: Delta::new(1e-6)? };
         let limit = UnitLimits { own, others: Vec::new() };
         Ok(Self { ledger, limit, folder: temporary })
     }
 
     /// Stores the bytes of a release.
-    fn store(&self, under: &Under, round: u32) -> Result<StoredRelease, Box<dyn Error>> {
-        let outbox = Outbox::new(under.job, under.dataset, self.folder.path());
+    fn store(&self, under: &ReleaseContext, round: u32) -> Result<StoredRelease, Box<dyn Error>> {
+        let outbox = ReleaseOutbox::new(under.job, under.dataset, self.folder.path());
         Ok(outbox.store("private", round, &[], 0)?)
     }
 
@@ -117,8 +117,8 @@ fn event() -> Event {
 }
 
 /// Returns one job's part.
-fn under(job: u128) -> Under {
-    Under {
+fn under(job: u128) -> ReleaseContext {
+    ReleaseContext {
         job: JobId(Uuid::from_u128(job)),
         dataset: DatasetId(Uuid::from_u128(2)),
         lineage: LineageId(Uuid::from_u128(3)),

@@ -10,7 +10,7 @@ use support::workspace;
 use undertone_api::dataset::Visibility;
 use undertone_worker::queries::dataset::Row;
 use undertone_worker::queries::rehearsal::PublicLog;
-use undertone_worker::site::clearance::Published;
+use undertone_worker::site::clearance::PublicProof;
 use undertone_worker::site::{gate, policy};
 
 /// Rows of the training sessions, and of the test sessions.
@@ -52,7 +52,7 @@ impl Log {
     }
 
     /// Returns the training rows and the test set.
-    pub(super) fn ground<'p>(&self, published: &'p Published) -> PublicLog<'p> {
+    pub(super) fn ground<'p>(&self, published: &'p PublicProof) -> PublicLog<'p> {
         let rows = self.rows.iter().map(|row| Ok::<_, Infallible>((row.text.clone(), row.count, row.label)));
         let tests = self.tests.iter().map(|(text, label)| Ok((text.clone(), 1, *label)));
         let Ok(ground) = PublicLog::new(published, self.labels.clone(), rows, tests);
@@ -61,8 +61,8 @@ impl Log {
 }
 
 /// Returns the proof of a site's policy that the data are public.
-pub(super) fn published(folder: &Path) -> Result<Published, Box<dyn Error>> {
+pub(super) fn published(folder: &Path) -> Result<PublicProof, Box<dyn Error>> {
     let path = folder.join("policy.toml");
     policy::declare(&path, "sgd", Visibility::Public)?;
-    Ok(gate::published(&policy::Policy::load(&path)?.rules("sgd"))?)
+    Ok(gate::prove_public(&policy::Policy::load(&path)?.rules("sgd"))?)
 }

@@ -24,7 +24,7 @@ use undertone_worker::site::datasets::note_registered;
 use undertone_worker::site::folder::Folder;
 use undertone_worker::site::keys::SiteKey;
 use undertone_worker::site::policy::declare;
-use undertone_worker::site::witness::{Judged, judge, question, submitted};
+use undertone_worker::site::witness::{WitnessVerdict, judge, question, record_countersignatures};
 use undertone_worker::speech::dataset::layout::VERSION;
 use undertone_worker::speech::dataset::{Meta, SplitCounts};
 
@@ -170,7 +170,7 @@ impl Worker {
     /// When the server contradicts itself or the disk fails.
     pub(super) async fn attest(&self, record: &Record, receipts: &[Signed], said: &[Signed]) -> Staged<()> {
         let (store, key) = (self.site.store(), &self.config.server_key);
-        if let Some(contradiction) = block_in_place(|| submitted(store, key, receipts, said, now()))? {
+        if let Some(contradiction) = block_in_place(|| record_countersignatures(store, key, receipts, said, now()))? {
             return Err(contradiction.into());
         }
         self.prove(record).await
@@ -184,9 +184,9 @@ impl Worker {
             let (head, numbers) = (asked.known.as_ref(), asked.numbers());
             let answer = answered(record, "Witness", || self.gateway.witness(head, &numbers, None)).await?;
             match block_in_place(|| judge(store, key, &asked, &answer, now()))? {
-                Judged::Holds(proved) if proved < MOST_RECEIPTS => return Ok(()),
-                Judged::Holds(_) => {}
-                Judged::Contradicts(contradiction) => return Err(contradiction.into()),
+                WitnessVerdict::Holds(proved) if proved < MOST_RECEIPTS => return Ok(()),
+                WitnessVerdict::Holds(_) => {}
+                WitnessVerdict::Contradicts(contradiction) => return Err(contradiction.into()),
             }
         }
     }

@@ -19,7 +19,7 @@ use undertone_worker::site::datasets::note_registered;
 use undertone_worker::site::folder::Folder;
 use undertone_worker::site::keys::SiteKey;
 use undertone_worker::site::policy::declare;
-use undertone_worker::site::witness::{self, Judged};
+use undertone_worker::site::witness::{self, WitnessVerdict};
 use undertone_worker::speech::dataset::layout::VERSION;
 use undertone_worker::speech::dataset::{Meta, SplitCounts};
 
@@ -178,14 +178,14 @@ impl Opened {
     /// Stores the server's countersignatures, and requests proofs that the receipts are in its log.
     fn hold_to_its_log(&self, handle: &Handle, receipts: &[Signed], said: &[Signed]) -> Staged<()> {
         let (store, key, now) = (self.site.store(), &self.config.server_key, || (self.clock)());
-        if let Some(wrong) = witness::submitted(store, key, receipts, said, now())? {
+        if let Some(wrong) = witness::record_countersignatures(store, key, receipts, said, now())? {
             return Err(wrong.into());
         }
         let question = witness::question(store)?;
         let answer = handle.block_on(self.gateway.witness(question.known.as_ref(), &question.numbers(), None))?;
         match witness::judge(store, key, &question, &answer, now())? {
-            Judged::Holds(_) => Ok(()),
-            Judged::Contradicts(wrong) => Err(wrong.into()),
+            WitnessVerdict::Holds(_) => Ok(()),
+            WitnessVerdict::Contradicts(wrong) => Err(wrong.into()),
         }
     }
 }

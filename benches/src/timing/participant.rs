@@ -24,7 +24,7 @@ use undertone_worker::dp::sampler::Sampler;
 use undertone_worker::run::{Average, Exchange, Past, Run as _, RunError};
 use undertone_worker::site::clearance::Clearance;
 use undertone_worker::site::gate;
-use undertone_worker::site::policy::{Policy, ReleasePeriod, Rules, UnitLength, declare};
+use undertone_worker::site::policy::{DatasetRules, Policy, ReleasePeriod, UnitLength, declare};
 use undertone_worker::speech::model::{Model, ModelShape, Normalizer};
 use uuid::Uuid;
 
@@ -64,7 +64,7 @@ pub(super) struct Participant {
     data: PathBuf,
     largest: usize,
     rate: SamplingRate,
-    rules: Rules,
+    rules: DatasetRules,
     runtime: Runtime,
     clock: Option<ReleaseClock>,
     start: Vec<u8>,
@@ -184,7 +184,7 @@ impl Exchange for Participant {
     }
 
     fn clear(&mut self, _: &str, _: u32) -> Result<Clearance, RunError> {
-        gate::published(&self.rules).map(Clearance::Public).map_err(failed)
+        gate::prove_public(&self.rules).map(Clearance::Public).map_err(failed)
     }
 
     fn send(&mut self, _: &str, _: u32, vector: Outgoing) -> Result<(), RunError> {

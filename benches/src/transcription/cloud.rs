@@ -8,9 +8,9 @@ use serde_json::json;
 use support::clouds::{Cloud, Ear, KEY, Received};
 use support::stage::Staged;
 use tokio_util::sync::CancellationToken;
-use undertone_worker::site::clearance::{Clearance, Departure, Published};
+use undertone_worker::site::clearance::{Clearance, DepartureProof, PublicProof};
 use undertone_worker::site::clock::system;
-use undertone_worker::site::gate::published;
+use undertone_worker::site::gate::prove_public;
 use undertone_worker::site::policy::Policy;
 use undertone_worker::speech::transcribe::outbound::{BatchDraft, BatchPermit, deliver};
 use undertone_worker::speech::transcribe::piece::{Recognition, TimedWord};
@@ -72,7 +72,7 @@ pub(super) async fn send(plan: &Plan, files: &[Vec<Vec<u8>>], ear: &Ear, at_once
         }
     }
     let sealed = Arc::new(draft.seal(permit(plan, folder.path())?)?);
-    let (stop, departure) = (CancellationToken::new(), Departure::public(&public(folder.path())?));
+    let (stop, departure) = (CancellationToken::new(), DepartureProof::for_public(&public(folder.path())?));
     for (provider, line) in (0..).zip(&lines) {
         whole(&deliver(&sealed, provider, line, &stop, &departure).await?, line)?;
     }
@@ -89,10 +89,10 @@ fn whole(done: &undertone_worker::speech::transcribe::outbound::DeliveryResult, 
 }
 
 /// Returns the proof that the documents are public.
-fn public(folder: &Path) -> Staged<Published> {
+fn public(folder: &Path) -> Staged<PublicProof> {
     let path = folder.join("policy.toml");
     std::fs::write(&path, POLICY)?;
-    Ok(published(&Policy::load(&path)?.rules("documents"))?)
+    Ok(prove_public(&Policy::load(&path)?.rules("documents"))?)
 }
 
 /// Returns the permission for the plan's release.

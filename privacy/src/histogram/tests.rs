@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 
-use super::{Differences, HistogramError, Partition, TruncatedLaplace, printed_topic_bound};
+use super::{Differences, HistogramError, Partition, TruncatedLaplace};
 use crate::unit::{Delta, Epsilon};
 
 fn count(count: u32) -> NonZeroU32 {
@@ -209,11 +209,4 @@ fn impossible_noise_parameters_are_refused() {
     assert!(serde_json::from_str::<Partition>(r#"{"providers":2,"colluding":0}"#).is_err());
     let stored: Partition = serde_json::from_str(r#"{"providers":5,"colluding":2}"#).unwrap();
     assert!((stored.share() - 0.4).abs() < 1e-15);
-}
-
-#[test]
-fn printed_topic_bound_is_never_positive() {
-    for documents in [vec![vec![10, 5, 3, 2]], vec![vec![4, 4, 4]], vec![vec![1, 9, 2], vec![7, 7]]] {
-        assert!(printed_topic_bound(&documents, 7.0) <= 0.0);
-    }
 }

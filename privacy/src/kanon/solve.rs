@@ -1,9 +1,9 @@
-//! Searches: the least threshold for a guarantee, the greatest rate for a threshold, and the table of both.
+//! Searches: the least threshold for a guarantee, and the table of thresholds by rate.
 
 use serde::Serialize;
 
 use super::{KanonError, Shown, delta, least_epsilon};
-use crate::unit::{Delta, Epsilon, SamplingRate};
+use crate::unit::{Delta, Epsilon};
 
 /// The greatest threshold of the search.
 const GREATEST_THRESHOLD: u64 = 1 << 32;
@@ -28,32 +28,6 @@ pub fn least_threshold(shown: Shown, epsilon: Epsilon, target: Delta, rate: f64)
         if keeps(middle)? { high = middle } else { low = middle }
     }
     Ok(high)
-}
-
-/// Returns the greatest rate, of the multiples of 1/`parts` (rounded down to a rate that a sampler can draw), that
-/// keeps (ε, δ) at threshold `k`.
-///
-/// The published δ is not monotone in the rate, so every multiple is tried from the top. Once one keeps the guarantee,
-/// so does every smaller rate (Li, Qardaji and Su 2012, Theorem 1), whatever its own bound is.
-///
-/// # Errors
-/// [`KanonError::Threshold`] without a threshold, [`KanonError::Unreachable`] when not even 1/`parts` keeps it.
-pub fn largest_rate(
-    shown: Shown,
-    epsilon: Epsilon,
-    target: Delta,
-    k: u64,
-    parts: u32,
-) -> Result<SamplingRate, KanonError> {
-    for part in (1..parts).rev() {
-        let Ok(rate) = SamplingRate::floor(f64::from(part) / f64::from(parts)) else { continue };
-        match delta(shown, k, rate.get(), epsilon.get()) {
-            Ok(delta) if delta <= target => return Ok(rate),
-            Ok(_) | Err(KanonError::Epsilon { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(unreachable("sampling rate", epsilon, target))
 }
 
 /// One row of the table of feasible parameters.

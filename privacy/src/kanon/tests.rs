@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::bound::SampledRows;
-use super::{KanonError, Shown, delta, feasible, largest_rate, least_epsilon, least_threshold, ln_delta};
+use super::{KanonError, Shown, delta, feasible, least_epsilon, least_threshold, ln_delta};
 use crate::unit::{Delta, Epsilon};
 
 /// The shown values with their counts.
@@ -212,19 +212,6 @@ proptest! {
             prop_assert!(k == 1 || delta(shown, k - 1, rate, epsilon).unwrap() > target);
         }
     }
-}
-
-#[test]
-fn largest_rate_keeps_delta() {
-    let epsilon = Epsilon::new(0.5).unwrap();
-    let target = Delta::new(1e-6).unwrap();
-    for shown in [Shown::Counts, Shown::CountsTight, Shown::Set] {
-        let rate = largest_rate(shown, epsilon, target, 20, 200).unwrap();
-        assert!(delta(shown, 20, rate.get(), 0.5).unwrap() <= target);
-        assert!(!delta(shown, 20, rate.get() + 0.005, 0.5).is_ok_and(|delta| delta <= target), "{shown:?}");
-    }
-    let hopeless = largest_rate(Shown::Counts, epsilon, Delta::new(1e-300).unwrap(), 1, 1000);
-    assert!(matches!(hopeless, Err(KanonError::Unreachable { .. })));
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl Balance {
         let mut balance = Self::new(budget);
         for reservation in reservations {
             balance.spent = balance.spent.add(&reservation.spent())?;
-            balance.reserved = balance.reserved.add(&reservation.held())?;
+            balance.reserved = balance.reserved.add(&reservation.open_cost())?;
         }
         Ok(balance)
     }
@@ -169,7 +169,7 @@ impl Balance {
         let open = reservation.open();
         self.reserved = self
             .reserved
-            .without(&reservation.held())
+            .without(&reservation.open_cost())
             .ok_or(LedgerError::Inconsistent("less is reserved than the reservation holds"))?;
         reservation.close();
         Ok(open)

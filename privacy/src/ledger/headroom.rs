@@ -68,7 +68,7 @@ impl Headroom {
     }
 
     /// Iterates over the orders, with the remaining nats of each (`None` where the order is dead).
-    pub fn left(&self) -> impl Iterator<Item = (Order, Option<Fixed>)> + '_ {
+    pub fn remaining(&self) -> impl Iterator<Item = (Order, Option<Fixed>)> + '_ {
         self.grid.orders().iter().copied().zip(self.left.iter().copied())
     }
 

@@ -108,7 +108,7 @@ impl Reservation {
     }
 
     /// Returns the cost that it still holds.
-    pub fn held(&self) -> Cost {
+    pub fn open_cost(&self) -> Cost {
         self.per_release.times(self.open())
     }
 

@@ -81,15 +81,15 @@ impl IntegerOracle {
         self.rows.iter().map(|row| of(row) * order.map_or(row.side, |order| row.cost[order])).sum()
     }
 
-    fn charged_releases(row: &OracleRow) -> u128 {
+    fn count_charged(row: &OracleRow) -> u128 {
         if row.settled { row.committed } else { row.releases }
     }
 
     fn admits(&self, cost: &[u128], side: u128, releases: u128) -> bool {
         let fits = self.shares.iter().enumerate().any(|(order, share)| {
-            share.is_some_and(|share| self.sum(Self::charged_releases, Some(order)) + cost[order] * releases <= share)
+            share.is_some_and(|share| self.sum(Self::count_charged, Some(order)) + cost[order] * releases <= share)
         });
-        fits && self.sum(Self::charged_releases, None) + side * releases <= self.side
+        fits && self.sum(Self::count_charged, None) + side * releases <= self.side
     }
 
     fn is_capped(&self) -> bool {
@@ -115,7 +115,7 @@ fn assert_sums(account: &Account, oracle: &IntegerOracle) {
     for (order, ((_, spent), (_, reserved))) in balance.spent().losses().zip(balance.reserved().losses()).enumerate() {
         let committed = oracle.sum(|row| row.committed, Some(order));
         assert_eq!(spent.units(), committed);
-        assert_eq!(spent.units() + reserved.units(), oracle.sum(IntegerOracle::charged_releases, Some(order)));
+        assert_eq!(spent.units() + reserved.units(), oracle.sum(IntegerOracle::count_charged, Some(order)));
     }
     assert_eq!(balance.spent().side_delta().units(), oracle.sum(|row| row.committed, None));
     assert!(oracle.is_capped(), "the cap is exceeded");
@@ -279,7 +279,7 @@ fn budget(epsilon: f64) -> Budget {
 
 fn flat(nats: f64) -> Curve {
     let grid = GridKind::Standard.orders();
-    Curve::from_nats(&grid, &vec![nats; grid.len()]).unwrap()
+    Curve::from_fixed(&grid, vec![Fixed::ceil(nats); grid.len()], Fixed::ZERO).unwrap()
 }
 
 #[test]
@@ -298,9 +298,9 @@ fn infinite_or_overflowing_cost_is_refused() {
     let infinite = Curve::infinite(&GridKind::Standard.orders());
     assert_eq!(account.reserve(ReservationId(1), &infinite, 1), Err(Refusal::Infinite.into()));
     // Small at the orders that would decide, beyond all numbers at one that would not.
-    let mut losses = vec![1e-9; 8];
-    losses[0] = 1e10;
-    let lopsided = Curve::from_nats(&GridKind::Standard.orders(), &losses).unwrap();
+    let mut losses = vec![Fixed::ceil(1e-9); 8];
+    losses[0] = Fixed::ceil(1e10);
+    let lopsided = Curve::from_fixed(&GridKind::Standard.orders(), losses, Fixed::ZERO).unwrap();
     assert_eq!(account.reserve(ReservationId(1), &lopsided, u64::MAX), Err(Refusal::Infinite.into()));
     assert_eq!(account, Account::new(Some(budget(3.0))));
 }

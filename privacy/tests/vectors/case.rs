@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use undertone_privacy::{Delta, Epsilon, Order, OrderGrid};
+use undertone_privacy::{Curve, Delta, Epsilon, Fixed, Order, OrderGrid};
 
 /// One case of a vector file.
 pub(crate) struct VectorCase(Value);
@@ -99,6 +99,13 @@ impl VectorCase {
         let orders = self.numbers("orders").into_iter().map(Order::new).collect::<Result<_, _>>();
         let orders = orders.unwrap_or_else(|error| panic!("{}: {error}", self.id()));
         OrderGrid::new(orders).unwrap_or_else(|error| panic!("{}: {error}", self.id()))
+    }
+
+    /// Returns the curve of the losses under a key, in nats; they are upper bounds already.
+    pub(crate) fn curve(&self, key: &str) -> Curve {
+        let losses = self.numbers(key).into_iter().map(Fixed::ceil).collect();
+        let curve = Curve::from_fixed(&self.grid(), losses, Fixed::ZERO);
+        curve.unwrap_or_else(|error| panic!("{}: {error}", self.id()))
     }
 
     /// Checks a logarithm within `tolerance`, relative above 1 and absolute below.

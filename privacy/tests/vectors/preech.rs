@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use undertone_privacy::amplify::{before_sampling, by_sampling};
-use undertone_privacy::histogram::{Differences, Partition, TruncatedLaplace, printed_topic_bound};
+use undertone_privacy::histogram::{Differences, Partition, TruncatedLaplace};
 use undertone_privacy::{Delta, Epsilon};
 
 use crate::case::{VectorCase, cases};
@@ -36,6 +36,29 @@ fn every_dummy_word_vector_holds() {
             _ => case.unknown(),
         }
     }
+}
+
+#[test]
+fn printed_topic_bound_is_never_positive() {
+    for documents in [vec![vec![10, 5, 3, 2]], vec![vec![4, 4, 4]], vec![vec![1, 9, 2], vec![7, 7]]] {
+        assert!(printed_topic_bound(&documents, 7.0) <= 0.0);
+    }
+}
+
+/// Returns the lower bound on the movement of a transcript's topics that was published for choosing d, with `noise`
+/// dummies for each word: min over documents and words of v(|D| − |w| ω) / (|D| (|D| + v ω)), ω words in D. It is of no
+/// use for that purpose: the numerators of a document sum to 0, so it is at most 0, and 0 only when all counts are
+/// equal. It is implemented as evidence of this. Infinite without a word.
+fn printed_topic_bound(documents: &[Vec<u64>], noise: f64) -> f64 {
+    topic_terms(documents, noise).fold(f64::INFINITY, f64::min)
+}
+
+fn topic_terms(documents: &[Vec<u64>], noise: f64) -> impl Iterator<Item = f64> + '_ {
+    documents.iter().flat_map(move |counts| {
+        let size = counts.iter().sum::<u64>() as f64;
+        let words = counts.len() as f64;
+        counts.iter().map(move |&count| noise * (size - count as f64 * words) / (size * (size + noise * words)))
+    })
 }
 
 fn calibrate(case: &VectorCase) {

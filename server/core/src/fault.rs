@@ -1,6 +1,6 @@
 //! Points at which tests let a server crash or its disk fail, to show that such failures never lose a charge.
 //!
-//! `UNDERTONE_SERVER_FAULT=<point>` or `<point>:<n>` in the environment selects the point, or a [`Plan`] in the
+//! `UNDERTONE_SERVER_FAULT=<point>` or `<point>:<n>` in the environment selects the point, or a [`FailurePlan`] in the
 //! process: see [`undertone_failpoints`]. Without that crate's feature `enabled`, which no package has, points have no
 //! effect.
 //!
@@ -11,7 +11,7 @@
 use std::io;
 
 use undertone_failpoints::Failpoints;
-pub use undertone_failpoints::{Accident, Death, Plan};
+pub use undertone_failpoints::{FailureKind, FailurePlan, SimulatedCrash};
 
 /// A worker's message was received; it has had no effect yet.
 pub const RECEIVED: &str = "received";
@@ -33,7 +33,7 @@ pub const VARIABLE: &str = "UNDERTONE_SERVER_FAULT";
 static POINTS: Failpoints = Failpoints::new(VARIABLE);
 
 /// Arms a plan for this thread, or disarms it; returns the rest of the previous plan.
-pub fn plan(next: Option<Plan>) -> Option<Plan> {
+pub fn plan(next: Option<FailurePlan>) -> Option<FailurePlan> {
     POINTS.plan(next)
 }
 

@@ -9,7 +9,7 @@ use time::Duration;
 use undertone_api::id::WorkerId;
 use undertone_server_core::ctx::{ManualClock, Random};
 use undertone_server_core::error::Error;
-use undertone_server_core::fault::{self, Accident, Death, Plan};
+use undertone_server_core::fault::{self, FailureKind, FailurePlan, SimulatedCrash};
 use undertone_server_core::service::offer::Asking;
 use undertone_server_core::service::round::{Header, Incoming};
 use undertone_server_core::service::{approval, finish, lease, offer, receipt, round, witness};
@@ -30,7 +30,7 @@ pub(super) struct Server {
     lives: u64,
     pub(super) ctx: Option<Ctx>,
     /// An accident planned for the next call.
-    pub(super) planned: Option<Plan>,
+    pub(super) planned: Option<FailurePlan>,
     /// A vector that has arrived completely, but is not processed.
     arriving: Option<Incoming>,
 }
@@ -99,7 +99,7 @@ impl Server {
         fault::plan(None);
         match done {
             Ok(done) => Ok(Some(done)),
-            Err(payload) if payload.is::<Death>() => {
+            Err(payload) if payload.is::<SimulatedCrash>() => {
                 drop(ctx);
                 self.kill().await?;
                 Ok(None)
@@ -208,6 +208,6 @@ async fn receive(
 }
 
 /// Returns the plan of a crash of the process or a failure of its disk.
-pub(super) const fn plan(death: bool, after: u64) -> Plan {
-    Plan { accident: if death { Accident::Death } else { Accident::Disk }, after }
+pub(super) const fn plan(death: bool, after: u64) -> FailurePlan {
+    FailurePlan { accident: if death { FailureKind::Crash } else { FailureKind::Disk }, after }
 }

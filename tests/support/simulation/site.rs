@@ -18,10 +18,10 @@ use undertone_api::signed::Manifest;
 use undertone_server_core::service::offer::Offer;
 use undertone_worker::config::Config;
 use undertone_worker::daemon::{self, Site};
-use undertone_worker::fault::{self, Death, Plan};
+use undertone_worker::fault::{self, FailurePlan, SimulatedCrash};
 use undertone_worker::gateway::Work;
 use undertone_worker::site::folder::Folder;
-use undertone_worker::site::jobs::{self, Outcome};
+use undertone_worker::site::jobs::{self, RunOutcome};
 use undertone_worker::site::ledger::{self, LedgerError};
 use undertone_worker::site::restore;
 
@@ -55,7 +55,7 @@ pub(super) struct SiteProcess {
     clock: Arc<AtomicI64>,
     life: Option<Life>,
     /// An accident planned for the next step.
-    pub(super) planned: Option<Plan>,
+    pub(super) planned: Option<FailurePlan>,
     full: bool,
     pub(super) books: Books,
     broken: Option<Broken>,
@@ -208,7 +208,7 @@ impl SiteProcess {
             return Ok(false);
         }
         if let Some(Err(LedgerError::Alarm { problem, .. })) =
-            self.life.as_ref().map(|life| life.site.ledger().is_quiet())
+            self.life.as_ref().map(|life| life.site.ledger().check_quiet())
         {
             return Err(Stop::Wrong(format!("{} takes an honest server for a liar: {problem}", self.name)));
         }
@@ -233,7 +233,7 @@ impl SiteProcess {
         fault::plan(None);
         match done {
             Ok(done) => Ok(Some(done)),
-            Err(payload) if payload.is::<Death>() => {
+            Err(payload) if payload.is::<SimulatedCrash>() => {
                 self.kill();
                 Ok(None)
             }
@@ -334,7 +334,7 @@ impl SiteProcess {
         if !self.compare(network).await? {
             return Ok(self.life.is_some());
         }
-        let open = self.live(|life| jobs::unfinished(life.site.store()).unwrap_or_default())?.unwrap_or_default();
+        let open = self.live(|life| jobs::open_runs(life.site.store()).unwrap_or_default())?.unwrap_or_default();
         let held = |life: &Life, job, dataset| life.parts.contains_key(&(job, dataset));
         let orphans: Vec<_> = open
             .into_iter()
@@ -347,7 +347,7 @@ impl SiteProcess {
             network.trace.note(format!("{} asks about a run that nobody works on", self.name));
             let heard = network.carry(self.worker, Message::Renew { lease: lease.clone() }).await?;
             if let Heard::Said(Answer::GoesOn(false, reason)) = heard {
-                let outcome = Outcome::Stopped { reason };
+                let outcome = RunOutcome::Stopped { reason };
                 let closed = self.live(|life| daemon::close(&life.site, job, dataset, &outcome))?;
                 if self.told_of(network, "closed", closed.map(|done| done.map_err(|error| error.to_string()))).is_some()
                 {

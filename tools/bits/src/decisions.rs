@@ -16,7 +16,7 @@ pub(crate) fn record(facts: &mut Facts) {
             let limit = (Epsilon::new(epsilon).expect("in range"), Delta::new(1e-5).expect("in range"));
             let budget = Budget::new(limit.0, limit.1, grid).expect("a budget that admits something");
             let mut account = Account::new(Some(budget));
-            for (order, left) in account.headroom().left() {
+            for (order, left) in account.headroom().remaining() {
                 let name = format!("{grid:?}, share at order {}", order.get());
                 facts.fixed(&name, left.unwrap_or_default());
             }

@@ -18,7 +18,7 @@ use undertone_privacy::PrivacyUnit;
 
 use super::log::ColumnMap;
 use undertone_worker_site::dataset_meta::{DatasetError, META_FILE, PreparationRecord};
-use undertone_worker_site::normalize::Normalization;
+use undertone_worker_site::normalize::TextNormalization;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod fixture;
@@ -77,7 +77,7 @@ pub struct Meta {
     /// The mapping of the log's columns.
     pub columns: ColumnMap,
     /// The normalization of every text. Rows with equal normalized texts are the same query.
-    pub normalization: Normalization,
+    pub normalization: TextNormalization,
     /// The versions of the Unicode tables that the normalization used, so that others can reproduce it.
     pub unicode: String,
     /// The units that its data keep apart, ascending: those that a job may protect.

@@ -17,8 +17,8 @@ use super::dataset::{FORMAT, Meta, Reader, Subset, digest, read_meta};
 use super::log::{self, LogError, LogField, LogPosition, NextRow, RawRow, RejectReason};
 use undertone_worker_site::dataset_meta::{DatasetError, PreparationRecord};
 use undertone_worker_site::lineage::{LineageError, LineageIntake};
-use undertone_worker_site::normalize::{Normalizer, unicode};
-use undertone_worker_site::progress::Progress;
+use undertone_worker_site::normalize::{TextNormalizer, unicode};
+use undertone_worker_site::progress::ProgressReporter;
 
 mod journal;
 mod judge;
@@ -109,7 +109,7 @@ pub enum PrepareError {
 ///
 /// # Errors
 /// [`PrepareError`]. In that case the output does not exist, and a hidden folder next to it keeps the progress.
-pub fn prepare(options: &PrepareOptions, progress: &dyn Progress) -> Result<PrepareReport, PrepareError> {
+pub fn prepare(options: &PrepareOptions, progress: &dyn ProgressReporter) -> Result<PrepareReport, PrepareError> {
     prepare_in_lineage(options, None, progress)
 }
 
@@ -121,7 +121,7 @@ pub fn prepare(options: &PrepareOptions, progress: &dyn Progress) -> Result<Prep
 pub fn prepare_in_lineage(
     options: &PrepareOptions,
     mut intake: Option<&mut LineageIntake>,
-    progress: &dyn Progress,
+    progress: &dyn ProgressReporter,
 ) -> Result<PrepareReport, PrepareError> {
     options.check()?;
     let rows_are_lines = options.visibility != Visibility::Public;
@@ -218,7 +218,7 @@ struct Preparation<'a> {
     part: Option<PartWriter>,
     /// Rows read since the state was saved.
     unsaved: u64,
-    normalizer: Normalizer,
+    normalizer: TextNormalizer,
     users: Option<UserHasher>,
     /// The user of the previous row: rows of a session are often adjacent.
     last_user: (String, u128),
@@ -245,7 +245,7 @@ impl<'a> Preparation<'a> {
             state,
             part: None,
             unsaved: 0,
-            normalizer: Normalizer::new(options.normalization),
+            normalizer: TextNormalizer::new(options.normalization),
             last_user: users.as_ref().map_or((String::new(), 0), |users| (String::new(), users.hash_id(""))),
             users,
             intake,
@@ -253,7 +253,7 @@ impl<'a> Preparation<'a> {
     }
 
     /// Reads all remaining rows, and saves the progress.
-    fn read(&mut self, progress: &dyn Progress) -> Result<(), PrepareError> {
+    fn read(&mut self, progress: &dyn ProgressReporter) -> Result<(), PrepareError> {
         let mut lengths = Vec::new();
         for path in &self.options.inputs {
             lengths.push(path.metadata().map_err(LogError::io(path))?.len());

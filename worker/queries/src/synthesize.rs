@@ -14,7 +14,7 @@ use rand_distr::{Distribution, Zipf};
 use serde::Serialize;
 
 use super::log::LogFormat;
-use undertone_worker_site::progress::Progress;
+use undertone_worker_site::progress::ProgressReporter;
 
 mod templates;
 mod write;
@@ -197,7 +197,7 @@ impl SyntheticReport {
 pub fn log(
     config: &SyntheticConfig,
     output: &Path,
-    progress: &dyn Progress,
+    progress: &dyn ProgressReporter,
 ) -> Result<SyntheticReport, SynthesizeError> {
     let format = LogFormat::from_path(output).ok_or_else(|| SynthesizeError::Config {
         field: "--output",

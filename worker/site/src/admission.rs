@@ -13,15 +13,15 @@ use undertone_api::problem::Violation;
 use undertone_api::signed::{Limits, Manifest, ManifestParticipant, Signed, SignedError};
 use undertone_privacy::{Event, PrivacyUnit};
 
-use super::datasets::Local;
-use super::ledger::Under;
+use super::datasets::LocalDataset;
+use super::ledger::ReleaseContext;
 use super::server_trust::ServerTrust;
 
 mod form;
 
 /// A reason to reject a manifest. The proposer may read every text.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Fault {
+pub enum ManifestFault {
     /// The signature is not from the server of the enrolment.
     #[error("the manifest is not signed by the server that this site enrolled at")]
     Signature(#[from] SignedError),
@@ -102,7 +102,7 @@ pub const CLOCKS: Duration = Duration::DAY;
 
 /// The site's identity, which admission compares with the manifest.
 #[derive(Debug, Clone)]
-pub struct Identity {
+pub struct SiteIdentity {
     /// This worker.
     pub worker: WorkerId,
     /// Its organization.
@@ -113,7 +113,7 @@ pub struct Identity {
 
 /// A manifest that agrees with the site's facts.
 #[derive(Debug, Clone)]
-pub struct Examined {
+pub struct ExaminedManifest {
     /// The manifest.
     pub manifest: Manifest,
     /// The document as it was signed.
@@ -123,22 +123,22 @@ pub struct Examined {
     /// The index of this site's entry in the manifest's participants.
     pub own: usize,
     /// The dataset in the site's own records.
-    pub local: Local,
+    pub local: LocalDataset,
     /// The same dataset in the form of the contract.
     pub dataset: Dataset,
     /// The worst-case charge to the dataset, computed at this site.
     pub charge: Option<Charge>,
 }
 
-impl Examined {
+impl ExaminedManifest {
     /// Returns this participant's entry.
     pub fn own(&self) -> &ManifestParticipant {
         &self.manifest.participants[self.own]
     }
 
     /// Returns the charge and the manifest under which this part releases; `None` when nothing private leaves.
-    pub fn under(&self) -> Option<Under> {
-        self.charge.as_ref().map(|charge| Under {
+    pub fn release_context(&self) -> Option<ReleaseContext> {
+        self.charge.as_ref().map(|charge| ReleaseContext {
             job: self.manifest.job,
             dataset: self.dataset.id,
             lineage: self.local.lineage,
@@ -187,90 +187,95 @@ impl Examined {
 /// Parses a manifest offered for the dataset `offered`, and compares it with the site's facts at `now`.
 ///
 /// # Errors
-/// The first [`Fault`].
+/// The first [`ManifestFault`].
 pub fn examine(
     signed: &Signed,
     offered: DatasetId,
-    site: &Identity,
-    datasets: &[Local],
+    site: &SiteIdentity,
+    datasets: &[LocalDataset],
     now: OffsetDateTime,
-) -> Result<Examined, Fault> {
+) -> Result<ExaminedManifest, ManifestFault> {
     let manifest: Manifest = signed.open(&site.server_key)?;
-    if let Some(place) = form::strange(&signed.payload, &manifest) {
-        return Err(Fault::Strange(place));
+    if let Some(place) = form::find_unread(&signed.payload, &manifest) {
+        return Err(ManifestFault::Strange(place));
     }
-    let local = datasets.iter().find(|local| local.id == Some(offered)).ok_or(Fault::Stranger)?;
+    let local = datasets.iter().find(|local| local.id == Some(offered)).ok_or(ManifestFault::Stranger)?;
     let own = own(&manifest, offered, site, local)?;
     let in_spec = manifest.spec.datasets();
     let in_manifest: Vec<_> = manifest.participants.iter().map(|party| (party.dataset, party.purpose)).collect();
     if in_spec != in_manifest {
-        return Err(Fault::Participants);
+        return Err(ManifestFault::Participants);
     }
     for party in &manifest.participants {
         check_other(party, offered, site, datasets)?;
     }
     let party = &manifest.participants[own];
-    let dataset = local.as_seen(offered, site.organization, site.worker);
+    let dataset = local.to_dataset(offered, site.organization, site.worker);
     check_outside(&manifest, &dataset)?;
     // A job continues under the relation that its manifest states.
     let charge = Charge::reconcile(manifest.spec.cost(&dataset), party.charge.as_ref())
-        .ok_or_else(|| Fault::Charge(local.name.clone()))?;
+        .ok_or_else(|| ManifestFault::Charge(local.name.clone()))?;
     if let Some(charge) = &charge {
         if !dataset.keeps_apart(charge.unit) {
-            return Err(Fault::Mixed(local.name.clone(), charge.unit));
+            return Err(ManifestFault::Mixed(local.name.clone(), charge.unit));
         }
         let units = dataset.count(charge.unit).0;
         if party.units != units {
-            return Err(Fault::Units { dataset: local.name.clone(), manifest: party.units, site: units });
+            return Err(ManifestFault::Units { dataset: local.name.clone(), manifest: party.units, site: units });
         }
     }
     check_limits(&manifest, local, now)?;
     let (signed, digest, local) = (signed.clone(), signed.digest(), local.clone());
-    Ok(Examined { manifest, signed, digest, own, local, dataset, charge })
+    Ok(ExaminedManifest { manifest, signed, digest, own, local, dataset, charge })
 }
 
 /// Returns the index of the only participant with this dataset; checks its name, lineage, organization and worker.
-fn own(manifest: &Manifest, offered: DatasetId, site: &Identity, local: &Local) -> Result<usize, Fault> {
-    let mut named = manifest.participants.iter().enumerate().filter(|(_, party)| party.dataset == offered);
-    let not_named = || Fault::NotNamed(local.name.clone());
-    let (own, party) = named.next().ok_or_else(not_named)?;
+fn own(
+    manifest: &Manifest,
+    offered: DatasetId,
+    site: &SiteIdentity,
+    local: &LocalDataset,
+) -> Result<usize, ManifestFault> {
+    let mut entries = manifest.participants.iter().enumerate().filter(|(_, party)| party.dataset == offered);
+    let not_named = || ManifestFault::NotNamed(local.name.clone());
+    let (own, party) = entries.next().ok_or_else(not_named)?;
     let ours = party.worker == site.worker && party.dataset_name == local.name;
-    if named.next().is_some() || !ours || party.purpose != Purpose::Participate {
+    if entries.next().is_some() || !ours || party.purpose != Purpose::Participate {
         return Err(not_named());
     }
     if party.lineage != local.lineage {
-        return Err(Fault::Lineage(local.name.clone()));
+        return Err(ManifestFault::Lineage(local.name.clone()));
     }
     if party.organization != site.organization {
-        return Err(Fault::Owner(local.name.clone()));
+        return Err(ManifestFault::Owner(local.name.clone()));
     }
     Ok(own)
 }
 
 /// Checks, against this site's facts, a spec that sends something to recipients other than the server. The spec's rules
 /// for private data are part of the promise, and a malicious server may not have checked them.
-fn check_outside(manifest: &Manifest, dataset: &Dataset) -> Result<(), Fault> {
+fn check_outside(manifest: &Manifest, dataset: &Dataset) -> Result<(), ManifestFault> {
     if manifest.spec.outside().is_none() {
         return Ok(());
     }
     let violation = manifest.spec.check(std::slice::from_ref(dataset)).into_iter().next();
-    violation.map_or(Ok(()), |Violation { field, message }| Err(Fault::Spec { field, message }))
+    violation.map_or(Ok(()), |Violation { field, message }| Err(ManifestFault::Spec { field, message }))
 }
 
 /// Checks that model and limits follow from the spec, and that the manifest is in force.
-fn check_limits(manifest: &Manifest, local: &Local, now: OffsetDateTime) -> Result<(), Fault> {
+fn check_limits(manifest: &Manifest, local: &LocalDataset, now: OffsetDateTime) -> Result<(), ManifestFault> {
     if manifest.model != manifest.spec.model(local.inputs) {
-        return Err(Fault::Model(local.name.clone()));
+        return Err(ManifestFault::Model(local.name.clone()));
     }
-    let limits = manifest.limits.as_ref().ok_or(Fault::NoLimits)?;
+    let limits = manifest.limits.as_ref().ok_or(ManifestFault::NoLimits)?;
     if !limits.agree_with(&Limits::of(&manifest.spec, &manifest.participants, manifest.issued_at)) {
-        return Err(Fault::Limits);
+        return Err(ManifestFault::Limits);
     }
     if manifest.issued_at > now.saturating_add(CLOCKS) {
-        return Err(Fault::Future(manifest.issued_at));
+        return Err(ManifestFault::Future(manifest.issued_at));
     }
     if limits.not_after < now {
-        return Err(Fault::Expired(limits.not_after));
+        return Err(ManifestFault::Expired(limits.not_after));
     }
     Ok(())
 }
@@ -280,20 +285,20 @@ fn check_limits(manifest: &Manifest, local: &Local, now: OffsetDateTime) -> Resu
 fn check_other(
     party: &ManifestParticipant,
     offered: DatasetId,
-    site: &Identity,
-    datasets: &[Local],
-) -> Result<(), Fault> {
+    site: &SiteIdentity,
+    datasets: &[LocalDataset],
+) -> Result<(), ManifestFault> {
     let local = datasets.iter().find(|local| local.id == Some(party.dataset));
     let Some(local) = local.filter(|_| party.dataset != offered) else { return Ok(()) };
     let own = datasets.iter().find(|own| own.id == Some(offered));
     if party.charge.is_some() && own.is_some_and(|own| own.lineage == local.lineage) {
-        return Err(Fault::SharedAccounts(local.name.clone()));
+        return Err(ManifestFault::SharedAccounts(local.name.clone()));
     }
     if party.worker != site.worker || party.lineage != local.lineage {
-        return Err(Fault::Lineage(local.name.clone()));
+        return Err(ManifestFault::Lineage(local.name.clone()));
     }
     if party.purpose == Purpose::Evaluate && local.visibility != Visibility::Public {
-        return Err(Fault::NotPublic(local.name.clone()));
+        return Err(ManifestFault::NotPublic(local.name.clone()));
     }
     Ok(())
 }

@@ -14,9 +14,9 @@ use undertone_api::signed::{AuditStatement, Receipt, Signed, SignedError};
 use undertone_privacy::Delta;
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 
-use super::admission::Examined;
+use super::admission::ExaminedManifest;
 use super::keys::SiteKey;
-use super::ledger::Under;
+use super::ledger::ReleaseContext;
 use super::store::{Store, StoreError};
 
 /// Reasons why a finding cannot become a statement.
@@ -41,7 +41,7 @@ pub enum AuditsError {
 
 /// A frozen account.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Frozen {
+pub struct AccountFreeze {
     /// The job whose audit froze it.
     pub job: String,
     /// The reason, with the figures.
@@ -52,21 +52,21 @@ pub struct Frozen {
 
 /// The basis of an assessment: the promised audit, the charge, and the δ of the claim.
 #[derive(Debug, Clone)]
-pub struct Ground {
+pub struct AssessmentBasis {
     audited: Audited,
-    under: Under,
+    under: ReleaseContext,
     worker: WorkerId,
     delta: Delta,
 }
 
-impl Ground {
+impl AssessmentBasis {
     /// Returns the ground of an admitted part, with its account at δ.
     ///
     /// # Errors
     /// [`AuditsError::NotPromised`] when the manifest promises no audit.
-    pub fn of(examined: &Examined, delta: Delta) -> Result<Self, AuditsError> {
+    pub fn new(examined: &ExaminedManifest, delta: Delta) -> Result<Self, AuditsError> {
         let audited = examined.manifest.spec.audited(&examined.dataset).ok_or(AuditsError::NotPromised)?;
-        let under = examined.under().ok_or(AuditsError::NotPromised)?;
+        let under = examined.release_context().ok_or(AuditsError::NotPromised)?;
         Ok(Self { audited, under, worker: examined.own().worker, delta })
     }
 }
@@ -79,11 +79,11 @@ impl Ground {
 pub fn state(
     store: &Store,
     key: &SiteKey,
-    ground: &Ground,
+    ground: &AssessmentBasis,
     finding: &Finding,
     at: OffsetDateTime,
 ) -> Result<(Signed, Verdict), AuditsError> {
-    let Ground { audited, under, worker, delta } = ground;
+    let AssessmentBasis { audited, under, worker, delta } = ground;
     if let Some(before) = statement(store, under.job, under.dataset)? {
         let stated: AuditStatement = serde_json::from_str(&before.payload).map_err(StoreError::row)?;
         return Ok((before, stated.assessment.verdict));
@@ -92,7 +92,7 @@ pub fn state(
         return Err(AuditsError::OtherAudit);
     }
     let charge = &under.charge;
-    let releases = store.read(|db| paid(db, under, &audited.series))?;
+    let releases = store.read(|db| count_paid(db, under, &audited.series))?;
     let assessment = Assessment::of(&finding.trials, &charge.event, charge.adjacency, releases, *delta)?;
     let document = AuditStatement {
         worker: *worker,
@@ -119,7 +119,7 @@ pub fn state(
         )
         .map_err(StoreError::sqlite("keep a statement"))?;
         if assessment.verdict == Verdict::Disproved {
-            note(tx, under.lineage, true, &job, &disproved(&assessment), "audit", at)?;
+            note(tx, under.lineage, true, &job, &describe_disproof(&assessment), "audit", at)?;
         }
         Ok::<_, StoreError>(())
     })?;
@@ -133,7 +133,7 @@ pub fn state(
 }
 
 /// Formats a disproof as a sentence.
-fn disproved(assessment: &Assessment) -> String {
+fn describe_disproof(assessment: &Assessment) -> String {
     format!(
         "an audit measured at least ε {:.3} where at most {:.3} was claimed, at δ {:e}: noise, clip or sampling is not what is paid for",
         assessment.blocking,
@@ -143,7 +143,7 @@ fn disproved(assessment: &Assessment) -> String {
 }
 
 /// Returns the number of paid releases of a part in a series.
-fn paid(db: &Connection, under: &Under, series: &str) -> Result<u64, StoreError> {
+fn count_paid(db: &Connection, under: &ReleaseContext, series: &str) -> Result<u64, StoreError> {
     let mut statement = db
         .prepare("SELECT payload FROM receipt WHERE job = ?1 AND dataset = ?2 AND series = ?3")
         .map_err(StoreError::sqlite("read receipts"))?;
@@ -179,13 +179,13 @@ pub fn statement(store: &Store, job: JobId, dataset: DatasetId) -> Result<Option
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn frozen(store: &Store, lineage: LineageId) -> Result<Option<Frozen>, StoreError> {
+pub fn current_freeze(store: &Store, lineage: LineageId) -> Result<Option<AccountFreeze>, StoreError> {
     store.read(|db| {
         db.query_row(
             "SELECT frozen, job, reason, at FROM freeze WHERE lineage = ?1 ORDER BY id DESC LIMIT 1",
             params![lineage.to_string()],
             |row| {
-                let frozen = Frozen { job: row.get(1)?, reason: row.get(2)?, at: row.get(3)? };
+                let frozen = AccountFreeze { job: row.get(1)?, reason: row.get(2)?, at: row.get(3)? };
                 Ok(row.get::<_, bool>(0)?.then_some(frozen))
             },
         )
@@ -200,7 +200,7 @@ pub fn frozen(store: &Store, lineage: LineageId) -> Result<Option<Frozen>, Store
 /// # Errors
 /// [`StoreError`] when the database fails.
 pub fn clear(store: &Store, lineage: LineageId, reason: &str, at: OffsetDateTime) -> Result<bool, StoreError> {
-    let Some(frozen) = frozen(store, lineage)? else { return Ok(false) };
+    let Some(frozen) = current_freeze(store, lineage)? else { return Ok(false) };
     store.write(|tx| note(tx, lineage, false, &frozen.job, reason, "terminal", at))?;
     tracing::warn!(lineage.id = %lineage, reason, "a frozen account was cleared at the terminal");
     Ok(true)

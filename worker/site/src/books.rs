@@ -5,7 +5,7 @@
 //!
 //! A row acts on the account of the unit that its job protects and on the accounts of all other limited units of the
 //! lineage. Releases from before an account began, or from before this rule, are included where they have a price
-//! ([`Books::uncovered`] returns the ones without a price).
+//! ([`LedgerBooks::uncovered_releases`] returns the ones without a price).
 
 mod promises;
 mod replay;
@@ -62,7 +62,7 @@ impl AccountKey {
     }
 
     /// Returns whether `other` is the account of another unit of the same lineage.
-    pub fn is_beside(self, other: Self) -> bool {
+    pub fn is_sibling(self, other: Self) -> bool {
         self != other && self.for_unit(other.unit) == other
     }
 
@@ -80,7 +80,7 @@ impl AccountKey {
 
 /// A row of the ledger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct LedgerEntry {
     /// The kind of change.
     pub kind: EntryKind,
     /// The account.
@@ -126,7 +126,7 @@ pub struct OtherAccount {
 
 /// A release without noise, of data that the policy marked as open.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Published {
+pub struct OpenRelease {
     /// The lineage.
     pub lineage: LineageId,
     /// The job.
@@ -142,16 +142,16 @@ pub struct Published {
 
 /// The end of a hash chain of rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Head {
+pub struct ChainHead {
     /// The number of rows so far.
     pub sequence: u64,
     /// Hash of the last row, hex; empty before the first.
     pub hash: String,
 }
 
-impl Entry {
+impl LedgerEntry {
     /// Returns the row in the form that charges the account of another unit.
-    fn charged_to(&self, other: &OtherAccount) -> Self {
+    fn charge_to(&self, other: &OtherAccount) -> Self {
         Self {
             account: self.account.for_unit(other.unit),
             event: other.event.clone(),
@@ -162,9 +162,9 @@ impl Entry {
     }
 }
 
-impl Head {
+impl ChainHead {
     /// Returns the head after a row with this payload.
-    pub(super) fn then(&self, payload: &str) -> Self {
+    pub(super) fn advance(&self, payload: &str) -> Self {
         let hash = Sha256::new().chain_update(&self.hash).chain_update([0]).chain_update(payload).finalize();
         Self { sequence: self.sequence + 1, hash: hex::encode(hash) }
     }
@@ -221,7 +221,7 @@ impl From<RuleError> for BooksError {
 
 /// A reservation as stored in its row.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reserved {
+pub struct JobReservation {
     /// The release as charged to this account.
     pub event: Event,
     /// The unit that the job protects.
@@ -236,11 +236,11 @@ pub struct Reserved {
 
 /// One account with its jobs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Book {
+pub struct AccountBook {
     /// The account, by the rules.
     pub account: Account,
     /// The reservation of each job.
-    pub jobs: BTreeMap<JobId, Reserved>,
+    pub jobs: BTreeMap<JobId, JobReservation>,
     /// The time of the first paid release.
     pub first: Option<OffsetDateTime>,
     /// The time of the last paid release.
@@ -250,7 +250,7 @@ pub struct Book {
 /// Releases that a limit does not cover: they protect another unit, and precede that limit or the rule that every unit
 /// is charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Uncovered {
+pub struct UncoveredReleases {
     /// The unit that they protect.
     pub protects: PrivacyUnit,
     /// The number of jobs.
@@ -261,15 +261,15 @@ pub struct Uncovered {
 
 /// All accounts, and the heads of the chains.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Books {
+pub struct LedgerBooks {
     /// The accounts.
-    pub accounts: BTreeMap<AccountKey, Book>,
+    pub accounts: BTreeMap<AccountKey, AccountBook>,
     /// Head of the ledger.
-    pub entries: Head,
+    pub entries: ChainHead,
     /// Head of the receipts: the last one's number and digest.
-    pub receipts: Head,
+    pub receipts: ChainHead,
     /// Head of the releases without noise.
-    pub published: Head,
+    pub published: ChainHead,
 }
 
 /// Returns the id of a job's reservation in the rules: a job reserves once on an account.
@@ -281,31 +281,31 @@ pub(super) const fn reservation_id(job: JobId) -> ReservationId {
 ///
 /// # Errors
 /// [`BooksError`] when a row is missing, changed or unreadable.
-pub fn entries(db: &Connection) -> Result<Vec<Entry>, BooksError> {
-    chained(db, "entry", "SELECT sequence, payload, hash FROM entry ORDER BY sequence").map(|(rows, _)| rows)
+pub fn entries(db: &Connection) -> Result<Vec<LedgerEntry>, BooksError> {
+    read_chain(db, "entry", "SELECT sequence, payload, hash FROM entry ORDER BY sequence").map(|(rows, _)| rows)
 }
 
 /// Returns every release without noise, with its chain checked.
 ///
 /// # Errors
 /// The errors of [`entries`].
-pub fn published(db: &Connection) -> Result<Vec<Published>, BooksError> {
-    chained(db, "published", "SELECT sequence, payload, hash FROM published ORDER BY sequence").map(|(rows, _)| rows)
+pub fn open_releases(db: &Connection) -> Result<Vec<OpenRelease>, BooksError> {
+    read_chain(db, "published", "SELECT sequence, payload, hash FROM published ORDER BY sequence").map(|(rows, _)| rows)
 }
 
-fn chained<T: for<'de> Deserialize<'de>>(
+fn read_chain<T: for<'de> Deserialize<'de>>(
     db: &Connection,
     table: &'static str,
     sql: &str,
-) -> Result<(Vec<T>, Head), BooksError> {
+) -> Result<(Vec<T>, ChainHead), BooksError> {
     let mut statement = db.prepare(sql).map_err(StoreError::sqlite("read the ledger"))?;
     let rows = statement
         .query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?)))
         .map_err(StoreError::sqlite("read the ledger"))?;
-    let (mut all, mut head) = (Vec::new(), Head::default());
+    let (mut all, mut head) = (Vec::new(), ChainHead::default());
     for row in rows {
         let (sequence, payload, hash) = row.map_err(StoreError::sqlite("read the ledger"))?;
-        head = head.then(&payload);
+        head = head.advance(&payload);
         if head.sequence != sequence as u64 || head.hash != hash {
             return Err(BooksError::Chain { table, sequence: head.sequence });
         }
@@ -328,23 +328,26 @@ pub fn receipts(db: &Connection) -> Result<Vec<Signed>, StoreError> {
     rows.collect::<Result<_, _>>().map_err(StoreError::sqlite("read receipts"))
 }
 
-impl Books {
+impl LedgerBooks {
     /// Computes the books from the rows.
     ///
     /// # Errors
     /// [`BooksError`] when the rows are inconsistent.
     pub fn read(db: &Connection) -> Result<Self, BooksError> {
         let (rows, entries) =
-            chained::<Entry>(db, "entry", "SELECT sequence, payload, hash FROM entry ORDER BY sequence")?;
-        let (_, published) =
-            chained::<Published>(db, "published", "SELECT sequence, payload, hash FROM published ORDER BY sequence")?;
-        let mut drafts: BTreeMap<AccountKey, Draft> = BTreeMap::new();
-        let mut charged: BTreeMap<(AccountKey, JobId), Vec<OtherAccount>> = BTreeMap::new();
+            read_chain::<LedgerEntry>(db, "entry", "SELECT sequence, payload, hash FROM entry ORDER BY sequence")?;
+        let (_, published) = read_chain::<OpenRelease>(
+            db,
+            "published",
+            "SELECT sequence, payload, hash FROM published ORDER BY sequence",
+        )?;
+        let mut drafts: BTreeMap<AccountKey, AccountDraft> = BTreeMap::new();
+        let mut charges: BTreeMap<(AccountKey, JobId), Vec<OtherAccount>> = BTreeMap::new();
         for (row, sequence) in rows.into_iter().zip(1..) {
             let (own, job) = (row.account, row.job);
-            let others = charged.entry((own, job)).or_insert_with(|| row.others.clone());
+            let others = charges.entry((own, job)).or_insert_with(|| row.others.clone());
             for other in others.iter() {
-                let beside = row.charged_to(other);
+                let beside = row.charge_to(other);
                 drafts.entry(beside.account).or_default().take(beside, own.unit, sequence)?;
             }
             drafts.entry(own).or_default().take(row, own.unit, sequence)?;
@@ -356,49 +359,49 @@ impl Books {
     }
 }
 
-impl Books {
+impl LedgerBooks {
     /// Returns the account of `key`, or the account with which a new limit of `key` begins: it contains the releases of
     /// the lineage's jobs that protect other units, at this account's prices.
     ///
     /// # Errors
     /// [`BooksError`] when it cannot be priced.
-    pub(super) fn opened(&self, key: AccountKey, budget: Budget) -> Result<Book, BooksError> {
+    pub(super) fn open_account(&self, key: AccountKey, budget: Budget) -> Result<AccountBook, BooksError> {
         if let Some(book) = self.accounts.get(&key) {
             return Ok(book.clone());
         }
         let (unpriced, mut jobs, mut rows) = (Account::new(Some(budget)), BTreeMap::new(), Vec::new());
-        for (own, job, reserved) in self.of_lineage(key) {
+        for (own, job, reserved) in self.lineage_jobs(key) {
             let Ok(event) = event_at(&reserved.event, own.unit, key.unit) else { continue };
             let id = reservation_id(job);
             let Some(row) = self.accounts.get(&own).and_then(|book| book.account.reservation(id)) else { continue };
             let cost = unpriced.price(&event, key.adjacency())?;
             rows.push(Reservation::from_parts(id, cost, row.releases(), row.committed(), row.is_settled())?);
-            jobs.insert(job, Reserved { event, ..reserved.clone() });
+            jobs.insert(job, JobReservation { event, ..reserved.clone() });
         }
-        Ok(Book { account: Account::rebuilt(Some(budget), rows)?, jobs, first: None, last: None })
+        Ok(AccountBook { account: Account::rebuilt(Some(budget), rows)?, jobs, first: None, last: None })
     }
 
     /// Returns the releases that the account of `key` does not cover.
-    pub fn uncovered(&self, key: AccountKey) -> Vec<Uncovered> {
-        let mut all: Vec<Uncovered> = Vec::new();
-        for (own, job, reserved) in self.of_lineage(key) {
-            let charged = self.accounts.get(&key).is_some_and(|book| book.jobs.contains_key(&job));
+    pub fn uncovered_releases(&self, key: AccountKey) -> Vec<UncoveredReleases> {
+        let mut all: Vec<UncoveredReleases> = Vec::new();
+        for (own, job, reserved) in self.lineage_jobs(key) {
+            let is_charged = self.accounts.get(&key).is_some_and(|book| book.jobs.contains_key(&job));
             let row = self.accounts.get(&own).and_then(|book| book.account.reservation(reservation_id(job)));
             let releases = row.map_or(0, Reservation::committed);
-            if charged || releases == 0 {
+            if is_charged || releases == 0 {
                 continue;
             }
             match all.iter_mut().find(|known| known.protects == reserved.protects) {
                 Some(known) => (known.jobs, known.releases) = (known.jobs + 1, known.releases + releases),
-                None => all.push(Uncovered { protects: reserved.protects, jobs: 1, releases }),
+                None => all.push(UncoveredReleases { protects: reserved.protects, jobs: 1, releases }),
             }
         }
         all
     }
 
     /// Returns every job of the lineage of `key` that protects another unit, with its own account.
-    fn of_lineage(&self, key: AccountKey) -> impl Iterator<Item = (AccountKey, JobId, &Reserved)> {
-        let accounts = self.accounts.iter().filter(move |(own, _)| own.is_beside(key));
+    fn lineage_jobs(&self, key: AccountKey) -> impl Iterator<Item = (AccountKey, JobId, &JobReservation)> {
+        let accounts = self.accounts.iter().filter(move |(own, _)| own.is_sibling(key));
         accounts.flat_map(|(own, book)| {
             let jobs = book.jobs.iter().filter(|(_, reserved)| reserved.protects == own.unit);
             jobs.map(|(job, reserved)| (*own, *job, reserved))
@@ -408,16 +411,16 @@ impl Books {
 
 /// Charges every account for jobs of its lineage that protect other units and were never charged to it, where they have
 /// a price. These are jobs from before the account began, and jobs of workers that charged the job's own unit alone.
-fn take_in(drafts: &mut BTreeMap<AccountKey, Draft>) {
+fn take_in(drafts: &mut BTreeMap<AccountKey, AccountDraft>) {
     let mut missing = Vec::new();
     for (key, draft) in &*drafts {
-        for (own, other) in drafts.iter().filter(|(own, _)| own.is_beside(*key)) {
+        for (own, other) in drafts.iter().filter(|(own, _)| own.is_sibling(*key)) {
             for (job, (reserved, committed, settled)) in &other.jobs {
                 if reserved.protects != own.unit || draft.jobs.contains_key(job) {
                     continue;
                 }
                 if let Ok(event) = event_at(&reserved.event, own.unit, key.unit) {
-                    missing.push((*key, *job, (Reserved { event, ..reserved.clone() }, *committed, *settled)));
+                    missing.push((*key, *job, (JobReservation { event, ..reserved.clone() }, *committed, *settled)));
                 }
             }
         }
@@ -427,11 +430,11 @@ fn take_in(drafts: &mut BTreeMap<AccountKey, Draft>) {
     }
 }
 
-fn last_receipt(db: &Connection) -> Result<Head, BooksError> {
+fn last_receipt(db: &Connection) -> Result<ChainHead, BooksError> {
     use rusqlite::OptionalExtension;
     let last = db
         .query_row("SELECT sequence, digest FROM receipt ORDER BY sequence DESC LIMIT 1", [], |row| {
-            Ok(Head { sequence: row.get::<_, i64>(0)? as u64, hash: row.get(1)? })
+            Ok(ChainHead { sequence: row.get::<_, i64>(0)? as u64, hash: row.get(1)? })
         })
         .optional()
         .map_err(StoreError::sqlite("read receipts"))?;
@@ -440,25 +443,25 @@ fn last_receipt(db: &Connection) -> Result<Head, BooksError> {
 
 /// An account under construction, while its rows are read.
 #[derive(Default)]
-struct Draft {
+struct AccountDraft {
     budget: Option<Budget>,
-    jobs: BTreeMap<JobId, (Reserved, u64, bool)>,
+    jobs: BTreeMap<JobId, (JobReservation, u64, bool)>,
     first: Option<OffsetDateTime>,
     last: Option<OffsetDateTime>,
 }
 
-impl Draft {
-    fn take(&mut self, row: Entry, protects: PrivacyUnit, sequence: u64) -> Result<(), BooksError> {
+impl AccountDraft {
+    fn take(&mut self, row: LedgerEntry, protects: PrivacyUnit, sequence: u64) -> Result<(), BooksError> {
         let wrong = |problem: &str| Err(BooksError::Row { sequence, problem: problem.to_owned() });
-        let known = self.jobs.get_mut(&row.job);
-        match (row.kind, known) {
+        let job = self.jobs.get_mut(&row.job);
+        match (row.kind, job) {
             (EntryKind::Reserve, None) => {
                 if row.budget.is_none() {
                     return wrong("reserves without a budget");
                 }
                 self.budget = row.budget;
-                let Entry { event, count: releases, manifest, dataset, .. } = row;
-                self.jobs.insert(row.job, (Reserved { event, protects, releases, manifest, dataset }, 0, false));
+                let LedgerEntry { event, count: releases, manifest, dataset, .. } = row;
+                self.jobs.insert(row.job, (JobReservation { event, protects, releases, manifest, dataset }, 0, false));
             }
             (EntryKind::Reserve, Some(_)) => return wrong("reserves a second time for one job"),
             (_, None) => return wrong("has no reservation before it"),
@@ -480,7 +483,7 @@ impl Draft {
         Ok(())
     }
 
-    fn finish(self, key: AccountKey) -> Result<Book, BooksError> {
+    fn finish(self, key: AccountKey) -> Result<AccountBook, BooksError> {
         let Self { budget, jobs, first, last } = self;
         let unpriced = Account::new(budget);
         let rows = jobs
@@ -492,6 +495,6 @@ impl Draft {
             .collect::<Result<Vec<_>, BooksError>>()?;
         let account = Account::rebuilt(budget, rows)?;
         let jobs = jobs.into_iter().map(|(job, (reserved, _, _))| (job, reserved)).collect();
-        Ok(Book { account, jobs, first, last })
+        Ok(AccountBook { account, jobs, first, last })
     }
 }

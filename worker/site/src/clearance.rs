@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use undertone_privacy::Event;
 
-pub use permit::{Permit, Permits, Prize, SplitError, Stub, Ticket};
+pub use permit::{SelectionPermit, SplitError, StepPermit, StepPermits, UsedPermit, VectorTicket};
 
 /// Identifies a grant within one process. A release carries the id of its grant, so that no release under another grant
 /// can be paid in its place.
@@ -24,7 +24,7 @@ impl GrantId {
     }
 
     /// Returns whether both identify one grant.
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
@@ -66,9 +66,9 @@ impl ReleaseGrant {
 
 /// Proof that the site's own policy marks a dataset as public.
 #[derive(Debug)]
-pub struct Published(());
+pub struct PublicProof(());
 
-impl Published {
+impl PublicProof {
     pub(super) const fn new() -> Self {
         Self(())
     }
@@ -86,7 +86,7 @@ pub enum Clearance {
     /// The release is reserved, and is charged before it leaves.
     Granted(ReleaseGrant),
     /// The release comes from public data.
-    Public(Published),
+    Public(PublicProof),
 }
 
 impl Clearance {
@@ -103,22 +103,22 @@ impl Clearance {
 /// server's countersignature of the payment are on this site's disk, or the batch comes from public data.
 ///
 /// ```compile_fail,E0451
-/// use undertone_worker_site::clearance::Departure;
-/// let bare = Departure { digest: None };
+/// use undertone_worker_site::clearance::DepartureProof;
+/// let bare = DepartureProof { digest: None };
 /// ```
 #[derive(Debug)]
-pub struct Departure {
+pub struct DepartureProof {
     /// The batch's digest; `None` for public data.
     digest: Option<String>,
 }
 
-impl Departure {
-    pub(super) const fn paid(digest: String) -> Self {
+impl DepartureProof {
+    pub(super) const fn for_payment(digest: String) -> Self {
         Self { digest: Some(digest) }
     }
 
     /// Makes the proof for a batch of public data.
-    pub const fn public(_published: &Published) -> Self {
+    pub const fn for_public(_proof: &PublicProof) -> Self {
         Self { digest: None }
     }
 
@@ -133,6 +133,6 @@ impl Departure {
     /// Makes a proof for tests of the lines, which have no site.
     #[cfg(any(test, feature = "testing"))]
     pub fn in_test(digest: &str) -> Self {
-        Self::paid(digest.to_owned())
+        Self::for_payment(digest.to_owned())
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 /// A clock, passed to all code that needs the time.
 pub type Clock = Arc<dyn Fn() -> OffsetDateTime + Send + Sync>;
@@ -12,6 +13,12 @@ pub type Clock = Arc<dyn Fn() -> OffsetDateTime + Send + Sync>;
 pub fn system() -> Clock {
     #[expect(clippy::disallowed_methods, reason = "the one place where the worker reads the system's clock")]
     Arc::new(OffsetDateTime::now_utc)
+}
+
+/// Formats a time for the database and for documents (RFC 3339).
+pub(crate) fn format_time(at: OffsetDateTime) -> String {
+    // Formatting a time of this era never fails.
+    at.format(&Rfc3339).unwrap_or_default()
 }
 
 /// Returns random bytes from the operating system, for keys, ids and jitter.

@@ -97,10 +97,10 @@ fn keep_within(
         if is_known {
             return Ok(NoticeOutcome::Known);
         }
-        let kept: i64 = tx
+        let count: i64 = tx
             .query_row("SELECT count(*) FROM credential_notice", [], |row| row.get(0))
             .map_err(StoreError::sqlite("count notices"))?;
-        if kept.unsigned_abs() >= most {
+        if count.unsigned_abs() >= most {
             return Ok(NoticeOutcome::Full);
         }
         tx.execute(
@@ -192,11 +192,11 @@ pub fn pin_key(store: &Store, key: &ApprovalKey, label: &str, at: OffsetDateTime
 /// # Errors
 /// [`StoreError`] when the database fails.
 pub fn remove_key(store: &Store, fingerprint: &str, at: OffsetDateTime) -> Result<Option<PinnedKey>, StoreError> {
-    let found = pinned_keys(store)?.into_iter().find(|pinned| pinned.key.fingerprint().as_str() == fingerprint);
-    if let Some(pinned) = &found {
+    let key = pinned_keys(store)?.into_iter().find(|pinned| pinned.key.fingerprint().as_str() == fingerprint);
+    if let Some(pinned) = &key {
         note_key(store, &pinned.key, &pinned.label, false, at)?;
     }
-    Ok(found)
+    Ok(key)
 }
 
 fn note_key(store: &Store, key: &ApprovalKey, label: &str, pinned: bool, at: OffsetDateTime) -> Result<(), StoreError> {
@@ -229,7 +229,7 @@ pub fn judge(
     if keys.is_empty() {
         return Ok(StewardConsent::Missing(NO_KEYS));
     }
-    for kept in kept_approvals(store, manifest, job, dataset)? {
+    for kept in stored_approvals(store, manifest, job, dataset)? {
         if let Ok(key) = kept.approves(manifest, job, dataset, &keys) {
             return Ok(StewardConsent::Given(key));
         }
@@ -265,7 +265,7 @@ pub fn approved_with(
     Ok(row.map(|text| KeyFingerprint::from_stored(&text)))
 }
 
-fn kept_approvals(
+fn stored_approvals(
     store: &Store,
     manifest: &str,
     job: JobId,
@@ -275,8 +275,8 @@ fn kept_approvals(
     let rows: Vec<String> = store.read(|db| {
         db.prepare(sql)
             .and_then(|mut statement| {
-                let found = params![job.to_string(), dataset.to_string(), manifest];
-                statement.query_map(found, |row| row.get(0))?.collect()
+                let parameters = params![job.to_string(), dataset.to_string(), manifest];
+                statement.query_map(parameters, |row| row.get(0))?.collect()
             })
             .map_err(StoreError::sqlite("read approvals"))
     })?;
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verified_approval_is_kept_while_its_key_is_pinned() {
+    fn verified_approval_is_kept_while_its_key_is_pinned() {
         let (_dir, store) = store();
         let public = key(1).1;
         assert!(pin_key(&store, &public, "Ada", AT).expect("it is a key"));
@@ -357,29 +357,35 @@ mod tests {
         assert_eq!(consent(&store, None), StewardConsent::Missing(NO_SIGNATURE));
         assert!(matches!(consent(&store, Some(&approval(2, "aa"))), StewardConsent::Invalid(_)));
         assert!(matches!(consent(&store, Some(&approval(1, "bb"))), StewardConsent::Invalid(_)));
-        let given = StewardConsent::Given(public.fingerprint());
-        assert_eq!(consent(&store, Some(&approval(1, "aa"))), given);
+        let expected = StewardConsent::Given(public.fingerprint());
+        assert_eq!(consent(&store, Some(&approval(1, "aa"))), expected);
         assert_eq!(approved_with(&store, "aa", JOB, OURS).expect("it is open"), Some(public.fingerprint()));
         // The server delivers another approval, or none, the next time.
-        assert_eq!((consent(&store, None), consent(&store, Some(&approval(2, "aa")))), (given.clone(), given.clone()));
+        assert_eq!(
+            (consent(&store, None), consent(&store, Some(&approval(2, "aa")))),
+            (expected.clone(), expected.clone())
+        );
         let removed = remove_key(&store, public.fingerprint().as_str(), AT).expect("it is open");
         assert_eq!(removed.map(|removed| removed.label), Some("Ada".to_owned()));
         assert_eq!(consent(&store, None), StewardConsent::Missing(NO_KEYS));
         assert_eq!(remove_key(&store, public.fingerprint().as_str(), AT).expect("it is open"), None);
         assert!(pin_key(&store, &public, "Ada", AT).expect("it is a key"), "it may be pinned again");
-        assert_eq!(consent(&store, None), given);
+        assert_eq!(consent(&store, None), expected);
     }
 
     #[test]
-    fn a_notice_is_kept_once_and_without_control_characters() {
+    fn notice_is_kept_once_and_without_control_characters() {
         let (_dir, store) = store();
         let text = format!("The password of Ada\n\u{1b}[2J was reset. {}", "x".repeat(600));
         let notice = CredentialNotice { id: uuid::Uuid::from_u128(1), text, at: AT };
         assert_eq!(keep_notice(&store, &notice, AT).expect("it is open"), NoticeOutcome::Kept);
         assert_eq!(keep_notice(&store, &notice, AT).expect("it is open"), NoticeOutcome::Known);
         assert_eq!(last_notice(&store).expect("it is open"), notice.id.to_string());
-        let kept = notices_since(&store, AT).expect("it is open");
-        assert!(kept.len() == 1 && kept[0].1.len() == 500 && !kept[0].1.contains(char::is_control), "{kept:?}");
+        let notices = notices_since(&store, AT).expect("it is open");
+        assert!(
+            notices.len() == 1 && notices[0].1.len() == 500 && !notices[0].1.contains(char::is_control),
+            "{notices:?}"
+        );
     }
 
     #[test]
@@ -393,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_pins_no_more_than_sixteen_keys() {
+    fn site_pins_no_more_than_sixteen_keys() {
         let (_dir, store) = store();
         for seed in 0..MOST_APPROVAL_KEYS {
             assert!(pin_key(&store, &key(seed as u8 + 1).1, "", AT).expect("there is room"));

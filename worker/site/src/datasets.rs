@@ -14,12 +14,12 @@ use undertone_api::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use undertone_privacy::PrivacyUnit;
 
 use super::folder::{Folder, FolderError, check_name};
-use super::lineage::{FingerprintCollector, LineageError, in_order, registered, settle};
+use super::lineage::{FingerprintCollector, LineageError, in_order, registration_id, settle};
 use super::policy::Policy;
 use super::store::{Store, StoreError};
 use crate::dataset_meta::DatasetError;
 
-pub use super::lineage::{lines, note_registered};
+pub use super::lineage::{dataset_lineages, note_registered};
 
 /// Reasons why the datasets of a site cannot be listed.
 #[derive(Debug, thiserror::Error)]
@@ -35,9 +35,9 @@ pub enum DatasetsError {
     Entropy(#[source] std::io::Error),
 }
 
-/// A dataset at this site. Exact counts stay here; only [`Local::registration`] is disclosed.
+/// A dataset at this site. Exact counts stay here; only [`LocalDataset::registration`] is disclosed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Local {
+pub struct LocalDataset {
     /// The name of the dataset and of its folder.
     pub name: String,
     /// The lineage.
@@ -68,7 +68,7 @@ pub struct Local {
     pub units: Vec<PrivacyUnit>,
 }
 
-impl Local {
+impl LocalDataset {
     /// Returns the facts disclosed to the server: sizes only as size classes.
     pub fn registration(&self) -> Registration {
         Registration {
@@ -92,10 +92,10 @@ impl Local {
     ///
     /// # Errors
     /// [`DatasetError`] if the folder no longer contains a dataset, or contains one that the policy does not allow.
-    pub fn as_it_lies<D: DatasetDescription>(&self) -> Result<Self, DatasetError> {
+    pub fn rescan<D: DatasetDescription>(&self) -> Result<Self, DatasetError> {
         let described = D::read(&self.folder)?;
         described.check_visibility(&self.name, self.visibility)?;
-        let Facts { content, inputs, classes, records, speakers, test_records, users, seconds, units } =
+        let DatasetFacts { content, inputs, classes, records, speakers, test_records, users, seconds, units } =
             described.into_facts(self.visibility);
         let sizes =
             Self { content, inputs, classes, records, speakers, test_records, users, seconds, units, ..self.clone() };
@@ -103,25 +103,25 @@ impl Local {
     }
 
     /// Returns the dataset in the form of the contract, from this site's own facts, with the id `id`.
-    pub fn as_seen(&self, id: DatasetId, organization: OrganizationId, worker: WorkerId) -> Dataset {
-        let told = self.registration();
+    pub fn to_dataset(&self, id: DatasetId, organization: OrganizationId, worker: WorkerId) -> Dataset {
+        let registration = self.registration();
         Dataset {
             id,
-            lineage: told.lineage,
+            lineage: registration.lineage,
             organization,
             organization_name: String::new(),
             worker,
-            name: told.name,
-            visibility: told.visibility,
-            content: told.content,
-            inputs: told.inputs,
-            classes: told.classes,
-            records: told.records,
-            speakers: told.speakers,
-            test_records: told.test_records,
-            users: told.users,
-            seconds: told.seconds,
-            units: told.units,
+            name: registration.name,
+            visibility: registration.visibility,
+            content: registration.content,
+            inputs: registration.inputs,
+            classes: registration.classes,
+            records: registration.records,
+            speakers: registration.speakers,
+            test_records: registration.test_records,
+            users: registration.users,
+            seconds: registration.seconds,
+            units: registration.units,
             approval: None,
             accounts: Vec::new(),
             created_at: OffsetDateTime::UNIX_EPOCH,
@@ -147,7 +147,7 @@ pub trait DatasetDescription: Sized {
     fn digest(&self) -> &str;
 
     /// Returns the numbers of the dataset that the site uses.
-    fn into_facts(self, visibility: Visibility) -> Facts;
+    fn into_facts(self, visibility: Visibility) -> DatasetFacts;
 
     /// Returns whether the dataset is its own source.
     fn is_its_source(&self) -> bool;
@@ -156,9 +156,9 @@ pub trait DatasetDescription: Sized {
     fn derive_fingerprints(&self, folder: &Path, collector: &mut FingerprintCollector);
 }
 
-/// The numbers of a description that a site uses: see the fields of [`Local`].
+/// The numbers of a description that a site uses: see the fields of [`LocalDataset`].
 #[derive(Debug)]
-pub struct Facts {
+pub struct DatasetFacts {
     /// The kind of content.
     pub content: Content,
     /// The number of coefficients in a frame.
@@ -181,7 +181,7 @@ pub struct Facts {
 
 /// A folder under `data/` that is not a usable dataset.
 #[derive(Debug)]
-pub struct Unusable {
+pub struct UnusableFolder {
     /// The folder's name.
     pub name: String,
     /// The problem.
@@ -207,7 +207,7 @@ pub fn scan<D: DatasetDescription>(
     folder: &Folder,
     store: &Store,
     policy: &Policy,
-) -> Result<(Vec<Local>, Vec<Unusable>), DatasetsError> {
+) -> Result<(Vec<LocalDataset>, Vec<UnusableFolder>), DatasetsError> {
     let (mut found, mut unusable) = (Vec::new(), Vec::new());
     let mut names = names(&folder.datasets())?;
     // Oldest first: if two datasets have the same data, the older one keeps them.
@@ -218,13 +218,13 @@ pub fn scan<D: DatasetDescription>(
         let described = match D::read(&at) {
             Ok(described) => described,
             Err(error) => {
-                unusable.push(Unusable { name, error: error.into() });
+                unusable.push(UnusableFolder { name, error: error.into() });
                 continue;
             }
         };
         let visibility = policy.rules(&name).visibility;
         if let Err(error) = described.check_visibility(&name, visibility) {
-            unusable.push(Unusable { name, error: error.into() });
+            unusable.push(UnusableFolder { name, error: error.into() });
             continue;
         }
         let lineage = match settle(store, policy, &name, &at, &described) {
@@ -232,15 +232,15 @@ pub fn scan<D: DatasetDescription>(
             Err(LineageError::Store(error)) => return Err(error.into()),
             Err(LineageError::Entropy(error)) => return Err(DatasetsError::Entropy(error)),
             Err(error) => {
-                unusable.push(Unusable { name, error: UnusableError::Lineage(Box::new(error)) });
+                unusable.push(UnusableFolder { name, error: UnusableError::Lineage(Box::new(error)) });
                 continue;
             }
         };
-        let Facts { content, inputs, classes, records, speakers, test_records, users, seconds, units } =
+        let DatasetFacts { content, inputs, classes, records, speakers, test_records, users, seconds, units } =
             described.into_facts(visibility);
-        found.push(Local {
+        found.push(LocalDataset {
             lineage,
-            id: registered(store, &name)?,
+            id: registration_id(store, &name)?,
             visibility,
             content,
             folder: at,

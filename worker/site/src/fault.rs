@@ -1,6 +1,6 @@
 //! Failpoints at which a worker crashes or its disk fails, for tests that no crash loses a charge.
 //!
-//! `UNDERTONE_FAULT=<point>` or `<point>:<n>` in the environment selects a point; in the process, a [`Plan`] does: see
+//! `UNDERTONE_FAULT=<point>` or `<point>:<n>` in the environment selects a point; in the process, a [`FailurePlan`] does: see
 //! [`undertone_failpoints`]. Without that crate's feature `enabled`, which no package has, a point does nothing.
 //!
 //! Points stand before and after every irreversible action: each sync of a file ([`BEFORE_SYNC`], [`AFTER_SYNC`]), each
@@ -12,7 +12,7 @@
 use std::io;
 
 use undertone_failpoints::Failpoints;
-pub use undertone_failpoints::{Accident, Death, Plan};
+pub use undertone_failpoints::{FailureKind, FailurePlan, SimulatedCrash};
 
 /// A file's content is written but not synced.
 pub const BEFORE_SYNC: &str = "before-sync";
@@ -61,7 +61,7 @@ pub const VARIABLE: &str = "UNDERTONE_FAULT";
 static POINTS: Failpoints = Failpoints::new(VARIABLE);
 
 /// Arms a plan for this thread, or disarms it. Returns the rest of the previous plan.
-pub fn plan(next: Option<Plan>) -> Option<Plan> {
+pub fn plan(next: Option<FailurePlan>) -> Option<FailurePlan> {
     POINTS.plan(next)
 }
 

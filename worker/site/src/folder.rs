@@ -63,9 +63,9 @@ pub struct Folder(PathBuf);
 /// The right to write the site's ledger: the holder is the site's only writer. Released when dropped, or when the
 /// process ends.
 #[derive(Debug)]
-pub struct Lock(File);
+pub struct SiteLock(File);
 
-impl Drop for Lock {
+impl Drop for SiteLock {
     /// Unlocks explicitly, because the lock belongs to the open file. A child process started meanwhile shares that
     /// file until it executes its own program, so closing alone would leave the site locked until then.
     fn drop(&mut self) {
@@ -159,7 +159,7 @@ impl Folder {
     }
 
     /// Returns the path of `spoken.jsonl`: the reserved pieces of recorded speech.
-    pub fn spoken(&self) -> PathBuf {
+    pub fn piece_journal(&self) -> PathBuf {
         self.0.join("spoken.jsonl")
     }
 
@@ -175,7 +175,7 @@ impl Folder {
     ///
     /// # Errors
     /// [`FolderError::Locked`] when another process holds the lock.
-    pub fn lock(&self) -> Result<Lock, FolderError> {
+    pub fn lock(&self) -> Result<SiteLock, FolderError> {
         self.create()?;
         let path = self.0.join("lock");
         let file = OpenOptions::new()
@@ -185,7 +185,7 @@ impl Folder {
             .open(&path)
             .map_err(FolderError::io("open", &path))?;
         match file.try_lock() {
-            Ok(()) => Ok(Lock(file)),
+            Ok(()) => Ok(SiteLock(file)),
             Err(TryLockError::WouldBlock) => Err(FolderError::Locked(self.0.clone())),
             Err(TryLockError::Error(source)) => Err(FolderError::io("lock", &path)(source)),
         }
@@ -260,14 +260,14 @@ mod tests {
     fn one_site_has_one_writer() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let folder = Folder::new(dir.path());
-        let held = folder.lock().expect("nobody holds it");
+        let lock = folder.lock().expect("nobody holds it");
         assert!(matches!(folder.lock(), Err(FolderError::Locked(_))));
-        drop(held);
+        drop(lock);
         assert!(folder.lock().is_ok());
     }
 
     #[test]
-    fn a_dataset_name_never_leaves_the_folder() {
+    fn dataset_name_never_leaves_the_folder() {
         for name in ["", ".", "..", ".hidden", "a/b", "a\\b", "../x", "a b", "é"] {
             assert!(check_name(name).is_err(), "{name:?}");
         }
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_whole_and_leaves_nothing_beside_it() {
+    fn file_is_replaced_atomically_without_leftovers() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let path = dir.path().join("file");
         for content in ["first and longer", "second"] {

@@ -8,11 +8,11 @@ use time::OffsetDateTime;
 use undertone_api::dataset::Visibility;
 use undertone_privacy::Event;
 
-use super::admission::Examined;
-use super::clearance::{Clearance, Published, ReleaseGrant};
-use super::ledger::{Ledger, LedgerError, Under};
+use super::admission::ExaminedManifest;
+use super::clearance::{Clearance, PublicProof, ReleaseGrant};
+use super::ledger::{Ledger, LedgerError, ReleaseContext};
 use super::outbox::StoredRelease;
-use super::policy::{PolicyRefusal, Rules, is_exact, word};
+use super::policy::{DatasetRules, PolicyRefusal, is_exact, word};
 
 /// Reasons why nothing may leave.
 #[derive(Debug, thiserror::Error)]
@@ -58,8 +58,8 @@ pub struct NotPublic(pub &'static str);
 ///
 /// # Errors
 /// [`NotPublic`] when the policy has another visibility.
-pub fn published(rules: &Rules) -> Result<Published, NotPublic> {
-    if rules.visibility == Visibility::Public { Ok(Published::new()) } else { Err(NotPublic(word(rules.visibility))) }
+pub fn prove_public(rules: &DatasetRules) -> Result<PublicProof, NotPublic> {
+    if rules.visibility == Visibility::Public { Ok(PublicProof::new()) } else { Err(NotPublic(word(rules.visibility))) }
 }
 
 /// Requests the clearance for one vector, pool or batch, at `now`. Nothing is charged.
@@ -68,14 +68,14 @@ pub fn published(rules: &Rules) -> Result<Published, NotPublic> {
 /// [`GateError`] when policy or ledger refuse.
 pub fn clear(
     ledger: &Ledger,
-    rules: &Rules,
-    examined: &Examined,
+    rules: &DatasetRules,
+    examined: &ExaminedManifest,
     series: &str,
     round: u32,
     now: OffsetDateTime,
 ) -> Result<Clearance, GateError> {
     let Some((under, event)) = admit(ledger, rules, examined, series, round, now)? else {
-        return Ok(Clearance::Public(Published::new()));
+        return Ok(Clearance::Public(PublicProof::new()));
     };
     if !is_exact(&event) {
         ledger.check_release(&under, &event)?;
@@ -90,8 +90,8 @@ pub fn clear(
 /// [`GateError`] when policy or ledger refuse. In that case nothing was charged.
 pub fn pay(
     ledger: &Ledger,
-    rules: &Rules,
-    examined: &Examined,
+    rules: &DatasetRules,
+    examined: &ExaminedManifest,
     release: &StoredRelease,
     now: OffsetDateTime,
 ) -> Result<Option<u64>, GateError> {
@@ -99,28 +99,28 @@ pub fn pay(
         ledger.refer_public(release)?;
         return Ok(None);
     };
-    let paid = if is_exact(&event) {
+    let payment = if is_exact(&event) {
         ledger.publish(&under, rules.visibility, &event, release)?
     } else {
         ledger.commit(&under, &event, release)?
     };
-    Ok(Some(paid.receipt))
+    Ok(Some(payment.receipt))
 }
 
 /// Returns the charge of one release in a round, by all rules except those of the ledger's books; `None` for public
 /// data.
 fn admit(
     ledger: &Ledger,
-    rules: &Rules,
-    examined: &Examined,
+    rules: &DatasetRules,
+    examined: &ExaminedManifest,
     series: &str,
     round: u32,
     now: OffsetDateTime,
-) -> Result<Option<(Under, Event)>, GateError> {
+) -> Result<Option<(ReleaseContext, Event)>, GateError> {
     if !examined.rounds(series).is_some_and(|rounds| (1..=rounds).contains(&round)) {
         return Err(GateError::NoRound { series: series.to_owned(), round });
     }
-    ledger.is_quiet()?;
+    ledger.check_quiet()?;
     if let Some(until) = examined.not_after().filter(|until| *until < now) {
         return Err(GateError::Expired(until));
     }
@@ -132,7 +132,7 @@ fn admit(
     if before == Visibility::Public {
         return Ok(None);
     }
-    match (examined.under(), examined.release(series)) {
+    match (examined.release_context(), examined.release(series)) {
         (Some(under), Some(event)) => Ok(Some((under, event))),
         _ => Err(GateError::NotCharged(series.to_owned())),
     }

@@ -12,14 +12,14 @@ use super::store::{Store, StoreError};
 
 /// The origin of a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holder {
+pub enum HoldOrigin {
     /// A person at the site's terminal, until they resume the job.
     Terminal,
     /// The worker, which waits for an approval or a refusal at the terminal.
     Worker,
 }
 
-impl Holder {
+impl HoldOrigin {
     /// Returns the text for the database and for tables.
     pub const fn word(self) -> &'static str {
         match self {
@@ -31,7 +31,7 @@ impl Holder {
 
 /// A statement about a job: held, or resumed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct StoredHold {
     /// Its number at this site.
     pub id: i64,
     /// The statement, to be signed.
@@ -46,7 +46,7 @@ const HELD: &str = "SELECT id, job, dataset, manifest, hold, by, reason, at FROM
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn say(store: &Store, word: &SiteHold, by: Holder) -> Result<(), StoreError> {
+pub fn record(store: &Store, word: &SiteHold, by: HoldOrigin) -> Result<(), StoreError> {
     let at = word.at.format(&Rfc3339).map_err(StoreError::row)?;
     store.write(|tx| {
         tx.execute(
@@ -70,7 +70,7 @@ pub fn say(store: &Store, word: &SiteHold, by: Holder) -> Result<(), StoreError>
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn held(store: &Store, job: JobId, dataset: DatasetId) -> Result<Option<Held>, StoreError> {
+pub fn current_hold(store: &Store, job: JobId, dataset: DatasetId) -> Result<Option<StoredHold>, StoreError> {
     let row = store.read(|db| {
         db.query_row(
             &format!("{HELD} WHERE job = ?1 AND dataset = ?2 ORDER BY id DESC LIMIT 1"),
@@ -87,7 +87,7 @@ pub fn held(store: &Store, job: JobId, dataset: DatasetId) -> Result<Option<Held
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn untold(store: &Store) -> Result<Vec<Held>, StoreError> {
+pub fn pending_statements(store: &Store) -> Result<Vec<StoredHold>, StoreError> {
     store.read(|db| {
         let mut statement = db
             .prepare(&format!("{HELD} WHERE id NOT IN (SELECT hold FROM hold_told) ORDER BY id"))
@@ -101,7 +101,7 @@ pub fn untold(store: &Store) -> Result<Vec<Held>, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn told(store: &Store, id: i64) -> Result<(), StoreError> {
+pub fn acknowledge(store: &Store, id: i64) -> Result<(), StoreError> {
     store.write(|tx| {
         tx.execute("INSERT INTO hold_told (hold) VALUES (?1) ON CONFLICT DO NOTHING", [id])
             .map(|_| ())
@@ -113,7 +113,7 @@ pub fn told(store: &Store, id: i64) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn tell_again(store: &Store, id: i64) -> Result<(), StoreError> {
+pub fn resend(store: &Store, id: i64) -> Result<(), StoreError> {
     store.write(|tx| {
         tx.execute("DELETE FROM hold_told WHERE hold = ?1", [id])
             .map(|_| ())
@@ -125,7 +125,9 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(i64, [String; 6], bool)> {
     Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?, row.get(5)?, row.get(6)?, row.get(7)?], row.get(4)?))
 }
 
-fn parse((id, [job, dataset, manifest, by, reason, at], hold): (i64, [String; 6], bool)) -> Result<Held, StoreError> {
+fn parse(
+    (id, [job, dataset, manifest, by, reason, at], hold): (i64, [String; 6], bool),
+) -> Result<StoredHold, StoreError> {
     let word = SiteHold {
         manifest,
         job: job.parse().map_err(StoreError::row)?,
@@ -134,7 +136,7 @@ fn parse((id, [job, dataset, manifest, by, reason, at], hold): (i64, [String; 6]
         reason,
         at: OffsetDateTime::parse(&at, &Rfc3339).map_err(StoreError::row)?,
     };
-    Ok(Held { id, word, by })
+    Ok(StoredHold { id, word, by })
 }
 
 #[cfg(test)]
@@ -142,7 +144,7 @@ mod tests {
     use time::OffsetDateTime;
     use undertone_api::signed::SiteHold;
 
-    use super::{Holder, held, say, tell_again, told, untold};
+    use super::{HoldOrigin, acknowledge, current_hold, pending_statements, record, resend};
     use crate::store::Store;
     use crate::testing::{JOB, OURS};
 
@@ -152,30 +154,30 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_counts_and_is_told_until_it_is_known() {
+    fn last_statement_counts_and_is_sent_until_acknowledged() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
-        assert_eq!(held(&store, JOB, OURS).expect("it is open"), None);
-        say(&store, &word(true, "a fire drill"), Holder::Terminal).expect("it is open");
-        let now = held(&store, JOB, OURS).expect("it is open").expect("it is held");
+        assert_eq!(current_hold(&store, JOB, OURS).expect("it is open"), None);
+        record(&store, &word(true, "a fire drill"), HoldOrigin::Terminal).expect("it is open");
+        let now = current_hold(&store, JOB, OURS).expect("it is open").expect("it is held");
         assert_eq!((now.by.as_str(), now.word.reason.as_str()), ("terminal", "a fire drill"));
-        assert_eq!(untold(&store).expect("it is open"), std::slice::from_ref(&now));
-        told(&store, now.id).expect("it is open");
-        assert_eq!(untold(&store).expect("it is open"), []);
-        tell_again(&store, now.id).expect("it is open");
-        say(&store, &word(false, ""), Holder::Terminal).expect("it is open");
-        assert_eq!(held(&store, JOB, OURS).expect("it is open"), None);
-        assert_eq!(untold(&store).expect("it is open").len(), 2);
+        assert_eq!(pending_statements(&store).expect("it is open"), std::slice::from_ref(&now));
+        acknowledge(&store, now.id).expect("it is open");
+        assert_eq!(pending_statements(&store).expect("it is open"), []);
+        resend(&store, now.id).expect("it is open");
+        record(&store, &word(false, ""), HoldOrigin::Terminal).expect("it is open");
+        assert_eq!(current_hold(&store, JOB, OURS).expect("it is open"), None);
+        assert_eq!(pending_statements(&store).expect("it is open").len(), 2);
     }
 
     #[test]
-    fn a_word_that_was_said_is_never_changed() {
+    fn stored_statement_is_never_changed() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
-        say(&store, &word(true, "a fire drill"), Holder::Terminal).expect("it is open");
+        record(&store, &word(true, "a fire drill"), HoldOrigin::Terminal).expect("it is open");
         let bend = store.write(|tx| {
             tx.execute("UPDATE hold SET hold = 0", []).map_err(crate::store::StoreError::sqlite("bend a hold"))
         });
-        assert!(bend.is_err() && held(&store, JOB, OURS).expect("it is open").is_some());
+        assert!(bend.is_err() && current_hold(&store, JOB, OURS).expect("it is open").is_some());
     }
 }

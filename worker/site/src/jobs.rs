@@ -8,17 +8,18 @@ use undertone_api::id::{DatasetId, JobId};
 use undertone_api::signed::{Decision, Signed};
 
 use super::store::{Store, StoreError};
+use crate::clock::format_time;
 
 /// The origin of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum DecisionOrigin {
     /// The policy file, or the ledger.
     Policy,
     /// A person at the site's terminal.
     Terminal,
 }
 
-impl By {
+impl DecisionOrigin {
     /// Returns the text for the database and for tables.
     pub const fn word(self) -> &'static str {
         match self {
@@ -30,7 +31,7 @@ impl By {
 
 /// A decision on one manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decided {
+pub struct StoredDecision {
     /// Its number at this site.
     pub id: i64,
     /// The decision, to be signed.
@@ -41,7 +42,7 @@ pub struct Decided {
 
 /// A job as `undertone-worker jobs` shows it.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct JobRecord {
     /// The job.
     pub job: JobId,
     /// The dataset, by the server's id.
@@ -53,7 +54,7 @@ pub struct Seen {
     /// The time when it was first seen (RFC 3339).
     pub seen_at: String,
     /// The last decision on it.
-    pub decided: Option<Decided>,
+    pub decision: Option<StoredDecision>,
     /// The run here and its outcome, if there is one.
     pub run: Option<RunRow>,
 }
@@ -64,15 +65,15 @@ pub struct RunRow {
     /// The last lease.
     pub lease: String,
     /// The outcome here; `None` while it runs.
-    pub ended: Option<Outcome>,
+    pub ended: Option<RunOutcome>,
     /// Whether the server has acknowledged the outcome.
-    pub told: bool,
+    pub is_acknowledged: bool,
 }
 
 /// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum Outcome {
+pub enum RunOutcome {
     /// Completed.
     Done {
         /// The lead's report as JSON; empty for all other parts.
@@ -109,7 +110,7 @@ pub fn remember(
         tx.execute(
             "INSERT INTO manifest (job, dataset, digest, payload, signature, seen_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
              ON CONFLICT (job, dataset) DO NOTHING",
-            params![job.to_string(), dataset.to_string(), digest, signed.payload, signed.signature, written(at)],
+            params![job.to_string(), dataset.to_string(), digest, signed.payload, signed.signature, format_time(at)],
         )
         // A job has one manifest, regardless of the dataset for which it was first offered.
         .and_then(|_| {
@@ -130,7 +131,7 @@ pub fn remember(
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn noted(store: &Store, job: JobId) -> Result<Option<String>, StoreError> {
+pub fn first_manifest(store: &Store, job: JobId) -> Result<Option<String>, StoreError> {
     store.read(|db| {
         db.query_row(
             "SELECT digest FROM manifest WHERE job = ?1 ORDER BY seen_at, dataset LIMIT 1",
@@ -146,7 +147,7 @@ pub fn noted(store: &Store, job: JobId) -> Result<Option<String>, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn decide(store: &Store, decision: &Decision, by: By) -> Result<(), StoreError> {
+pub fn decide(store: &Store, decision: &Decision, by: DecisionOrigin) -> Result<(), StoreError> {
     store.write(|tx| insert(tx, decision, by).map_err(StoreError::sqlite("note a decision")))
 }
 
@@ -156,7 +157,7 @@ pub fn decide(store: &Store, decision: &Decision, by: By) -> Result<(), StoreErr
 /// # Errors
 /// [`StoreError`] when the database fails.
 pub fn approve(store: &Store, yes: &Decision) -> Result<bool, StoreError> {
-    store.write(|tx| insert_unspoken(tx, yes).map_err(StoreError::sqlite("note a decision")))
+    store.write(|tx| insert_unless_decided(tx, yes).map_err(StoreError::sqlite("note a decision")))
 }
 
 /// Records an approval as [`approve`] does, for work that the server already offers: the server need not be notified.
@@ -164,31 +165,36 @@ pub fn approve(store: &Store, yes: &Decision) -> Result<bool, StoreError> {
 /// # Errors
 /// [`StoreError`] when the database fails.
 pub fn note(store: &Store, yes: &Decision) -> Result<bool, StoreError> {
-    let told = |tx: &Connection| -> rusqlite::Result<bool> {
-        let noted = insert_unspoken(tx, yes)?;
-        if noted {
+    let record = |tx: &Connection| -> rusqlite::Result<bool> {
+        let is_new = insert_unless_decided(tx, yes)?;
+        if is_new {
             tx.execute("INSERT INTO told (decision) VALUES (?1)", [tx.last_insert_rowid()])?;
         }
-        Ok(noted)
+        Ok(is_new)
     };
-    store.write(|tx| told(tx).map_err(StoreError::sqlite("note a decision")))
+    store.write(|tx| record(tx).map_err(StoreError::sqlite("note a decision")))
 }
 
 /// Records the policy's decision unless the terminal has decided. Another process may write the terminal's decision at
 /// any time.
-fn insert_unspoken(tx: &Connection, decision: &Decision) -> rusqlite::Result<bool> {
-    let spoken: bool = tx.query_row(
+fn insert_unless_decided(tx: &Connection, decision: &Decision) -> rusqlite::Result<bool> {
+    let is_decided: bool = tx.query_row(
         "SELECT EXISTS (SELECT 1 FROM decision WHERE job = ?1 AND dataset = ?2 AND manifest = ?3 AND by = ?4)",
-        params![decision.job.to_string(), decision.dataset.to_string(), decision.manifest, By::Terminal.word()],
+        params![
+            decision.job.to_string(),
+            decision.dataset.to_string(),
+            decision.manifest,
+            DecisionOrigin::Terminal.word()
+        ],
         |row| row.get(0),
     )?;
-    if !spoken {
-        insert(tx, decision, By::Policy)?;
+    if !is_decided {
+        insert(tx, decision, DecisionOrigin::Policy)?;
     }
-    Ok(!spoken)
+    Ok(!is_decided)
 }
 
-fn insert(tx: &Connection, decision: &Decision, by: By) -> rusqlite::Result<()> {
+fn insert(tx: &Connection, decision: &Decision, by: DecisionOrigin) -> rusqlite::Result<()> {
     tx.execute(
         "INSERT INTO decision (job, dataset, manifest, approve, by, reason, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         params![
@@ -198,7 +204,7 @@ fn insert(tx: &Connection, decision: &Decision, by: By) -> rusqlite::Result<()> 
             decision.approve,
             by.word(),
             decision.reason,
-            written(decision.at)
+            format_time(decision.at)
         ],
     )
     .map(|_| ())
@@ -206,13 +212,13 @@ fn insert(tx: &Connection, decision: &Decision, by: By) -> rusqlite::Result<()> 
 
 const DECISION: &str = "SELECT id, job, dataset, manifest, approve, by, reason, at FROM decision";
 
-fn decided(row: &Row<'_>) -> rusqlite::Result<(i64, [String; 6], bool)> {
+fn decision_row(row: &Row<'_>) -> rusqlite::Result<(i64, [String; 6], bool)> {
     Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?, row.get(5)?, row.get(6)?, row.get(7)?], row.get(4)?))
 }
 
-fn parse_decided(
+fn parse_decision(
     (id, [job, dataset, manifest, by, reason, at], approve): (i64, [String; 6], bool),
-) -> Result<Decided, StoreError> {
+) -> Result<StoredDecision, StoreError> {
     let decision = Decision {
         manifest,
         job: job.parse().map_err(StoreError::row)?,
@@ -221,61 +227,66 @@ fn parse_decided(
         reason,
         at: OffsetDateTime::parse(&at, &Rfc3339).map_err(StoreError::row)?,
     };
-    Ok(Decided { id, decision, by })
+    Ok(StoredDecision { id, decision, by })
 }
 
 /// Returns the last decision on exactly this manifest.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn decision(store: &Store, job: JobId, dataset: DatasetId, manifest: &str) -> Result<Option<Decided>, StoreError> {
-    last(store, job, dataset, manifest, None)
+pub fn decision(
+    store: &Store,
+    job: JobId,
+    dataset: DatasetId,
+    manifest: &str,
+) -> Result<Option<StoredDecision>, StoreError> {
+    last_decision(store, job, dataset, manifest, None)
 }
 
 /// Returns the terminal's last decision on exactly this manifest, regardless of later decisions of the policy.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn by_terminal(
+pub fn terminal_decision(
     store: &Store,
     job: JobId,
     dataset: DatasetId,
     manifest: &str,
-) -> Result<Option<Decided>, StoreError> {
-    last(store, job, dataset, manifest, Some(By::Terminal))
+) -> Result<Option<StoredDecision>, StoreError> {
+    last_decision(store, job, dataset, manifest, Some(DecisionOrigin::Terminal))
 }
 
-fn last(
+fn last_decision(
     store: &Store,
     job: JobId,
     dataset: DatasetId,
     manifest: &str,
-    by: Option<By>,
-) -> Result<Option<Decided>, StoreError> {
+    by: Option<DecisionOrigin>,
+) -> Result<Option<StoredDecision>, StoreError> {
     let of = "job = ?1 AND dataset = ?2 AND manifest = ?3 AND (?4 IS NULL OR by = ?4)";
     let row = store.read(|db| {
         db.query_row(
             &format!("{DECISION} WHERE {of} ORDER BY id DESC LIMIT 1"),
-            params![job.to_string(), dataset.to_string(), manifest, by.map(By::word)],
-            decided,
+            params![job.to_string(), dataset.to_string(), manifest, by.map(DecisionOrigin::word)],
+            decision_row,
         )
         .optional()
         .map_err(StoreError::sqlite("read a decision"))
     })?;
-    row.map(parse_decided).transpose()
+    row.map(parse_decision).transpose()
 }
 
 /// Returns the decisions that the server has not acknowledged, oldest first.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn untold(store: &Store) -> Result<Vec<Decided>, StoreError> {
+pub fn pending_decisions(store: &Store) -> Result<Vec<StoredDecision>, StoreError> {
     store.read(|db| {
         let mut statement = db
             .prepare(&format!("{DECISION} WHERE id NOT IN (SELECT decision FROM told) ORDER BY id"))
             .map_err(StoreError::sqlite("read decisions"))?;
-        let rows = statement.query_map([], decided).map_err(StoreError::sqlite("read decisions"))?;
-        rows.map(|row| parse_decided(row.map_err(StoreError::sqlite("read decisions"))?)).collect()
+        let rows = statement.query_map([], decision_row).map_err(StoreError::sqlite("read decisions"))?;
+        rows.map(|row| parse_decision(row.map_err(StoreError::sqlite("read decisions"))?)).collect()
     })
 }
 
@@ -283,7 +294,7 @@ pub fn untold(store: &Store) -> Result<Vec<Decided>, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn told(store: &Store, decision: i64) -> Result<(), StoreError> {
+pub fn acknowledge(store: &Store, decision: i64) -> Result<(), StoreError> {
     store.write(|tx| {
         tx.execute("INSERT INTO told (decision) VALUES (?1) ON CONFLICT DO NOTHING", [decision])
             .map(|_| ())
@@ -295,7 +306,7 @@ pub fn told(store: &Store, decision: i64) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn tell_again(store: &Store, decision: i64) -> Result<(), StoreError> {
+pub fn resend(store: &Store, decision: i64) -> Result<(), StoreError> {
     store.write(|tx| {
         tx.execute("DELETE FROM told WHERE decision = ?1", [decision])
             .map(|_| ())
@@ -307,7 +318,7 @@ pub fn tell_again(store: &Store, decision: i64) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn seen(store: &Store) -> Result<Vec<Seen>, StoreError> {
+pub fn list_jobs(store: &Store) -> Result<Vec<JobRecord>, StoreError> {
     let rows: Vec<[String; 6]> = store.read(|db| {
         let mut statement = db
             .prepare(
@@ -322,9 +333,9 @@ pub fn seen(store: &Store) -> Result<Vec<Seen>, StoreError> {
     rows.into_iter()
         .map(|[job, dataset, payload, signature, digest, seen_at]| {
             let (job, dataset) = (job.parse().map_err(StoreError::row)?, dataset.parse().map_err(StoreError::row)?);
-            let decided = decision(store, job, dataset, &digest)?;
+            let decision = decision(store, job, dataset, &digest)?;
             let run = run(store, job, dataset)?;
-            Ok(Seen { job, dataset, signed: Signed { payload, signature }, digest, seen_at, decided, run })
+            Ok(JobRecord { job, dataset, signed: Signed { payload, signature }, digest, seen_at, decision, run })
         })
         .collect()
 }
@@ -333,7 +344,7 @@ pub fn seen(store: &Store) -> Result<Vec<Seen>, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn began(store: &Store, job: JobId, dataset: DatasetId, lease: &str) -> Result<(), StoreError> {
+pub fn record_start(store: &Store, job: JobId, dataset: DatasetId, lease: &str) -> Result<(), StoreError> {
     store.write(|tx| {
         tx.execute(
             "INSERT INTO run (job, dataset, lease) VALUES (?1, ?2, ?3)
@@ -349,7 +360,7 @@ pub fn began(store: &Store, job: JobId, dataset: DatasetId, lease: &str) -> Resu
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn ended(store: &Store, job: JobId, dataset: DatasetId, outcome: &Outcome) -> Result<(), StoreError> {
+pub fn record_outcome(store: &Store, job: JobId, dataset: DatasetId, outcome: &RunOutcome) -> Result<(), StoreError> {
     let outcome = serde_json::to_string(outcome).map_err(StoreError::row)?;
     store.write(|tx| {
         tx.execute(
@@ -365,7 +376,7 @@ pub fn ended(store: &Store, job: JobId, dataset: DatasetId, outcome: &Outcome) -
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn end_told(store: &Store, job: JobId, dataset: DatasetId) -> Result<(), StoreError> {
+pub fn acknowledge_outcome(store: &Store, job: JobId, dataset: DatasetId) -> Result<(), StoreError> {
     store.write(|tx| {
         tx.execute(
             "UPDATE run SET told = 1 WHERE job = ?1 AND dataset = ?2",
@@ -390,9 +401,9 @@ pub fn run(store: &Store, job: JobId, dataset: DatasetId) -> Result<Option<RunRo
         .optional()
         .map_err(StoreError::sqlite("read a run"))
     })?;
-    row.map(|(lease, ended, told)| {
+    row.map(|(lease, ended, is_acknowledged)| {
         let ended = ended.map(|text| serde_json::from_str(&text).map_err(StoreError::row)).transpose()?;
-        Ok(RunRow { lease, ended, told })
+        Ok(RunRow { lease, ended, is_acknowledged })
     })
     .transpose()
 }
@@ -401,7 +412,7 @@ pub fn run(store: &Store, job: JobId, dataset: DatasetId) -> Result<Option<RunRo
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn unfinished(store: &Store) -> Result<Vec<(JobId, DatasetId, String)>, StoreError> {
+pub fn open_runs(store: &Store) -> Result<Vec<(JobId, DatasetId, String)>, StoreError> {
     let rows: Vec<[String; 3]> = store.read(|db| {
         let mut statement = db
             .prepare("SELECT job, dataset, lease FROM run WHERE ended IS NULL")
@@ -418,83 +429,5 @@ pub fn unfinished(store: &Store) -> Result<Vec<(JobId, DatasetId, String)>, Stor
         .collect()
 }
 
-fn written(at: OffsetDateTime) -> String {
-    // Formatting a time of this era never fails.
-    at.format(&Rfc3339).unwrap_or_default()
-}
-
 #[cfg(test)]
-mod tests {
-    use time::OffsetDateTime;
-    use undertone_api::id::DatasetId;
-    use undertone_api::signed::{Decision, Signed};
-    use uuid::Uuid;
-
-    use super::{By, Outcome, began, decide, decision, end_told, ended, remember, run, seen, told, unfinished, untold};
-    use crate::store::Store;
-    use crate::testing::{JOB, OURS};
-
-    const AT: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
-
-    fn store() -> (tempfile::TempDir, Store) {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
-        (dir, store)
-    }
-
-    fn signed(payload: &str) -> Signed {
-        Signed { payload: payload.to_owned(), signature: String::new() }
-    }
-
-    fn said(manifest: &str, approve: bool) -> Decision {
-        Decision { manifest: manifest.to_owned(), job: JOB, dataset: OURS, approve, reason: String::new(), at: AT }
-    }
-
-    #[test]
-    fn a_job_never_comes_under_a_second_manifest() {
-        let (_dir, store) = store();
-        assert_eq!(remember(&store, JOB, OURS, &signed("one"), AT).expect("it is open"), None);
-        assert_eq!(remember(&store, JOB, OURS, &signed("one"), AT).expect("it is open"), None);
-        let first = Some(signed("one").digest());
-        assert_eq!(remember(&store, JOB, OURS, &signed("two"), AT).expect("it is open"), first);
-        let other = DatasetId(Uuid::from_u128(40));
-        assert_eq!(remember(&store, JOB, other, &signed("two"), AT).expect("it is open"), first);
-    }
-
-    #[test]
-    fn an_approval_is_for_exactly_one_manifest_and_the_last_word_counts() {
-        let (_dir, store) = store();
-        decide(&store, &said("one", true), By::Terminal).expect("it is open");
-        assert_eq!(decision(&store, JOB, OURS, "two").expect("it is open"), None);
-        let approved = |store| decision(store, JOB, OURS, "one").expect("it is open").map(|d| d.decision.approve);
-        assert_eq!(approved(&store), Some(true));
-        decide(&store, &said("one", false), By::Terminal).expect("it is open");
-        assert_eq!(approved(&store), Some(false));
-    }
-
-    #[test]
-    fn what_was_told_is_not_told_again() {
-        let (_dir, store) = store();
-        decide(&store, &said("one", true), By::Policy).expect("it is open");
-        let waiting = untold(&store).expect("it is open");
-        assert_eq!(waiting.len(), 1);
-        told(&store, waiting[0].id).expect("it is open");
-        assert_eq!(untold(&store).expect("it is open"), []);
-    }
-
-    #[test]
-    fn a_run_is_unfinished_until_its_end_is_noted() {
-        let (_dir, store) = store();
-        began(&store, JOB, OURS, "first").expect("it is open");
-        began(&store, JOB, OURS, "second").expect("it is open");
-        assert_eq!(unfinished(&store).expect("it is open"), [(JOB, OURS, "second".to_owned())]);
-        let outcome = Outcome::GaveUp { reason: "no data".to_owned() };
-        ended(&store, JOB, OURS, &outcome).expect("it is open");
-        assert_eq!(unfinished(&store).expect("it is open"), []);
-        end_told(&store, JOB, OURS).expect("it is open");
-        let row = run(&store, JOB, OURS).expect("it is open").expect("it began");
-        assert_eq!((row.ended, row.told), (Some(outcome), true));
-        remember(&store, JOB, OURS, &signed("one"), AT).expect("it is open");
-        assert!(seen(&store).expect("it is open")[0].run.is_some());
-    }
-}
+mod tests;

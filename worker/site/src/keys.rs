@@ -110,17 +110,17 @@ mod tests {
     use super::{KeyError, SiteKey};
 
     #[test]
-    fn a_key_is_made_once_and_read_ever_after() {
+    fn key_is_created_once_and_then_loaded() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let path = dir.path().join("key");
-        let made = SiteKey::load_or_make(&path).expect("the folder is writable");
+        let key = SiteKey::load_or_make(&path).expect("the folder is writable");
         let read = SiteKey::load_or_make(&path).expect("it was just made");
-        assert_eq!(made.public(), read.public());
+        assert_eq!(key.public(), read.public());
     }
 
     #[cfg(unix)]
     #[test]
-    fn a_key_that_others_can_read_is_refused() {
+    fn key_that_others_can_read_is_refused() {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().expect("a temporary folder");
         let path = dir.path().join("key");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_debug_form_keeps_the_secret() {
+    fn debug_output_hides_the_secret() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let path = dir.path().join("key");
         let key = SiteKey::load_or_make(&path).expect("the folder is writable");

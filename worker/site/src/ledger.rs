@@ -1,20 +1,21 @@
 //! The site's own ledger: reserve, commit, settle. Nothing else at this site permits a private release.
 //!
-//! One process writes it (it holds the site's [`Lock`]). The pure rules take a decision; it is written with its receipt
+//! One process writes it (it holds the site's [`SiteLock`]). The pure rules take a decision; it is written with its receipt
 //! in one transaction, and counted only afterwards. When the disk fails in between, the books are read again from the
 //! rows, so that memory never knows less than the disk. The server has no influence here: it may ask for less than the
 //! manifest, never for more.
 
+mod account_steps;
 pub mod anchor;
-mod charged;
 mod error;
 pub(crate) mod import;
 mod publish;
+mod rows;
 mod verify;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use rusqlite::{Connection, Transaction, params};
 use time::OffsetDateTime;
 use undertone_api::budget::EntryKind;
 use undertone_api::id::{DatasetId, JobId, LineageId, WorkerId};
@@ -23,10 +24,10 @@ use undertone_api::signed::{Receipt, Signed};
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 use undertone_privacy::{Delta, Event};
 
-use super::audits::{self, Frozen};
-use super::books::{AccountKey, Book, Books, Entry, Head, Reserved, reservation_id};
+use super::audits::{self, AccountFreeze};
+use super::books::{AccountBook, AccountKey, ChainHead, JobReservation, LedgerBooks, LedgerEntry, reservation_id};
 use super::clock::Clock;
-use super::folder::Lock;
+use super::folder::SiteLock;
 use super::keys::SiteKey;
 use super::outbox::{self, StoredRelease};
 use super::policy::UnitLimits;
@@ -37,12 +38,14 @@ use crate::fault;
 
 use anchor::{AnchoredHead, LedgerAnchor};
 pub use error::LedgerError;
-pub use import::{ImportError, Imported, length};
-pub use verify::{Verified, verify};
+pub use import::{ImportError, ImportSummary, length};
+use rows::{insert_entry, insert_row};
+pub(crate) use rows::{no_receipt, receipt_digest};
+pub use verify::{LedgerSummary, verify};
 
 /// The context of a release: one job's part on one dataset.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Under {
+pub struct ReleaseContext {
     /// The job.
     pub job: JobId,
     /// The dataset, by the server's id.
@@ -55,7 +58,7 @@ pub struct Under {
     pub charge: Charge,
 }
 
-impl Under {
+impl ReleaseContext {
     const fn account(&self) -> AccountKey {
         AccountKey::new(self.lineage, self.charge.unit, self.charge.adjacency)
     }
@@ -63,15 +66,15 @@ impl Under {
 
 /// A payment: its receipt, and the receipt's number in the site's chain.
 #[derive(Debug)]
-pub struct Paid {
+pub struct ReleasePayment {
     /// The signed receipt.
     pub signed: Signed,
     /// The receipt's number.
     pub receipt: u64,
 }
 
-struct State {
-    books: Books,
+struct LedgerState {
+    books: LedgerBooks,
     /// Set when the disk may know more than the books: they are read again before the next decision.
     stale: bool,
 }
@@ -82,9 +85,9 @@ pub struct Ledger {
     key: SiteKey,
     worker: WorkerId,
     clock: Clock,
-    state: Mutex<State>,
+    state: Mutex<LedgerState>,
     anchor: Option<LedgerAnchor>,
-    _lock: Lock,
+    _lock: SiteLock,
 }
 
 impl Ledger {
@@ -94,19 +97,19 @@ impl Ledger {
     /// [`LedgerError::Books`] when its rows are inconsistent: nothing may be released until that is explained.
     pub fn open(
         store: Arc<Store>,
-        lock: Lock,
+        lock: SiteLock,
         key: SiteKey,
         worker: WorkerId,
         clock: Clock,
     ) -> Result<Self, LedgerError> {
-        let books = store.read(Books::read)?;
+        let books = store.read(LedgerBooks::read)?;
         store.read(|db| verify::cross_check(db, &books))?;
         Ok(Self {
             store,
             key,
             worker,
             clock,
-            state: Mutex::new(State { books, stale: false }),
+            state: Mutex::new(LedgerState { books, stale: false }),
             anchor: None,
             _lock: lock,
         })
@@ -123,13 +126,13 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerError::Alarm`], [`LedgerError::Restored`], [`LedgerError::Position`] and [`LedgerError::Anchor`] otherwise.
-    pub fn is_quiet(&self) -> Result<(), LedgerError> {
-        self.store.read(quiet)?;
-        if self.anchor.is_none() { Ok(()) } else { self.follow_anchor(&self.fresh()?.books) }
+    pub fn check_quiet(&self) -> Result<(), LedgerError> {
+        self.store.read(check_quiet)?;
+        if self.anchor.is_none() { Ok(()) } else { self.follow_anchor(&self.lock_state()?.books) }
     }
 
     /// Advances the anchor to the books, or rejects books that are older.
-    fn follow_anchor(&self, books: &Books) -> Result<(), LedgerError> {
+    fn follow_anchor(&self, books: &LedgerBooks) -> Result<(), LedgerError> {
         let Some(anchor) = &self.anchor else { return Ok(()) };
         anchor.follow(&books.receipts, |number| Ok(self.store.read(|db| receipt_digest(db, number))?))
     }
@@ -138,12 +141,14 @@ impl Ledger {
     ///
     /// # Errors
     /// The errors of [`Ledger::reserve`].
-    pub fn check(&self, under: &Under, limits: impl Into<UnitLimits>) -> Result<(), LedgerError> {
-        self.is_quiet()?;
-        let state = self.fresh()?;
-        match state.books.accounts.get(&under.account()).and_then(|book| standing(book, under)) {
+    pub fn check(&self, under: &ReleaseContext, limits: impl Into<UnitLimits>) -> Result<(), LedgerError> {
+        self.check_quiet()?;
+        let state = self.lock_state()?;
+        match state.books.accounts.get(&under.account()).and_then(|book| existing_reservation(book, under)) {
             Some(standing) => standing,
-            None => self.thawed(under).and_then(|()| charged::reserve(&state.books, under, &limits.into()).map(drop)),
+            None => self
+                .check_freeze(under)
+                .and_then(|()| account_steps::reserve(&state.books, under, &limits.into()).map(drop)),
         }
     }
 
@@ -154,20 +159,20 @@ impl Ledger {
     /// [`LedgerError::Rule`] with the figures when the limit does not admit it. [`LedgerError::OtherUnit`] and
     /// [`LedgerError::Unpriced`] when the limit of another unit does not. [`LedgerError::Settled`] and
     /// [`LedgerError::Changed`] for a job that was here before. In these cases nothing has changed.
-    pub fn reserve(&self, under: &Under, limits: impl Into<UnitLimits>) -> Result<(), LedgerError> {
-        self.is_quiet()?;
-        let mut state = self.fresh()?;
+    pub fn reserve(&self, under: &ReleaseContext, limits: impl Into<UnitLimits>) -> Result<(), LedgerError> {
+        self.check_quiet()?;
+        let mut state = self.lock_state()?;
         let key = under.account();
-        if let Some(standing) = state.books.accounts.get(&key).and_then(|book| standing(book, under)) {
+        if let Some(standing) = state.books.accounts.get(&key).and_then(|book| existing_reservation(book, under)) {
             return standing;
         }
-        self.thawed(under)?;
-        let steps = charged::reserve(&state.books, under, &limits.into())?;
-        let (budget, others) = charged::stated(&steps);
-        let entry = Entry { budget, others, ..self.entry(EntryKind::Reserve, under, under.charge.releases) };
+        self.check_freeze(under)?;
+        let steps = account_steps::reserve(&state.books, under, &limits.into())?;
+        let (budget, others) = account_steps::reservation_terms(&steps);
+        let entry = LedgerEntry { budget, others, ..self.entry(EntryKind::Reserve, under, under.charge.releases) };
         let head = self.append(&mut state, |head, tx| insert_entry(tx, head, &entry))?;
         state.books.entries = head;
-        charged::adopt(&mut state.books, under.job, steps);
+        account_steps::adopt(&mut state.books, under.job, steps);
         Ok(())
     }
 
@@ -175,19 +180,19 @@ impl Ledger {
     ///
     /// # Errors
     /// The errors of [`Ledger::commit`].
-    pub fn check_release(&self, under: &Under, event: &Event) -> Result<(), LedgerError> {
-        self.is_quiet()?;
-        let state = self.fresh()?;
+    pub fn check_release(&self, under: &ReleaseContext, event: &Event) -> Result<(), LedgerError> {
+        self.check_quiet()?;
+        let state = self.lock_state()?;
         self.draft_release(&state.books, under, event).map(|_| ())
     }
 
     /// Returns the steps that would charge one release of a job, one for each account.
     fn draft_release(
         &self,
-        books: &Books,
-        under: &Under,
+        books: &LedgerBooks,
+        under: &ReleaseContext,
         event: &Event,
-    ) -> Result<Vec<charged::AccountStep>, LedgerError> {
+    ) -> Result<Vec<account_steps::AccountStep>, LedgerError> {
         let key = under.account();
         let book = books.accounts.get(&key).ok_or(LedgerError::NotReserved)?;
         let reserved = book.jobs.get(&under.job).ok_or(LedgerError::NotReserved)?;
@@ -198,8 +203,8 @@ impl Ledger {
             let (reserved, asked) = (Box::new(reserved.event.clone()), Box::new(event.clone()));
             return Err(LedgerError::OtherEvent { reserved, asked });
         }
-        self.thawed(under)?;
-        charged::commit(books, key, under.job)
+        self.check_freeze(under)?;
+        account_steps::commit(books, key, under.job)
     }
 
     /// Pays for one release of a job, whose bytes are stored. Charge, signed receipt and the reference to the bytes are
@@ -208,8 +213,13 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError`] when nothing is reserved for it, [`LedgerError::Released`] when it was released already or its
     /// bytes are lost. In that case nothing has changed.
-    pub fn commit(&self, under: &Under, event: &Event, release: &StoredRelease) -> Result<Paid, LedgerError> {
-        let mut state = self.fresh()?;
+    pub fn commit(
+        &self,
+        under: &ReleaseContext,
+        event: &Event,
+        release: &StoredRelease,
+    ) -> Result<ReleasePayment, LedgerError> {
+        let mut state = self.lock_state()?;
         self.follow_anchor(&state.books)?;
         let key = under.account();
         let steps = self.draft_release(&state.books, under, event)?;
@@ -218,19 +228,19 @@ impl Ledger {
         fault::point(fault::BEFORE_COMMIT);
         let last = state.books.receipts.clone();
         let (head, receipts, signed) = self.append(&mut state, |head, tx| {
-            quiet(tx)?;
+            check_quiet(tx)?;
             let (receipts, signed) = self.insert_receipt(tx, &last, under, event, release, at)?;
-            let entry = Entry { receipt: Some(receipts.sequence), ..entry };
+            let entry = LedgerEntry { receipt: Some(receipts.sequence), ..entry };
             Ok((insert_entry(tx, head, &entry)?, receipts, signed))
         })?;
         fault::point(fault::AFTER_COMMIT);
         state.books.entries = head;
         let receipt = receipts.sequence;
         state.books.receipts = receipts;
-        charged::adopt(&mut state.books, under.job, steps);
-        charged::note_payment(&mut state.books, key, under.job, at);
+        account_steps::adopt(&mut state.books, under.job, steps);
+        account_steps::note_payment(&mut state.books, key, under.job, at);
         self.follow_anchor(&state.books)?;
-        Ok(Paid { signed, receipt })
+        Ok(ReleasePayment { signed, receipt })
     }
 
     /// Returns the unreleased part of a job's reservation to the account; the job can spend nothing here any more.
@@ -239,7 +249,7 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerError`] when the database fails. In that case the reservation remains.
-    pub fn settle(&self, under: &Under) -> Result<u64, LedgerError> {
+    pub fn settle(&self, under: &ReleaseContext) -> Result<u64, LedgerError> {
         self.settle_account(under.account(), under.job)
     }
 
@@ -250,9 +260,10 @@ impl Ledger {
     /// The errors of [`Ledger::settle`].
     pub fn settle_job(&self, job: JobId, dataset: Option<DatasetId>) -> Result<u64, LedgerError> {
         let keys: Vec<_> = {
-            let state = self.fresh()?;
-            let of_part = |reserved: &Reserved| dataset.is_none_or(|dataset| reserved.dataset == dataset);
-            let is_own = |key: &AccountKey, reserved: &Reserved| reserved.protects == key.unit && of_part(reserved);
+            let state = self.lock_state()?;
+            let of_part = |reserved: &JobReservation| dataset.is_none_or(|dataset| reserved.dataset == dataset);
+            let is_own =
+                |key: &AccountKey, reserved: &JobReservation| reserved.protects == key.unit && of_part(reserved);
             let of_job = state.books.accounts.iter();
             let of_job = of_job.filter(|(key, book)| book.jobs.get(&job).is_some_and(|reserved| is_own(key, reserved)));
             of_job.map(|(key, _)| *key).collect()
@@ -261,7 +272,7 @@ impl Ledger {
     }
 
     fn settle_account(&self, key: AccountKey, job: JobId) -> Result<u64, LedgerError> {
-        let mut state = self.fresh()?;
+        let mut state = self.lock_state()?;
         let Some(book) = state.books.accounts.get(&key) else { return Ok(0) };
         let Some(reserved) = book.jobs.get(&job) else { return Ok(0) };
         if book.account.reservation(reservation_id(job)).is_none_or(undertone_privacy::ledger::Reservation::is_settled)
@@ -272,8 +283,8 @@ impl Ledger {
             tracing::warn!(job.id = %job, dataset.id = %reserved.dataset, "the job was open in a copy of this ledger that was put back: nothing that it reserved is given back");
             return Ok(0);
         }
-        let (steps, left) = charged::settle(&state.books, key, job)?;
-        let entry = Entry {
+        let (steps, left) = account_steps::settle(&state.books, key, job)?;
+        let entry = LedgerEntry {
             kind: EntryKind::Settle,
             account: key,
             job,
@@ -289,7 +300,7 @@ impl Ledger {
         };
         let head = self.append(&mut state, |head, tx| insert_entry(tx, head, &entry))?;
         state.books.entries = head;
-        charged::adopt(&mut state.books, job, steps);
+        account_steps::adopt(&mut state.books, job, steps);
         Ok(left)
     }
 
@@ -297,8 +308,8 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerError`] when the books must be read again and cannot be.
-    pub fn delta(&self, under: &Under) -> Result<Option<Delta>, LedgerError> {
-        let state = self.fresh()?;
+    pub fn delta(&self, under: &ReleaseContext) -> Result<Option<Delta>, LedgerError> {
+        let state = self.lock_state()?;
         let budget =
             state.books.accounts.get(&under.account()).and_then(|book| book.account.balance().budget().copied());
         Ok(budget.map(|budget| budget.delta()))
@@ -308,27 +319,27 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerError`] when they must be read again and cannot be.
-    pub fn books(&self) -> Result<Books, LedgerError> {
-        Ok(self.fresh()?.books.clone())
+    pub fn books(&self) -> Result<LedgerBooks, LedgerError> {
+        Ok(self.lock_state()?.books.clone())
     }
 
     /// Checks that no audit's finding freezes the lineage: a frozen account admits and pays nothing. Reads the database
     /// each time, because another process clears the freeze.
-    fn thawed(&self, under: &Under) -> Result<(), LedgerError> {
-        match audits::frozen(&self.store, under.lineage)? {
+    fn check_freeze(&self, under: &ReleaseContext) -> Result<(), LedgerError> {
+        match audits::current_freeze(&self.store, under.lineage)? {
             None => Ok(()),
-            Some(Frozen { job, reason, at }) => Err(LedgerError::Frozen { job, reason, at }),
+            Some(AccountFreeze { job, reason, at }) => Err(LedgerError::Frozen { job, reason, at }),
         }
     }
 
-    fn fresh(&self) -> Result<MutexGuard<'_, State>, LedgerError> {
-        let mut state = self.state.lock().unwrap_or_else(|poisoned: PoisonError<MutexGuard<'_, State>>| {
+    fn lock_state(&self) -> Result<MutexGuard<'_, LedgerState>, LedgerError> {
+        let mut state = self.state.lock().unwrap_or_else(|poisoned: PoisonError<MutexGuard<'_, LedgerState>>| {
             let mut state = poisoned.into_inner();
             state.stale = true;
             state
         });
         if state.stale {
-            state.books = self.store.read(Books::read)?;
+            state.books = self.store.read(LedgerBooks::read)?;
             state.stale = false;
         }
         Ok(state)
@@ -337,17 +348,17 @@ impl Ledger {
     /// Writes in one transaction. When that fails, the books are read again from the disk.
     fn append<T>(
         &self,
-        state: &mut State,
-        write: impl FnOnce(&Head, &Transaction<'_>) -> Result<T, LedgerError>,
+        state: &mut LedgerState,
+        write: impl FnOnce(&ChainHead, &Transaction<'_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
         let head = &state.books.entries;
-        let done = self.store.write(|tx| write(head, tx));
-        state.stale = done.is_err();
-        done
+        let result = self.store.write(|tx| write(head, tx));
+        state.stale = result.is_err();
+        result
     }
 
-    fn entry(&self, kind: EntryKind, under: &Under, count: u64) -> Entry {
-        Entry {
+    fn entry(&self, kind: EntryKind, under: &ReleaseContext, count: u64) -> LedgerEntry {
+        LedgerEntry {
             kind,
             account: under.account(),
             job: under.job,
@@ -367,12 +378,12 @@ impl Ledger {
     fn insert_receipt(
         &self,
         tx: &Transaction<'_>,
-        last: &Head,
-        under: &Under,
+        last: &ChainHead,
+        under: &ReleaseContext,
         event: &Event,
         release: &StoredRelease,
         at: OffsetDateTime,
-    ) -> Result<(Head, Signed), LedgerError> {
+    ) -> Result<(ChainHead, Signed), LedgerError> {
         let (series, round) = (release.series(), release.round());
         if (release.job(), release.dataset()) != (under.job, under.dataset) {
             return Err(LedgerError::NotReserved);
@@ -404,7 +415,7 @@ impl Ledger {
             tick: release.tick(),
         };
         let signed = self.key.sign(&receipt)?;
-        let head = Head { sequence: receipt.sequence, hash: signed.digest() };
+        let head = ChainHead { sequence: receipt.sequence, hash: signed.digest() };
         tx.execute(
             "INSERT INTO receipt (sequence, payload, signature, digest) VALUES (?1, ?2, ?3, ?4)",
             params![sql(head.sequence), signed.payload, signed.signature, head.hash],
@@ -430,20 +441,13 @@ fn refer(tx: &Transaction<'_>, release: &StoredRelease, receipt: Option<u64>) ->
 pub fn check_anchor(store: &Store, anchor: &LedgerAnchor) -> Result<AnchoredHead, LedgerError> {
     let sequence = import::length(store)?;
     let hash = store.read(|db| receipt_digest(db, sequence))?.unwrap_or_default();
-    anchor.check(&Head { sequence, hash }, |number| Ok(store.read(|db| receipt_digest(db, number))?))
-}
-
-/// Returns the digest of a receipt by number, if the ledger has it.
-pub(crate) fn receipt_digest(db: &Connection, number: u64) -> Result<Option<String>, StoreError> {
-    db.query_row("SELECT digest FROM receipt WHERE sequence = ?1", [sql(number)], |row| row.get(0))
-        .optional()
-        .map_err(StoreError::sqlite("look for a receipt"))
+    anchor.check(&ChainHead { sequence, hash }, |number| Ok(store.read(|db| receipt_digest(db, number))?))
 }
 
 /// Refuses while an alarm is open, a restored copy is unchecked, or a peer has seen more. It runs in the transaction that pays, so that
 /// nothing slips past what another process raises.
-fn quiet(db: &Connection) -> Result<(), LedgerError> {
-    if let Some(backup_at) = restore::unchecked(db)? {
+fn check_quiet(db: &Connection) -> Result<(), LedgerError> {
+    if let Some(backup_at) = restore::unchecked_backup(db)? {
         return Err(LedgerError::Restored { backup_at });
     }
     if let Some(error) = positions::contradiction(db)? {
@@ -455,14 +459,8 @@ fn quiet(db: &Connection) -> Result<(), LedgerError> {
     }
 }
 
-/// Returns the digest that precedes the first receipt: SHA-256 of the empty string.
-pub(crate) fn no_receipt() -> String {
-    use sha2::{Digest, Sha256};
-    hex::encode(Sha256::digest([]))
-}
-
 /// Returns the answer for a job that already has a reservation; `None` for a new one.
-fn standing(book: &Book, under: &Under) -> Option<Result<(), LedgerError>> {
+fn existing_reservation(book: &AccountBook, under: &ReleaseContext) -> Option<Result<(), LedgerError>> {
     let reserved = book.jobs.get(&under.job)?;
     let same = reserved.manifest == under.manifest
         && reserved.event == under.charge.event
@@ -476,23 +474,6 @@ fn standing(book: &Book, under: &Under) -> Option<Result<(), LedgerError>> {
         (true, true) => Err(LedgerError::Settled),
         (true, false) => Ok(()),
     })
-}
-
-fn insert_entry(tx: &Transaction<'_>, head: &Head, entry: &Entry) -> Result<Head, LedgerError> {
-    insert_row(tx, "INSERT INTO entry (sequence, payload, hash) VALUES (?1, ?2, ?3)", head, entry)
-}
-
-fn insert_row(
-    tx: &Transaction<'_>,
-    statement: &str,
-    head: &Head,
-    row: &impl serde::Serialize,
-) -> Result<Head, LedgerError> {
-    let payload = serde_json::to_string(row).map_err(StoreError::row)?;
-    let head = head.then(&payload);
-    tx.execute(statement, params![sql(head.sequence), payload, head.hash])
-        .map_err(StoreError::sqlite("write a row of the ledger"))?;
-    Ok(head)
 }
 
 #[cfg(test)]

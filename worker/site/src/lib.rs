@@ -1,13 +1,13 @@
 //! The site's trusted base: its own disk, its own policy file, its own key. Every release passes this crate's checks
 //! before it leaves.
 //!
-//! [`folder`] holds the paths, [`policy`] the site's own rules, [`keys`] its signing key, [`store`] its database.
-//! [`admission`] checks the server's manifests against the site's facts. [`ledger`] pays, [`books`] reads the ledger
-//! back. [`lineage`] determines which datasets share accounts. [`standing`] accounts for automatic approvals,
-//! [`consent`] verifies stewards' signatures, and [`outbox`] keeps paid releases until they arrive. [`witness`] checks
-//! that the server does not contradict its signatures. [`rotation`] replaces the key, [`restore`] makes and restores
-//! backups. [`audits`] states measurements and freezes accounts, and [`clearance`] is the proof that every release
-//! requires.
+//! [`folder`] holds the paths, [`policy`] the site's own rules, [`keys`] its signing key, [`store`] its database,
+//! [`journal`] files that only grow. [`admission`] checks the server's manifests against the site's facts. [`ledger`]
+//! pays, [`books`] reads the ledger back. [`lineage`] determines which datasets share accounts. [`standing`] accounts
+//! for automatic approvals, [`consent`] verifies stewards' signatures, and [`outbox`] keeps paid releases until they
+//! arrive. [`witness`] checks that the server does not contradict its signatures. [`rotation`] replaces the key,
+//! [`restore`] makes and restores backups. [`audits`] states measurements and freezes accounts, and [`clearance`] is the
+//! proof that every release requires.
 
 pub mod admission;
 pub mod audits;
@@ -16,7 +16,6 @@ pub mod clearance;
 pub mod clock;
 pub mod config;
 pub mod consent;
-pub mod contained;
 pub mod dataset_meta;
 pub mod datasets;
 pub mod fault;
@@ -24,11 +23,13 @@ pub mod folder;
 pub mod gate;
 pub mod holds;
 pub mod jobs;
+pub mod journal;
 pub mod keys;
 pub mod ledger;
 pub mod lineage;
 pub mod normalize;
 pub mod outbox;
+pub mod panics;
 pub mod pins;
 pub mod policy;
 pub mod progress;

@@ -45,8 +45,8 @@ pub use fingerprint::FingerprintCollector;
 pub use intake::{COMPARED, LineageIntake};
 pub(super) use settle::settle;
 pub use settle::{LineageMarker, has_sources};
-pub(super) use table::{in_order, registered};
-pub use table::{lines, note_registered};
+pub use table::{dataset_lineages, note_registered};
+pub(super) use table::{in_order, registration_id};
 
 /// Reasons why a dataset cannot have the requested lineage, or any.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +72,7 @@ pub enum LineageError {
     )]
     Undeclared {
         /// The common data.
-        overlap: Overlap,
+        overlap: DataOverlap,
         /// The dataset that has them.
         other: KnownDataset,
     },
@@ -87,7 +87,7 @@ pub enum LineageError {
         /// The dataset.
         name: String,
         /// The common data.
-        overlap: Overlap,
+        overlap: DataOverlap,
         /// The dataset that has them.
         other: KnownDataset,
     },
@@ -109,7 +109,7 @@ pub enum LineageError {
     )]
     Public {
         /// The common data.
-        overlap: Overlap,
+        overlap: DataOverlap,
         /// The dataset that has them.
         other: KnownDataset,
     },
@@ -178,7 +178,7 @@ impl fmt::Display for KnownDataset {
 
 /// The common data of two datasets: lower bounds, from fingerprints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Overlap {
+pub struct DataOverlap {
     /// The number of recordings.
     pub recordings: usize,
     /// The number of speakers and users, by id.
@@ -189,7 +189,7 @@ pub struct Overlap {
     pub datasets: usize,
 }
 
-impl Overlap {
+impl DataOverlap {
     fn is_empty(self) -> bool {
         self == Self::default()
     }
@@ -215,18 +215,18 @@ impl Overlap {
     }
 }
 
-impl fmt::Display for Overlap {
+impl fmt::Display for DataOverlap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counted = |count: usize, one: &str, many: &str| match count {
+        let phrase = |count: usize, one: &str, many: &str| match count {
             0 => None,
             1 => Some(format!("1 {one}")),
             count => Some(format!("{count} {many}")),
         };
         let parts = [
-            counted(self.recordings, "recording", "recordings"),
-            counted(self.people, "speaker or user", "speakers or users"),
-            counted(self.rows, "passage of rows", "passages of rows"),
-            counted(self.datasets.min(1), "whole dataset", "whole datasets"),
+            phrase(self.recordings, "recording", "recordings"),
+            phrase(self.people, "speaker or user", "speakers or users"),
+            phrase(self.rows, "passage of rows", "passages of rows"),
+            phrase(self.datasets.min(1), "whole dataset", "whole datasets"),
         ];
         f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(" and "))
     }
@@ -248,23 +248,23 @@ impl KnownLineage {
 }
 
 /// Returns every lineage known here.
-fn known(
+fn load_lineages(
     db: &Connection,
     store: &[(LineageId, String)],
     policy: &Policy,
 ) -> Result<BTreeMap<LineageId, KnownLineage>, StoreError> {
-    let mut all: BTreeMap<LineageId, KnownLineage> = table::elsewhere(db)?
+    let mut all: BTreeMap<LineageId, KnownLineage> = table::other_lineages(db)?
         .into_iter()
         .map(|(lineage, (name, worker))| {
             (lineage, KnownLineage { dataset: KnownDataset { name, worker: Some(worker) }, names: Vec::new() })
         })
         .collect();
     for (lineage, name) in store {
-        let named = (name.clone(), policy.rules(name).visibility);
+        let entry = (name.clone(), policy.rules(name).visibility);
         let dataset = KnownDataset { name: name.clone(), worker: None };
         let of = all.entry(*lineage).or_insert_with(|| KnownLineage { dataset: dataset.clone(), names: Vec::new() });
         of.dataset = dataset;
-        of.names.push(named);
+        of.names.push(entry);
     }
     Ok(all)
 }
@@ -274,19 +274,19 @@ fn overlaps(
     db: &Connection,
     collector: &mut FingerprintCollector,
     own: Option<LineageId>,
-) -> Result<BTreeMap<LineageId, Overlap>, StoreError> {
-    let mut found: BTreeMap<LineageId, Overlap> = BTreeMap::new();
+) -> Result<BTreeMap<LineageId, DataOverlap>, StoreError> {
+    let mut overlaps: BTreeMap<LineageId, DataOverlap> = BTreeMap::new();
     table::each_fingerprint(db, |row| {
         if Some(row.lineage) != own
             && let Some(of) = collector.keyed().iter_mut().find(|of| of.key == row.key)
         {
             let count = count_common(of.sketch(row.kind).items(), &row.items);
-            found.entry(row.lineage).or_default().add(row.kind, count);
+            overlaps.entry(row.lineage).or_default().add(row.kind, count);
         }
         Ok(())
     })?;
-    found.retain(|_, overlap| !overlap.is_empty());
-    Ok(found)
+    overlaps.retain(|_, overlap| !overlap.is_empty());
+    Ok(overlaps)
 }
 
 /// Decides whether data may have the lineage `line`, from their overlaps with others.
@@ -294,12 +294,12 @@ fn judge(
     name: &str,
     visibility: Visibility,
     (own, line): (Option<LineageId>, Option<LineageId>),
-    found: &BTreeMap<LineageId, Overlap>,
+    found: &BTreeMap<LineageId, DataOverlap>,
     known: &BTreeMap<LineageId, KnownLineage>,
 ) -> Result<(), LineageError> {
     let nameless = || KnownDataset { name: "(unknown)".to_owned(), worker: None };
     let dataset = |lineage: &LineageId| known.get(lineage).map_or_else(nameless, |of| of.dataset.clone());
-    let others: Vec<(&LineageId, &Overlap)> =
+    let others: Vec<(&LineageId, &DataOverlap)> =
         found.iter().filter(|(lineage, _)| !known.get(lineage).is_some_and(KnownLineage::is_public)).collect();
     let shared: BTreeSet<LineageId> = others.iter().map(|(lineage, _)| **lineage).chain(line).collect();
     let mut shared = shared.iter();
@@ -334,10 +334,11 @@ pub fn find_recordings<'a, D: DatasetDescription>(
     scan::<D>(folder, &store, policy).map_err(settle::from_scan)?;
     let mut collector = FingerprintCollector::new(&store.read(table::keys)?);
     digests.filter_map(|digest| hex::decode(digest).ok()).for_each(|digest| collector.add_file(&digest));
-    let names = lines(&store)?;
-    let known = store.read(|db| known(db, &names, policy))?;
-    let found = store.read(|db| overlaps(db, &mut collector, None))?;
-    let somebodys = found.into_iter().filter_map(|(lineage, overlap)| Some((known.get(&lineage)?, overlap.recordings)));
+    let names = dataset_lineages(&store)?;
+    let lineages = store.read(|db| load_lineages(db, &names, policy))?;
+    let overlaps = store.read(|db| overlaps(db, &mut collector, None))?;
+    let somebodys =
+        overlaps.into_iter().filter_map(|(lineage, overlap)| Some((lineages.get(&lineage)?, overlap.recordings)));
     Ok(somebodys.filter(|(of, _)| !of.is_public()).map(|(of, count)| (of.dataset.clone(), count)).next())
 }
 
@@ -350,12 +351,12 @@ fn load_keys(store: &Store, now: OffsetDateTime) -> Result<(Vec<OrganizationKey>
     let key = OrganizationKey::new(super::clock::entropy::<KEY_LENGTH>().map_err(LineageError::Entropy)?);
     store.write(|tx| {
         // Another process may have created a key first.
-        let known = table::keys(tx)?;
-        if known.is_empty() {
+        let stored = table::keys(tx)?;
+        if stored.is_empty() {
             table::add_key(tx, &key, now)?;
             Ok((vec![key], true))
         } else {
-            Ok((known, false))
+            Ok((stored, false))
         }
     })
 }

@@ -4,7 +4,7 @@
 //! must never learn from the log (for example, correct a spelling towards a frequent neighbour): k-anonymity after
 //! sampling is proved for a map of rows that does not depend on the data. The order is: Unicode normal form, lower
 //! case, punctuation, digits, blanks, and the normal form again. The map is idempotent. To add a rule: an enum whose
-//! default changes nothing, a step in [`Normalizer::apply`], an option in `cli/data`.
+//! default changes nothing, a step in [`TextNormalizer::apply`], an option in `cli/data`.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCa
 /// The Unicode normal form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Form {
+pub enum UnicodeForm {
     /// Unchanged.
     Keep,
     /// NFC: a letter and its accent become one character.
@@ -28,7 +28,7 @@ pub enum Form {
 /// The treatment of capitals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Case {
+pub enum CaseRule {
     /// Unchanged.
     Keep,
     /// Lower case, by Unicode's table, independent of the language.
@@ -39,7 +39,7 @@ pub enum Case {
 /// The treatment of punctuation (Unicode's general category P).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Punctuation {
+pub enum PunctuationRule {
     /// Unchanged.
     #[default]
     Keep,
@@ -51,7 +51,7 @@ pub enum Punctuation {
 /// The treatment of digits (Unicode's decimal digits).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Digits {
+pub enum DigitRule {
     /// Unchanged.
     #[default]
     Keep,
@@ -62,7 +62,7 @@ pub enum Digits {
 /// The treatment of blanks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Blanks {
+pub enum BlankRule {
     /// Unchanged.
     Keep,
     /// Every run of white space and control characters becomes one space, with none at the ends. Formatting characters
@@ -73,54 +73,54 @@ pub enum Blanks {
 
 /// The rules of a normalization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Normalization {
+pub struct TextNormalization {
     /// The normal form.
-    pub form: Form,
+    pub form: UnicodeForm,
     /// The treatment of capitals.
-    pub case: Case,
+    pub case: CaseRule,
     /// The treatment of punctuation.
-    pub punctuation: Punctuation,
+    pub punctuation: PunctuationRule,
     /// The treatment of digits.
-    pub digits: Digits,
+    pub digits: DigitRule,
     /// The treatment of blanks.
-    pub blanks: Blanks,
+    pub blanks: BlankRule,
 }
 
-impl Normalization {
+impl TextNormalization {
     /// The identity.
     pub const NONE: Self = Self {
-        form: Form::Keep,
-        case: Case::Keep,
-        punctuation: Punctuation::Keep,
-        digits: Digits::Keep,
-        blanks: Blanks::Keep,
+        form: UnicodeForm::Keep,
+        case: CaseRule::Keep,
+        punctuation: PunctuationRule::Keep,
+        digits: DigitRule::Keep,
+        blanks: BlankRule::Keep,
     };
 }
 
-impl fmt::Display for Normalization {
+impl fmt::Display for TextNormalization {
     /// Formats the rules as text, for reports.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let steps = [
             match self.form {
-                Form::Keep => "",
-                Form::Nfc => "NFC",
-                Form::Nfkc => "NFKC",
+                UnicodeForm::Keep => "",
+                UnicodeForm::Nfc => "NFC",
+                UnicodeForm::Nfkc => "NFKC",
             },
             match self.case {
-                Case::Keep => "",
-                Case::Lower => "lower case",
+                CaseRule::Keep => "",
+                CaseRule::Lower => "lower case",
             },
             match self.punctuation {
-                Punctuation::Keep => "",
-                Punctuation::Drop => "no punctuation",
+                PunctuationRule::Keep => "",
+                PunctuationRule::Drop => "no punctuation",
             },
             match self.digits {
-                Digits::Keep => "",
-                Digits::Zero => "every digit 0",
+                DigitRule::Keep => "",
+                DigitRule::Zero => "every digit 0",
             },
             match self.blanks {
-                Blanks::Keep => "",
-                Blanks::Single => "single blanks",
+                BlankRule::Keep => "",
+                BlankRule::Single => "single blanks",
             },
         ];
         let steps: Vec<&str> = steps.into_iter().filter(|step| !step.is_empty()).collect();
@@ -142,15 +142,15 @@ pub fn unicode() -> String {
 
 /// Applies a normalization, and reuses its buffers from text to text.
 #[derive(Debug, Clone, Default)]
-pub struct Normalizer {
-    rules: Normalization,
+pub struct TextNormalizer {
+    rules: TextNormalization,
     formed: String,
     mapped: String,
 }
 
-impl Normalizer {
+impl TextNormalizer {
     /// Makes a normalizer with these rules.
-    pub fn new(rules: Normalization) -> Self {
+    pub fn new(rules: TextNormalization) -> Self {
         Self { rules, ..Self::default() }
     }
 
@@ -163,7 +163,7 @@ impl Normalizer {
         }
         self.formed.clear();
         form(self.rules.form, text, &mut self.formed);
-        if self.rules.case == Case::Lower {
+        if self.rules.case == CaseRule::Lower {
             self.formed = self.formed.to_lowercase();
         }
         self.characters();
@@ -176,17 +176,17 @@ impl Normalizer {
         &self.mapped
     }
 
-    /// Does the same as [`Normalizer::characters`] for ASCII, the most common case; every normal form leaves it
+    /// Does the same as [`TextNormalizer::characters`] for ASCII, the most common case; every normal form leaves it
     /// unchanged.
     fn ascii(&mut self, text: &[u8]) {
-        let Normalization { case, punctuation, digits, blanks, .. } = self.rules;
+        let TextNormalization { case, punctuation, digits, blanks, .. } = self.rules;
         let (mut gap, mut before) = (false, b' ');
         for (at, byte) in text.iter().copied().enumerate() {
             let mut byte = byte;
-            if case == Case::Lower {
+            if case == CaseRule::Lower {
                 byte.make_ascii_lowercase();
             }
-            if punctuation == Punctuation::Drop && is_ascii_punctuation(byte) {
+            if punctuation == PunctuationRule::Drop && is_ascii_punctuation(byte) {
                 let after = text.get(at + 1).copied().unwrap_or(b' ');
                 let within = before.is_ascii_alphanumeric() && after.is_ascii_alphanumeric();
                 before = byte;
@@ -196,10 +196,10 @@ impl Normalizer {
             } else {
                 before = byte;
             }
-            if digits == Digits::Zero && byte.is_ascii_digit() {
+            if digits == DigitRule::Zero && byte.is_ascii_digit() {
                 byte = b'0';
             }
-            if blanks == Blanks::Single {
+            if blanks == BlankRule::Single {
                 if byte == b' ' || byte.is_ascii_control() {
                     gap = true;
                     continue;
@@ -215,12 +215,12 @@ impl Normalizer {
 
     /// Applies the rules for punctuation, digits and blanks, from `formed` to `mapped`.
     fn characters(&mut self) {
-        let Normalization { punctuation, digits, blanks, .. } = self.rules;
+        let TextNormalization { punctuation, digits, blanks, .. } = self.rules;
         let (mut gap, mut before) = (false, ' ');
         let mut rest = self.formed.chars();
         while let Some(original) = rest.next() {
             let mut character = original;
-            if punctuation == Punctuation::Drop
+            if punctuation == PunctuationRule::Drop
                 && original.general_category_group() == GeneralCategoryGroup::Punctuation
             {
                 let within = in_word(before) && rest.clone().next().is_some_and(in_word);
@@ -231,10 +231,10 @@ impl Normalizer {
                 };
             }
             before = original;
-            if digits == Digits::Zero && character.general_category() == GeneralCategory::DecimalNumber {
+            if digits == DigitRule::Zero && character.general_category() == GeneralCategory::DecimalNumber {
                 character = '0';
             }
-            if blanks == Blanks::Single {
+            if blanks == BlankRule::Single {
                 if character.is_whitespace() || character.is_control() {
                     gap = true;
                     continue;
@@ -253,21 +253,21 @@ impl Normalizer {
     }
 }
 
-fn form(form: Form, text: &str, into: &mut String) {
+fn form(form: UnicodeForm, text: &str, into: &mut String) {
     match form {
-        Form::Keep => into.push_str(text),
-        Form::Nfc if is_nfc(text) => into.push_str(text),
-        Form::Nfc => into.extend(text.nfc()),
-        Form::Nfkc if is_nfkc(text) => into.push_str(text),
-        Form::Nfkc => into.extend(text.nfkc()),
+        UnicodeForm::Keep => into.push_str(text),
+        UnicodeForm::Nfc if is_nfc(text) => into.push_str(text),
+        UnicodeForm::Nfc => into.extend(text.nfc()),
+        UnicodeForm::Nfkc if is_nfkc(text) => into.push_str(text),
+        UnicodeForm::Nfkc => into.extend(text.nfkc()),
     }
 }
 
-fn is_formed(form: Form, text: &str) -> bool {
+fn is_formed(form: UnicodeForm, text: &str) -> bool {
     match form {
-        Form::Keep => true,
-        Form::Nfc => is_nfc(text),
-        Form::Nfkc => is_nfkc(text),
+        UnicodeForm::Keep => true,
+        UnicodeForm::Nfc => is_nfc(text),
+        UnicodeForm::Nfkc => is_nfkc(text),
     }
 }
 

@@ -1,9 +1,9 @@
 //! Finished vectors and pools of questions that are to be sent, with their receipts.
 //!
 //! One receipt, one set of bytes (`privacy.md`, 14.6). The bytes of a release are durable on disk first
-//! ([`Outbox::store`]). Then one transaction writes the receipt, the entry of the ledger and the reference to the
+//! ([`ReleaseOutbox::store`]). Then one transaction writes the receipt, the entry of the ledger and the reference to the
 //! bytes: a row of the table `vector` (`refer`). Only referenced bytes are ever sent, and always as the same bits.
-//! After a crash or a restore there are the following cases ([`Kept`]):
+//! After a crash or a restore there are the following cases ([`ReleaseProgress`]):
 //!
 //! | row | file | meaning |
 //! |---|---|---|
@@ -27,9 +27,9 @@ use sha2::{Digest, Sha256};
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::signed::{Receipt, ReleaseTick};
 
-use self::file::Content;
+use self::file::ReleaseFile;
 pub use self::receipts::{acknowledge, receipts_to_send};
-use super::clearance::Departure;
+use super::clearance::DepartureProof;
 use super::folder::FolderError;
 use super::store::{Store, StoreError, sql};
 use super::witness;
@@ -138,7 +138,7 @@ pub trait SealedBatch {
 
 /// One participant's part in a job, with its folder.
 #[derive(Debug, Clone)]
-pub struct Outbox {
+pub struct ReleaseOutbox {
     job: JobId,
     dataset: DatasetId,
     folder: PathBuf,
@@ -146,7 +146,7 @@ pub struct Outbox {
 
 /// The progress of a round.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kept {
+pub enum ReleaseProgress {
     /// Nothing is stored.
     Nothing,
     /// The bytes are stored, and this ledger has no payment for them.
@@ -163,7 +163,7 @@ pub enum Kept {
 
 /// A vector or a pool ready to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parcel {
+pub struct StoredVector {
     /// The bytes in the form of the wire (`vector` and `question` of the protocol).
     pub bytes: Vec<u8>,
     /// The number of values or questions in it.
@@ -175,7 +175,7 @@ pub struct Parcel {
 }
 
 /// A row of the table `vector`.
-struct Reference {
+struct VectorReference {
     digest: String,
     length: u64,
     receipt: Option<u64>,
@@ -183,7 +183,7 @@ struct Reference {
     lost: bool,
 }
 
-impl Outbox {
+impl ReleaseOutbox {
     /// Makes the outbox of one participant, in its work folder.
     pub fn new(job: JobId, dataset: DatasetId, work: &Path) -> Self {
         Self { job, dataset, folder: work.join("outbox") }
@@ -193,7 +193,7 @@ impl Outbox {
         self.folder.join(format!("{series}-{round}.vector"))
     }
 
-    fn stored(&self, series: &str, round: u32, digest: String, length: u64) -> StoredRelease {
+    fn make_release(&self, series: &str, round: u32, digest: String, length: u64) -> StoredRelease {
         StoredRelease {
             job: self.job,
             dataset: self.dataset,
@@ -212,22 +212,22 @@ impl Outbox {
     /// [`OutboxError`] when the disk fails.
     pub fn store(&self, series: &str, round: u32, bytes: &[u8], length: u64) -> Result<StoredRelease, OutboxError> {
         let digest = file::write(&self.file(series, round), bytes, length)?;
-        Ok(self.stored(series, round, digest, length))
+        Ok(self.make_release(series, round, digest, length))
     }
 
     /// Returns a sealed batch of sounds as a release to be paid. The batch is already durable in its own folder.
     pub fn batch(&self, series: &str, round: u32, batch: &impl SealedBatch) -> StoredRelease {
-        self.stored(series, round, digest_of(batch), batch.sounds())
+        self.make_release(series, round, batch_digest(batch), batch.sounds())
     }
 
-    fn reference(&self, store: &Store, series: &str, round: u32) -> Result<Option<Reference>, StoreError> {
+    fn reference(&self, store: &Store, series: &str, round: u32) -> Result<Option<VectorReference>, StoreError> {
         store.read(|db| {
             db.query_row(
                 "SELECT digest, length, receipt, accepted, lost FROM vector
                  WHERE job = ?1 AND dataset = ?2 AND series = ?3 AND round = ?4",
                 params![self.job.to_string(), self.dataset.to_string(), series, round],
                 |row| {
-                    Ok(Reference {
+                    Ok(VectorReference {
                         digest: row.get(0)?,
                         length: row.get::<_, i64>(1)? as u64,
                         receipt: row.get::<_, Option<i64>>(2)?.map(|number| number as u64),
@@ -245,24 +245,26 @@ impl Outbox {
     ///
     /// # Errors
     /// [`OutboxError`] when the database or the disk fails.
-    pub fn state(&self, store: &Store, series: &str, round: u32) -> Result<Kept, OutboxError> {
+    pub fn state(&self, store: &Store, series: &str, round: u32) -> Result<ReleaseProgress, OutboxError> {
         let reference = self.reference(store, series, round)?;
         match &reference {
-            Some(Reference { lost: true, .. }) => return Ok(Kept::Lost),
-            Some(Reference { accepted: true, .. }) => return Ok(Kept::Accepted),
-            None if store.read(|db| is_paid(db, (self.job, self.dataset, series, round)))? => return Ok(Kept::Lost),
+            Some(VectorReference { lost: true, .. }) => return Ok(ReleaseProgress::Lost),
+            Some(VectorReference { accepted: true, .. }) => return Ok(ReleaseProgress::Accepted),
+            None if store.read(|db| is_paid(db, (self.job, self.dataset, series, round)))? => {
+                return Ok(ReleaseProgress::Lost);
+            }
             _ => {}
         }
         Ok(match (file::read(&self.file(series, round))?, reference) {
-            (None, None) => Kept::Nothing,
-            (Some(content), Some(reference)) if content.digest == reference.digest => Kept::Stored,
+            (None, None) => ReleaseProgress::Nothing,
+            (Some(content), Some(reference)) if content.digest == reference.digest => ReleaseProgress::Stored,
             // The file is newer than the row's bytes. It is complete, so only these bytes may be paid next.
-            (Some(Content { digest, length: Some(length), .. }), _) => {
-                Kept::Unpaid(self.stored(series, round, digest, length))
+            (Some(ReleaseFile { digest, length: Some(length), .. }), _) => {
+                ReleaseProgress::Unpaid(self.make_release(series, round, digest, length))
             }
             // The file is damaged, or from an older worker that paid before it wrote. The release may have left.
-            (Some(_), None) => Kept::Lost,
-            (_, Some(_)) => Kept::Gone,
+            (Some(_), None) => ReleaseProgress::Lost,
+            (_, Some(_)) => ReleaseProgress::Gone,
         })
     }
 
@@ -270,14 +272,14 @@ impl Outbox {
     ///
     /// # Errors
     /// [`OutboxError`] when the database fails.
-    pub fn state_of_batch(&self, store: &Store, release: &StoredRelease) -> Result<Kept, OutboxError> {
+    pub fn batch_state(&self, store: &Store, release: &StoredRelease) -> Result<ReleaseProgress, OutboxError> {
         let StoredRelease { series, round, .. } = release;
         Ok(match self.reference(store, series, *round)? {
-            None if store.read(|db| is_paid(db, (self.job, self.dataset, series, *round)))? => Kept::Lost,
-            None => Kept::Unpaid(release.clone()),
-            Some(reference) if reference.lost => Kept::Lost,
-            Some(reference) if reference.digest == release.digest => Kept::Stored,
-            Some(_) => Kept::Gone,
+            None if store.read(|db| is_paid(db, (self.job, self.dataset, series, *round)))? => ReleaseProgress::Lost,
+            None => ReleaseProgress::Unpaid(release.clone()),
+            Some(reference) if reference.lost => ReleaseProgress::Lost,
+            Some(reference) if reference.digest == release.digest => ReleaseProgress::Stored,
+            Some(_) => ReleaseProgress::Gone,
         })
     }
 
@@ -296,17 +298,17 @@ impl Outbox {
     /// # Errors
     /// [`OutboxError::Missing`] when none is stored, [`OutboxError::Damaged`] when the bytes have changed,
     /// [`OutboxError::NotCountersigned`] when the server has not countersigned the payment yet.
-    pub fn parcel(&self, store: &Store, series: &str, round: u32) -> Result<Parcel, OutboxError> {
+    pub fn parcel(&self, store: &Store, series: &str, round: u32) -> Result<StoredVector, OutboxError> {
         let missing = || OutboxError::Missing { series: series.to_owned(), round };
         let reference = self.reference(store, series, round)?.filter(|found| !found.lost).ok_or_else(missing)?;
-        let Reference { digest, length, receipt, .. } = reference;
+        let VectorReference { digest, length, receipt, .. } = reference;
         let path = self.file(series, round);
         let content = file::read(&path)?.ok_or_else(missing)?;
         if content.digest != digest {
             return Err(OutboxError::Damaged(path));
         }
-        let parcel = Parcel { bytes: content.bytes, length, digest, receipt };
-        self.countersigned(store, series, round, parcel.receipt)?;
+        let parcel = StoredVector { bytes: content.bytes, length, digest, receipt };
+        self.check_countersigned(store, series, round, parcel.receipt)?;
         Ok(parcel)
     }
 
@@ -314,7 +316,7 @@ impl Outbox {
     ///
     /// # Errors
     /// [`OutboxError::NotCountersigned`] when it has not.
-    pub fn countersigned(
+    pub fn check_countersigned(
         &self,
         store: &Store,
         series: &str,
@@ -340,19 +342,20 @@ impl Outbox {
         series: &str,
         round: u32,
         batch: &impl SealedBatch,
-    ) -> Result<Departure, OutboxError> {
+    ) -> Result<DepartureProof, OutboxError> {
         let missing = || OutboxError::Missing { series: series.to_owned(), round };
         let reference = self.reference(store, series, round)?;
-        let paid = reference.filter(|found| !found.lost && found.digest == digest_of(batch)).ok_or_else(missing)?;
-        self.countersigned(store, series, round, paid.receipt)?;
-        Ok(Departure::paid(batch.digest().to_owned()))
+        let payment =
+            reference.filter(|found| !found.lost && found.digest == batch_digest(batch)).ok_or_else(missing)?;
+        self.check_countersigned(store, series, round, payment.receipt)?;
+        Ok(DepartureProof::for_payment(batch.digest().to_owned()))
     }
 
     /// Records that the server has a round's vector and these receipts.
     ///
     /// # Errors
     /// [`OutboxError`] when the database fails.
-    pub fn accepted(&self, store: &Store, series: &str, round: u32, receipts: &[u64]) -> Result<(), OutboxError> {
+    pub fn mark_accepted(&self, store: &Store, series: &str, round: u32, receipts: &[u64]) -> Result<(), OutboxError> {
         store.write(|tx| {
             for receipt in receipts {
                 tx.execute("INSERT INTO acknowledged (receipt) VALUES (?1) ON CONFLICT DO NOTHING", [sql(*receipt)])
@@ -387,7 +390,7 @@ impl Outbox {
 }
 
 /// Returns the digest in the row of a sealed batch: the digest of the batch's digest.
-fn digest_of(batch: &impl SealedBatch) -> String {
+fn batch_digest(batch: &impl SealedBatch) -> String {
     hex::encode(Sha256::digest(batch.digest().as_bytes()))
 }
 

@@ -59,7 +59,7 @@ mod tests {
     use crate::testing::server_key;
 
     #[test]
-    fn only_what_the_server_has_signed_is_read_back() {
+    fn unsigned_pins_are_not_read() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let folder = Folder::new(dir.path());
         let key = server_key();

@@ -3,7 +3,7 @@
 //!
 //! The file is read again before every decision, so an edit takes effect without a restart. An unreadable file refuses
 //! everything. To add a rule: a field here with its description in `policy/template.toml`, its check in
-//! [`Rules::judge`], its line in `policy show`, its case in the tests.
+//! [`DatasetRules::judge`], its line in `policy show`, its case in the tests.
 
 mod approval;
 mod cost;
@@ -29,10 +29,10 @@ use undertone_privacy::{Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, Sam
 
 use super::folder::FolderError;
 
-pub use approval::Approval;
-pub use cost::{CostRefusal, MostCost, NoSum, PricedProvider, most_cost};
+pub use approval::RequiredApproval;
+pub use cost::{AmountError, CostRefusal, MostCost, PricedProvider, most_cost};
 pub use edit::{TEMPLATE, declare};
-pub use logs::Logs;
+pub use logs::LogDisclosure;
 pub use release::{
     LONGEST_PERIOD, LONGEST_UNIT, LongestUnits, ReleasePeriod, ReleasePeriods, SHORTEST_PERIOD, SHORTEST_UNIT,
     UnitLength, judge_period,
@@ -95,14 +95,14 @@ pub enum PolicyError {
 /// A lifetime limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Limit {
+pub struct LifetimeLimit {
     /// ε, greater than 0.
     pub epsilon: Epsilon,
     /// δ, greater than 0.
     pub delta: Delta,
 }
 
-impl Limit {
+impl LifetimeLimit {
     /// Returns the limit as a budget on the orders of `grid`; without one, on the orders that suit ε best.
     ///
     /// # Errors
@@ -115,28 +115,28 @@ impl Limit {
 /// Lifetime limits by privacy unit; a unit without one cannot be charged at all.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Limits {
+pub struct LifetimeLimits {
     /// For records (utterances).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub record: Option<Limit>,
+    pub record: Option<LifetimeLimit>,
     /// For speakers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub speaker: Option<Limit>,
+    pub speaker: Option<LifetimeLimit>,
     /// For users of a query log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub user: Option<Limit>,
+    pub user: Option<LifetimeLimit>,
     /// For words of recordings, in the number that each job states.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub words: Option<Limit>,
+    pub words: Option<LifetimeLimit>,
 }
 
 /// The rules for jobs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Jobs {
+struct JobRules {
     kinds: Vec<String>,
     #[serde(default)]
-    approval: Approval,
+    approval: RequiredApproval,
     least_noise_multiplier: NoiseMultiplier,
     #[serde(default = "defaults::least_threshold")]
     least_threshold: NonZeroU32,
@@ -154,7 +154,7 @@ struct Jobs {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     most_cost_per_job: Option<MostCost>,
     #[serde(default)]
-    logs: Logs,
+    logs: LogDisclosure,
     #[serde(default, skip_serializing_if = "ReleasePeriods::is_empty")]
     release_period_seconds: ReleasePeriods,
     #[serde(default, skip_serializing_if = "LongestUnits::is_empty")]
@@ -164,13 +164,13 @@ struct Jobs {
 /// The rules for one dataset, as in the file.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OfDataset {
+struct DatasetSection {
     #[serde(default)]
     visibility: Visibility,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    approval: Option<Approval>,
+    approval: Option<RequiredApproval>,
     #[serde(default)]
-    budget: Limits,
+    budget: LifetimeLimits,
     #[serde(default, skip_serializing_if = "LongestUnits::is_empty")]
     longest_unit_seconds: LongestUnits,
 }
@@ -179,11 +179,11 @@ struct OfDataset {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
-    jobs: Jobs,
+    jobs: JobRules,
     #[serde(default)]
-    budget: Limits,
+    budget: LifetimeLimits,
     #[serde(default)]
-    datasets: BTreeMap<String, OfDataset>,
+    datasets: BTreeMap<String, DatasetSection>,
     /// Datasets that share their accounts, each with all names of its lineage.
     #[serde(skip)]
     shared: BTreeMap<String, Vec<String>>,
@@ -191,11 +191,11 @@ pub struct Policy {
 
 /// The rules for one dataset.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rules {
+pub struct DatasetRules {
     /// The visibility of the dataset.
     pub visibility: Visibility,
     /// The required approval.
-    pub approval: Approval,
+    pub approval: RequiredApproval,
     /// Job kinds that may run.
     pub kinds: Vec<String>,
     /// Least noise relative to the clip in any Gaussian release.
@@ -219,7 +219,7 @@ pub struct Rules {
     /// Highest cost of one job at external recognizers; `None` for no limit.
     pub most_cost_per_job: Option<MostCost>,
     /// Lifetime limits.
-    pub limits: Limits,
+    pub limits: LifetimeLimits,
     /// Periods of release clocks, by kind of job, where they are not measured.
     pub release_periods: ReleasePeriods,
     /// Public lengths to which units are cut.
@@ -346,12 +346,12 @@ impl Policy {
         let policy: Self =
             toml::from_str(text).map_err(|source| PolicyError::Toml { path: path.to_owned(), source })?;
         if let Some(kind) = policy.jobs.kinds.iter().find(|kind| !Spec::KINDS.contains(&kind.as_str())) {
-            let known = Spec::KINDS.iter().map(|kind| format!("`{kind}`")).collect::<Vec<_>>().join(", ");
-            return Err(PolicyError::Kind { path: path.to_owned(), kind: kind.clone(), known });
+            let kinds = Spec::KINDS.iter().map(|kind| format!("`{kind}`")).collect::<Vec<_>>().join(", ");
+            return Err(PolicyError::Kind { path: path.to_owned(), kind: kind.clone(), known: kinds });
         }
-        let general = policy.budget.named().map(|(unit, limit)| (format!("budget.{unit}"), limit));
+        let general = policy.budget.iter().map(|(unit, limit)| (format!("budget.{unit}"), limit));
         let special = policy.datasets.iter().flat_map(|(name, of)| {
-            of.budget.named().map(move |(unit, limit)| (format!("datasets.{name}.budget.{unit}"), limit))
+            of.budget.iter().map(move |(unit, limit)| (format!("datasets.{name}.budget.{unit}"), limit))
         });
         for (field, limit) in general.chain(special) {
             limit.budget(None).map_err(|source| PolicyError::Budget { path: path.to_owned(), field, source })?;
@@ -360,19 +360,19 @@ impl Policy {
     }
 
     /// Returns the rule for the logs of the parts of jobs.
-    pub const fn logs(&self) -> Logs {
+    pub const fn logs(&self) -> LogDisclosure {
         self.jobs.logs
     }
 
     /// Returns the names of the datasets in the file.
-    pub fn named(&self) -> impl Iterator<Item = &str> {
+    pub fn dataset_names(&self) -> impl Iterator<Item = &str> {
         self.datasets.keys().map(String::as_str)
     }
 
     /// Returns the rules for the dataset called `name`; a dataset without an entry is private.
-    pub fn rules(&self, name: &str) -> Rules {
+    pub fn rules(&self, name: &str) -> DatasetRules {
         let of = self.datasets.get(name).cloned().unwrap_or_default();
-        Rules {
+        DatasetRules {
             visibility: of.visibility,
             approval: of.approval.unwrap_or(self.jobs.approval),
             kinds: self.jobs.kinds.clone(),
@@ -392,7 +392,7 @@ impl Policy {
     }
 }
 
-impl Rules {
+impl DatasetRules {
     /// Checks that a job with the charge `charge` may run on this dataset at all; the ledger checks the lifetime
     /// budget.
     ///

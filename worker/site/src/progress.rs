@@ -1,7 +1,7 @@
-//! Progress of long work. The work calls this trait; a terminal display or [`Silent`] implements it.
+//! Progress of long work. The work calls this trait; a terminal display or [`SilentProgress`] implements it.
 
 /// A receiver of progress.
-pub trait Progress: Sync {
+pub trait ProgressReporter: Sync {
     /// Begins a piece of work of `total` steps.
     fn start(&self, what: &str, total: u64);
     /// Begins a piece of work measured in bytes to read.
@@ -20,9 +20,9 @@ pub trait Progress: Sync {
 
 /// A receiver that discards progress.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
+pub struct SilentProgress;
 
-impl Progress for Silent {
+impl ProgressReporter for SilentProgress {
     fn start(&self, _what: &str, _total: u64) {}
     fn advance(&self, _steps: u64) {}
     fn finish(&self) {}

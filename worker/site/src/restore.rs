@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use age::secrecy::SecretString;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use undertone_api::id::{DatasetId, JobId};
 
 use super::books::BooksError;
@@ -22,8 +21,9 @@ use super::folder::{Folder, FolderError, create_private, sync_folder};
 use super::keys::{KeyError, SiteKey};
 use super::ledger::{import, verify};
 use super::store::{Store, StoreError, sql};
+use crate::clock::format_time;
 use crate::config::ConfigError;
-use archive::About;
+use archive::BackupMetadata;
 
 /// The files of a backup besides the ledger and the descriptions of datasets: names in the site's folder.
 const FILES: [&str; 8] = [
@@ -85,7 +85,7 @@ pub enum RestoreError {
 
 /// The content of a backup, in numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct BackupSummary {
     /// The number of receipts in its ledger.
     pub receipts: u64,
     /// Digest of the last receipt; empty without one.
@@ -107,7 +107,7 @@ pub fn backup(
     file: &Path,
     passphrase: Option<SecretString>,
     now: OffsetDateTime,
-) -> Result<Kept, RestoreError> {
+) -> Result<BackupSummary, RestoreError> {
     if file.exists() {
         return Err(RestoreError::Exists(file.to_owned()));
     }
@@ -116,7 +116,7 @@ pub fn backup(
         fs::remove_file(&staged).map_err(FolderError::io("remove", &staged))?;
     }
     let part = file.with_file_name(format!(".{}.part", file.file_name().unwrap_or_default().to_string_lossy()));
-    let made = Store::open(&folder.ledger())?.copy_to(&staged).map_err(RestoreError::from).and_then(|()| {
+    let outcome = Store::open(&folder.ledger())?.copy_to(&staged).map_err(RestoreError::from).and_then(|()| {
         let mut options = OpenOptions::new();
         options.create(true).truncate(true).write(true);
         #[cfg(unix)]
@@ -126,14 +126,14 @@ pub fn backup(
         out.sync_all().map_err(FolderError::io("sync", &part))?;
         fs::rename(&part, file).map_err(FolderError::io("rename", &part))?;
         sync_folder(file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
-        Ok(about.kept())
+        Ok(about.summary())
     });
     for left in [&staged, &part] {
         if left.exists() {
             fs::remove_file(left).map_err(FolderError::io("remove", left))?;
         }
     }
-    made
+    outcome
 }
 
 /// Restores a backup into an empty folder, or, with `replace`, in place of an existing site, which is moved aside. The
@@ -149,7 +149,7 @@ pub fn restore(
     replace: bool,
     now: OffsetDateTime,
     check_config: impl FnOnce(&Folder) -> Result<(), ConfigError>,
-) -> Result<Kept, RestoreError> {
+) -> Result<BackupSummary, RestoreError> {
     let _lock = folder.lock()?;
     let occupied = [folder.config(), folder.key(), folder.ledger()].iter().any(|path| path.exists());
     if occupied && !replace {
@@ -158,7 +158,7 @@ pub fn restore(
     let staged = Folder::new(folder.root().join(".restoring"));
     clear(staged.root())?;
     create_private(staged.root())?;
-    let about = archive::read(opened(file, passphrase)?, staged.root()).map_err(|problem| match problem {
+    let about = archive::read(open_backup(file, passphrase)?, staged.root()).map_err(|problem| match problem {
         archive::ReadError::Folder(error) => RestoreError::Folder(error),
         archive::ReadError::Broken(problem) => RestoreError::Broken { path: file.to_owned(), problem },
     })?;
@@ -167,9 +167,9 @@ pub fn restore(
     {
         let store = Store::open(&staged.ledger())?;
         store.read(|db| verify(db, &key))?;
-        restored(&store, &about.at, import::length(&store)?, now)?;
+        mark_restored(&store, &about.at, import::length(&store)?, now)?;
     }
-    let replaced = if occupied { Some(aside(folder, now)?) } else { None };
+    let replaced = if occupied { Some(move_aside(folder, now)?) } else { None };
     // The ledger comes last: without it no site can run.
     let placed = FILES.into_iter().chain([archive::DESCRIPTIONS, LEDGER]);
     for name in placed {
@@ -182,11 +182,11 @@ pub fn restore(
     }
     sync_folder(folder.root())?;
     clear(staged.root())?;
-    Ok(Kept { replaced, ..about.kept() })
+    Ok(BackupSummary { replaced, ..about.summary() })
 }
 
 /// Returns the unsealed content of the backup.
-fn opened(file: &Path, passphrase: Option<SecretString>) -> Result<Box<dyn Read>, RestoreError> {
+fn open_backup(file: &Path, passphrase: Option<SecretString>) -> Result<Box<dyn Read>, RestoreError> {
     let read = |path: &Path| File::open(path).map_err(FolderError::io("read", path));
     let mut begin = Vec::new();
     let head = read(file)?.take(SEALED.len() as u64).read_to_end(&mut begin);
@@ -206,7 +206,7 @@ fn opened(file: &Path, passphrase: Option<SecretString>) -> Result<Box<dyn Read>
 }
 
 /// Moves the existing site into a subfolder of its own.
-fn aside(folder: &Folder, now: OffsetDateTime) -> Result<PathBuf, FolderError> {
+fn move_aside(folder: &Folder, now: OffsetDateTime) -> Result<PathBuf, FolderError> {
     let to = folder.root().join(format!("replaced-{}", now.unix_timestamp()));
     create_private(&to)?;
     let log = ["ledger.db-wal", "ledger.db-shm"];
@@ -232,27 +232,22 @@ fn clear(path: &Path) -> Result<(), FolderError> {
     removed.map_err(FolderError::io("remove", path))
 }
 
-impl About {
-    fn kept(&self) -> Kept {
+impl BackupMetadata {
+    fn summary(&self) -> BackupSummary {
         let Self { receipts, last, datasets, at, .. } = self.clone();
-        Kept { receipts, last, datasets, at, replaced: None }
+        BackupSummary { receipts, last, datasets, at, replaced: None }
     }
-}
-
-fn written(at: OffsetDateTime) -> String {
-    // Formatting a time of this era never fails.
-    at.format(&Rfc3339).unwrap_or_default()
 }
 
 /// Marks the ledger as restored from a backup: nothing leaves until it is compared.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn restored(store: &Store, backup_at: &str, receipts: u64, at: OffsetDateTime) -> Result<(), StoreError> {
+pub fn mark_restored(store: &Store, backup_at: &str, receipts: u64, at: OffsetDateTime) -> Result<(), StoreError> {
     store.write(|tx| {
         tx.execute(
             "INSERT INTO restored (backup_at, receipts, at) VALUES (?1, ?2, ?3)",
-            params![backup_at, sql(receipts), written(at)],
+            params![backup_at, sql(receipts), format_time(at)],
         )
         .map(|_| ())
         .map_err(StoreError::sqlite("note that it was restored"))?;
@@ -270,7 +265,7 @@ pub(super) fn withhold(tx: &Transaction<'_>, at: OffsetDateTime) -> Result<(), S
              WHERE kind = 'settle' AND job = reserved.job
                  AND json_extract(payload, '$.dataset') = json_extract(reserved.payload, '$.dataset'))
          ON CONFLICT DO NOTHING",
-        [written(at)],
+        [format_time(at)],
     )
     .map(|_| ())
     .map_err(StoreError::sqlite("note what is not given back"))
@@ -287,7 +282,7 @@ pub(super) fn is_withheld(db: &Connection, job: JobId, dataset: DatasetId) -> Re
 }
 
 /// Returns the time of the backup from which this ledger was restored; `None` once it is compared.
-pub(super) fn unchecked(db: &Connection) -> Result<Option<String>, StoreError> {
+pub(super) fn unchecked_backup(db: &Connection) -> Result<Option<String>, StoreError> {
     db.query_row(
         "SELECT backup_at FROM restored WHERE id > (SELECT COALESCE(MAX(restored), 0) FROM reconciled)
          ORDER BY id DESC LIMIT 1",
@@ -300,19 +295,19 @@ pub(super) fn unchecked(db: &Connection) -> Result<Option<String>, StoreError> {
 
 /// Records that the ledger was compared with the server's receipts. Records nothing when nothing was imported and no
 /// restore is pending.
-pub(super) fn reconciled(
+pub(super) fn record_comparison(
     tx: &Transaction<'_>,
     before: u64,
     imported: u64,
     at: OffsetDateTime,
 ) -> Result<(), StoreError> {
-    if imported == 0 && unchecked(tx)?.is_none() {
+    if imported == 0 && unchecked_backup(tx)?.is_none() {
         return Ok(());
     }
     tx.execute(
         "INSERT INTO reconciled (restored, receipts, imported, at)
          VALUES ((SELECT COALESCE(MAX(id), 0) FROM restored), ?1, ?2, ?3)",
-        params![sql(before), sql(imported), written(at)],
+        params![sql(before), sql(imported), format_time(at)],
     )
     .map(|_| ())
     .map_err(StoreError::sqlite("note that it was compared"))
@@ -323,7 +318,7 @@ pub(super) fn reconciled(
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn recovered(db: &Connection) -> Result<Vec<(String, u64)>, StoreError> {
+pub fn list_recoveries(db: &Connection) -> Result<Vec<(String, u64)>, StoreError> {
     db.prepare("SELECT at, imported FROM reconciled WHERE imported > 0 ORDER BY id")
         .and_then(|mut statement| {
             statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))?.collect()
@@ -335,6 +330,6 @@ pub fn recovered(db: &Connection) -> Result<Vec<(String, u64)>, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn waits(store: &Store) -> Result<Option<String>, StoreError> {
-    store.read(unchecked)
+pub fn pending_restore(store: &Store) -> Result<Option<String>, StoreError> {
+    store.read(unchecked_backup)
 }

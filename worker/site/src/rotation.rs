@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 use undertone_api::id::WorkerId;
 use undertone_api::signed::{KeyChange, Rotation, RotationError, Signed, SignedError, SiteKeys};
 
-use super::books::{Books, BooksError};
+use super::books::{BooksError, LedgerBooks};
 use super::folder::{Folder, FolderError, sync_folder, write_durably};
 use super::keys::{KeyError, SiteKey};
 use super::ledger::no_receipt;
@@ -39,7 +39,7 @@ pub enum ChangeError {
     Store(#[from] StoreError),
     /// The ledger is inconsistent.
     #[error(transparent)]
-    Books(#[from] BooksError),
+    LedgerBooks(#[from] BooksError),
     /// The documents do not match the existing keys.
     #[error("{0} does not fit the keys beside it: restore the site from a backup, or enrol a new worker")]
     Unfit(PathBuf),
@@ -127,7 +127,7 @@ pub fn prepare(folder: &Folder, store: &Store, worker: WorkerId, now: OffsetDate
         fs::remove_file(&next).map_err(FolderError::io("remove", &next))?;
     }
     let new = SiteKey::load_or_make(&next)?;
-    let (known, books) = (store.read(|db| keys(db, &old.public()))?, store.read(Books::read)?);
+    let (known, books) = (store.read(|db| keys(db, &old.public()))?, store.read(LedgerBooks::read)?);
     let change = KeyChange {
         worker,
         number: known.changes() as u32 + 1,
@@ -214,7 +214,7 @@ mod tests {
     use crate::keys::SiteKey;
     use crate::ledger::verify;
     use crate::store::Store;
-    use crate::testing::{OURS, WORKER, gaussian, ledger_at, stored, under};
+    use crate::testing::{OURS, WORKER, gaussian, ledger_at, release_context, stored_release};
 
     const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 
@@ -238,10 +238,10 @@ mod tests {
             for round in rounds {
                 ledger
                     .publish(
-                        &under(gaussian(4.0), 10),
+                        &release_context(gaussian(4.0), 10),
                         Visibility::Open,
                         &Event::NonPrivate,
-                        &stored(&under(gaussian(4.0), 10), "open", round),
+                        &stored_release(&release_context(gaussian(4.0), 10), "open", round),
                     )
                     .expect("the data are open");
             }
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_was_broken_off_goes_on_as_it_was_begun() {
+    fn interrupted_key_change_is_resumed_unchanged() {
         let (_dir, folder, store) = site();
         let old = public(&folder);
         let first = prepare(&folder, &store, WORKER, NOW).expect("nothing runs");
@@ -278,9 +278,9 @@ mod tests {
     }
 
     #[test]
-    fn a_key_never_changes_under_a_running_job() {
+    fn key_never_changes_under_a_running_job() {
         let (_dir, folder, store) = site();
-        crate::jobs::began(&store, crate::testing::JOB, OURS, "lease").expect("it is new");
+        crate::jobs::record_start(&store, crate::testing::JOB, OURS, "lease").expect("it is new");
         assert!(matches!(prepare(&folder, &store, WORKER, NOW), Err(ChangeError::Busy(1))));
         assert!(!is_pending(&folder));
     }

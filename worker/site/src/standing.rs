@@ -19,11 +19,11 @@ use undertone_privacy::ledger::{Account, ReservationId};
 use undertone_privacy::transfer::{TransferError, event_at};
 use undertone_privacy::{Epsilon, Event};
 
-use super::admission::Examined;
-use super::books::{AccountKey, Book, Books, Reserved, reservation_id};
-use super::jobs::By;
+use super::admission::ExaminedManifest;
+use super::books::{AccountBook, AccountKey, JobReservation, LedgerBooks, reservation_id};
+use super::jobs::DecisionOrigin;
 use super::ledger::LedgerError;
-use super::policy::{Limit, Rules, is_exact};
+use super::policy::{DatasetRules, LifetimeLimit, is_exact};
 use super::store::{Store, StoreError};
 
 /// Returns whether the policy may approve a job by itself: there is no total, the job costs this site nothing, or the
@@ -33,13 +33,13 @@ use super::store::{Store, StoreError};
 ///
 /// # Errors
 /// [`LedgerError`] when the site's own disk fails.
-pub fn within(
+pub fn may_approve(
     store: &Store,
-    rules: &Rules,
-    examined: &Examined,
+    rules: &DatasetRules,
+    examined: &ExaminedManifest,
     approved: bool,
     now: OffsetDateTime,
-    books: impl FnOnce() -> Result<Books, LedgerError>,
+    books: impl FnOnce() -> Result<LedgerBooks, LedgerError>,
 ) -> Result<bool, LedgerError> {
     let Some(most) = rules.most_epsilon_automatic else { return Ok(true) };
     if is_in_the_clear(examined) {
@@ -54,18 +54,19 @@ pub fn within(
         return Ok(true);
     }
     let Ok(limits) = rules.unit_limits(charge.unit) else { return Ok(false) };
-    let count = Counting { store, books: &books, parts: &parts, own, most, now };
+    let count = AutomaticTotal { store, books: &books, parts: &parts, own, most, now };
     if !count.has_room(key, charge, limits.own)? {
         return Ok(false);
     }
     // An existing account keeps its promised limit when the policy no longer sets one.
-    let begun = books.accounts.iter().filter(|(begun, _)| begun.lineage == key.lineage && begun.unit != key.unit);
-    let begun = begun.filter_map(|(begun, book)| {
+    let others = books.accounts.iter().filter(|(other, _)| other.lineage == key.lineage && other.unit != key.unit);
+    let limits_in_force = others.filter_map(|(other, book)| {
         let budget = book.account.balance().budget()?;
-        Some((begun.unit, Limit { epsilon: budget.epsilon(), delta: budget.delta() }))
+        Some((other.unit, LifetimeLimit { epsilon: budget.epsilon(), delta: budget.delta() }))
     });
-    let begun: Vec<_> = begun.filter(|(unit, _)| !limits.others.iter().any(|(known, _)| known == unit)).collect();
-    for (unit, limit) in limits.others.into_iter().chain(begun) {
+    let accounts: Vec<_> =
+        limits_in_force.filter(|(unit, _)| !limits.others.iter().any(|(limited, _)| limited == unit)).collect();
+    for (unit, limit) in limits.others.into_iter().chain(accounts) {
         let room = match charge.for_unit(unit) {
             Ok(charge) => count.has_room(key.for_unit(unit), &charge, limit)?,
             Err(_) => false,
@@ -78,27 +79,27 @@ pub fn within(
 }
 
 /// The amounts counted against the total, for one account at a time.
-struct Counting<'a> {
+struct AutomaticTotal<'a> {
     store: &'a Store,
-    books: &'a Books,
-    parts: &'a [Part],
+    books: &'a LedgerBooks,
+    parts: &'a [ApprovedPart],
     /// The part that requests approval.
     own: (JobId, DatasetId),
     most: Epsilon,
     now: OffsetDateTime,
 }
 
-impl Counting<'_> {
+impl AutomaticTotal<'_> {
     /// Returns whether the total of one account has room for all automatically approved jobs, at this account's prices,
     /// and for `charge` as well.
-    fn has_room(&self, key: AccountKey, charge: &Charge, limit: Limit) -> Result<bool, LedgerError> {
+    fn has_room(&self, key: AccountKey, charge: &Charge, limit: LifetimeLimit) -> Result<bool, LedgerError> {
         // A total that no release could meet admits none.
-        let total = Limit { epsilon: self.most, delta: limit.delta };
+        let total = LifetimeLimit { epsilon: self.most, delta: limit.delta };
         let Ok(budget) = total.budget(None) else { return Ok(false) };
-        let mut counted = Vec::new();
+        let mut totals = Vec::new();
         for part in self.parts.iter().filter(|part| (part.job, part.dataset) != self.own) {
             match self.releases(key, part)? {
-                Some(Ok((event, releases))) => count(&mut counted, &event, releases),
+                Some(Ok((event, releases))) => count(&mut totals, &event, releases),
                 // The part has no price for this unit, so no total can contain it.
                 Some(Err(_)) => return Ok(false),
                 None => {}
@@ -106,21 +107,21 @@ impl Counting<'_> {
         }
         for part in recovered(self.store)?.into_iter().filter(|part| *part != self.own) {
             match self.reserved(key, part) {
-                Some(Ok((event, releases))) => count(&mut counted, &event, releases),
+                Some(Ok((event, releases))) => count(&mut totals, &event, releases),
                 Some(Err(_)) => return Ok(false),
                 None => {}
             }
         }
-        count(&mut counted, &charge.event, charge.releases);
+        count(&mut totals, &charge.event, charge.releases);
         let mut account = Account::new(Some(budget));
-        Ok((0_u128..).zip(&counted).all(|(id, (event, releases))| {
+        Ok((0_u128..).zip(&totals).all(|(id, (event, releases))| {
             let cost = account.price(event, key.adjacency());
             cost.is_ok_and(|cost| *releases == 0 || account.reserve(ReservationId(id), &cost, *releases).is_ok())
         }))
     }
 
     /// Returns the releases that an approved part counts on one account; `None` when it counts nothing there.
-    fn releases(&self, key: AccountKey, part: &Part) -> Result<Option<Counted>, StoreError> {
+    fn releases(&self, key: AccountKey, part: &ApprovedPart) -> Result<Option<CountedReleases>, StoreError> {
         if own_account(self.books, (part.job, part.dataset)).is_some() {
             return Ok(self.reserved(key, (part.job, part.dataset)));
         }
@@ -137,9 +138,9 @@ impl Counting<'_> {
     }
 
     /// Returns the releases that a part with a reservation counts on one account; `None` when it counts nothing there.
-    fn reserved(&self, key: AccountKey, part: (JobId, DatasetId)) -> Option<Counted> {
+    fn reserved(&self, key: AccountKey, part: (JobId, DatasetId)) -> Option<CountedReleases> {
         let (own, book, reserved) = own_account(self.books, part)?;
-        let releases = held(book, part.0, reserved);
+        let releases = count_releases(book, part.0, reserved);
         if own.lineage != key.lineage || releases == 0 {
             return None;
         }
@@ -148,10 +149,13 @@ impl Counting<'_> {
 }
 
 /// Releases at an account's price, or the reason why they have none.
-type Counted = Result<(Event, u64), TransferError>;
+type CountedReleases = Result<(Event, u64), TransferError>;
 
 /// Returns the account of the unit that a part protects, where it has its reservation.
-fn own_account(books: &Books, (job, dataset): (JobId, DatasetId)) -> Option<(AccountKey, &Book, &Reserved)> {
+fn own_account(
+    books: &LedgerBooks,
+    (job, dataset): (JobId, DatasetId),
+) -> Option<(AccountKey, &AccountBook, &JobReservation)> {
     books.accounts.iter().find_map(|(key, book)| {
         let reserved = book.jobs.get(&job)?;
         (reserved.dataset == dataset && reserved.protects == key.unit).then_some((*key, book, reserved))
@@ -159,21 +163,21 @@ fn own_account(books: &Books, (job, dataset): (JobId, DatasetId)) -> Option<(Acc
 }
 
 /// Returns whether something would leave without noise.
-fn is_in_the_clear(examined: &Examined) -> bool {
+fn is_in_the_clear(examined: &ExaminedManifest) -> bool {
     let series = examined.manifest.spec.series(std::slice::from_ref(&examined.dataset));
-    let charged = examined.charge.iter().map(|charge| charge.event.clone());
-    charged.chain(series.iter().filter_map(|series| examined.release(&series.name))).any(|event| is_exact(&event))
+    let charges = examined.charge.iter().map(|charge| charge.event.clone());
+    charges.chain(series.iter().filter_map(|series| examined.release(&series.name))).any(|event| is_exact(&event))
 }
 
 /// A part of a job here that the policy ever approved by itself, regardless of later decisions.
-struct Part {
+struct ApprovedPart {
     job: JobId,
     dataset: DatasetId,
     /// Whether its end is recorded: it never reserves any more.
     ended: bool,
 }
 
-fn parts(store: &Store) -> Result<Vec<Part>, StoreError> {
+fn parts(store: &Store) -> Result<Vec<ApprovedPart>, StoreError> {
     let sql = "SELECT manifest.job, manifest.dataset, run.ended IS NOT NULL FROM manifest
         LEFT JOIN run ON run.job = manifest.job AND run.dataset = manifest.dataset
         WHERE EXISTS (SELECT 1 FROM decision WHERE decision.job = manifest.job AND decision.dataset = manifest.dataset
@@ -181,8 +185,8 @@ fn parts(store: &Store) -> Result<Vec<Part>, StoreError> {
     let rows: Vec<(String, String, bool)> = store.read(|db| {
         db.prepare(sql)
             .and_then(|mut statement| {
-                let rows =
-                    statement.query_map([By::Policy.word()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+                let rows = statement
+                    .query_map([DecisionOrigin::Policy.word()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
                 rows.collect()
             })
             .map_err(StoreError::sqlite("read what the policy approved"))
@@ -190,7 +194,7 @@ fn parts(store: &Store) -> Result<Vec<Part>, StoreError> {
     rows.into_iter()
         .map(|(job, dataset, ended)| {
             let (job, dataset) = part(&job, &dataset)?;
-            Ok(Part { job, dataset, ended })
+            Ok(ApprovedPart { job, dataset, ended })
         })
         .collect()
 }
@@ -221,7 +225,7 @@ fn part(job: &str, dataset: &str) -> Result<(JobId, DatasetId), StoreError> {
 }
 
 /// Returns the releases that a reservation counts: the paid ones once it is settled, all of them until then.
-fn held(book: &Book, job: JobId, reserved: &Reserved) -> u64 {
+fn count_releases(book: &AccountBook, job: JobId, reserved: &JobReservation) -> u64 {
     match book.account.reservation(reservation_id(job)) {
         Some(row) if row.is_settled() => row.committed(),
         _ => reserved.releases,
@@ -229,7 +233,7 @@ fn held(book: &Book, job: JobId, reserved: &Reserved) -> u64 {
 }
 
 /// Returns the manifest of a part; it was verified before it was stored.
-fn manifest(store: &Store, part: &Part) -> Result<Manifest, StoreError> {
+fn manifest(store: &Store, part: &ApprovedPart) -> Result<Manifest, StoreError> {
     let payload: String = store.read(|db| {
         db.query_row(
             "SELECT payload FROM manifest WHERE job = ?1 AND dataset = ?2",

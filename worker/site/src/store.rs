@@ -121,7 +121,13 @@ impl Store {
     /// opened or is not a site's database.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         check_tables(path)?;
-        Self::create(path)
+        // The file may vanish after the check, or an empty one may take its place: neither becomes a ledger.
+        let missing = |error| if path.exists() { error } else { StoreError::Missing(path.to_owned()) };
+        let db = connect(path, OpenFlags::empty()).map_err(missing)?;
+        if schema_version(&db)? == 0 {
+            return Err(StoreError::Empty(path.to_owned()));
+        }
+        Self::with_tables(db, path)
     }
 
     /// Opens the database of a site. Creates it only if the site is not enrolled yet, for its first prepared data.
@@ -140,10 +146,17 @@ impl Store {
     pub fn create(path: &Path) -> Result<Self, StoreError> {
         let folder = path.parent().unwrap_or(Path::new("."));
         create_private(folder)?;
-        let fresh = !path.exists();
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut db = Connection::open_with_flags(path, flags).map_err(StoreError::sqlite("open"))?;
-        db.busy_timeout(PATIENCE).map_err(StoreError::sqlite("set its timeout"))?;
+        let is_new = !path.exists();
+        let store = Self::with_tables(connect(path, OpenFlags::SQLITE_OPEN_CREATE)?, path)?;
+        if is_new {
+            restrict(path)?;
+            sync_folder(folder)?;
+        }
+        Ok(store)
+    }
+
+    /// Sets the durability of the open database at `path`, and brings its tables up to date.
+    fn with_tables(mut db: Connection, path: &Path) -> Result<Self, StoreError> {
         for (pragma, value) in [
             ("journal_mode", "WAL"),
             ("synchronous", "FULL"),
@@ -153,33 +166,25 @@ impl Store {
         ] {
             db.pragma_update(None, pragma, value).map_err(StoreError::sqlite("set its durability"))?;
         }
-        let found: i64 = db
-            .pragma_query_value(None, "user_version", |row| row.get(0))
-            .map_err(StoreError::sqlite("read its version"))?;
-        if found > SCHEMA {
-            return Err(StoreError::Newer { path: path.to_owned(), found, supported: SCHEMA });
+        let version = schema_version(&db)?;
+        if version > SCHEMA {
+            return Err(StoreError::Newer { path: path.to_owned(), found: version, supported: SCHEMA });
         }
-        if found < SCHEMA {
-            if found > 0 {
-                let kept = copy::keep_before(&db, path, found)?;
-                tracing::info!(kept = %kept.display(), from = found, to = SCHEMA, "the site's database was kept as it is before its tables change");
+        if version < SCHEMA {
+            if version > 0 {
+                let copy = copy::keep_before(&db, path, version)?;
+                tracing::info!(kept = %copy.display(), from = version, to = SCHEMA, "the site's database was kept as it is before its tables change");
             }
             let tx = db
                 .transaction_with_behavior(TransactionBehavior::Immediate)
                 .map_err(StoreError::sqlite("begin a transaction"))?;
             // Read the version again under the lock: another process may have upgraded the database first.
-            let found: i64 = tx
-                .pragma_query_value(None, "user_version", |row| row.get(0))
-                .map_err(StoreError::sqlite("read its version"))?;
-            for step in STEPS.iter().skip(usize::try_from(found).unwrap_or_default()) {
+            let version = schema_version(&tx)?;
+            for step in STEPS.iter().skip(usize::try_from(version).unwrap_or_default()) {
                 tx.execute_batch(step).map_err(StoreError::sqlite("make its tables"))?;
             }
             tx.pragma_update(None, "user_version", SCHEMA).map_err(StoreError::sqlite("note its version"))?;
             tx.commit().map_err(StoreError::sqlite("make its tables"))?;
-        }
-        if fresh {
-            restrict(path)?;
-            sync_folder(folder)?;
         }
         Ok(Self(Mutex::new(db)))
     }
@@ -228,11 +233,11 @@ impl Store {
         let tx = db
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(StoreError::sqlite("begin a transaction"))?;
-        let done = write(&tx)?;
+        let result = write(&tx)?;
         failing(fault::BEFORE_WRITE)?;
         tx.commit().map_err(StoreError::sqlite("commit"))?;
         failing(fault::AFTER_WRITE)?;
-        Ok(done)
+        Ok(result)
     }
 }
 
@@ -241,13 +246,27 @@ fn check_tables(path: &Path) -> Result<(), StoreError> {
     if !path.exists() {
         return Err(StoreError::Missing(path.to_owned()));
     }
+    if read_version(path)? == 0 { Err(StoreError::Empty(path.to_owned())) } else { Ok(()) }
+}
+
+/// Returns the schema version of the database at `path`: 0 without tables. Creates and changes nothing.
+fn read_version(path: &Path) -> Result<i64, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).map_err(StoreError::sqlite("open"))?;
     db.busy_timeout(PATIENCE).map_err(StoreError::sqlite("set its timeout"))?;
-    let version: i64 = db
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(StoreError::sqlite("read its version"))?;
-    if version == 0 { Err(StoreError::Empty(path.to_owned())) } else { Ok(()) }
+    schema_version(&db)
+}
+
+/// Connects to the file at `path` for writing, with `more` flags. Without `SQLITE_OPEN_CREATE` a missing file is an error.
+fn connect(path: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
+    let db = Connection::open_with_flags(path, flags).map_err(StoreError::sqlite("open"))?;
+    db.busy_timeout(PATIENCE).map_err(StoreError::sqlite("set its timeout"))?;
+    Ok(db)
+}
+
+fn schema_version(db: &Connection) -> Result<i64, StoreError> {
+    db.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(StoreError::sqlite("read its version"))
 }
 
 /// Passes a failpoint at which the simulation may make the disk fail, with the error that SQLite would return.

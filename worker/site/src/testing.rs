@@ -23,12 +23,12 @@ use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, Priva
 use uuid::Uuid;
 
 use crate::clock::{self, Clock};
-use crate::datasets::Local;
+use crate::datasets::LocalDataset;
 use crate::folder::Folder;
 use crate::keys::SiteKey;
-use crate::ledger::{Ledger, Under};
+use crate::ledger::{Ledger, ReleaseContext};
 use crate::outbox::StoredRelease;
-use crate::policy::Limit;
+use crate::policy::LifetimeLimit;
 use crate::store::Store;
 
 /// This worker.
@@ -55,7 +55,7 @@ pub fn gaussian(noise: f64) -> Event {
 }
 
 /// Returns one Gaussian release of units sampled with probability `q`.
-pub fn sampled(q: f64, noise: f64) -> Event {
+pub fn sampled_gaussian(q: f64, noise: f64) -> Event {
     Event::PoissonSampledGaussian {
         sampling_rate: SamplingRate::new(q).expect("a probability"),
         noise_multiplier: z(noise),
@@ -68,8 +68,11 @@ pub fn charge(event: Event, releases: u64) -> Charge {
 }
 
 /// Makes a lifetime limit.
-pub fn limit(epsilon: f64) -> Limit {
-    Limit { epsilon: Epsilon::new(epsilon).expect("a finite number"), delta: Delta::new(1e-6).expect("a probability") }
+pub fn limit(epsilon: f64) -> LifetimeLimit {
+    LifetimeLimit {
+        epsilon: Epsilon::new(epsilon).expect("a finite number"),
+        delta: Delta::new(1e-6).expect("a probability"),
+    }
 }
 
 /// Returns a clock that always returns the same time.
@@ -78,12 +81,18 @@ pub fn clock() -> Clock {
 }
 
 /// Returns the context of one job on [`OURS`] with at most `releases` of `event`.
-pub fn under(event: Event, releases: u64) -> Under {
-    Under { job: JOB, dataset: OURS, lineage: LINEAGE, manifest: "digest".to_owned(), charge: charge(event, releases) }
+pub fn release_context(event: Event, releases: u64) -> ReleaseContext {
+    ReleaseContext {
+        job: JOB,
+        dataset: OURS,
+        lineage: LINEAGE,
+        manifest: "digest".to_owned(),
+        charge: charge(event, releases),
+    }
 }
 
 /// Returns a release of a job whose bytes count as stored.
-pub fn stored(under: &Under, series: &str, round: u32) -> StoredRelease {
+pub fn stored_release(under: &ReleaseContext, series: &str, round: u32) -> StoredRelease {
     StoredRelease::in_test(under.job, under.dataset, series, round)
 }
 
@@ -178,8 +187,8 @@ pub fn active_learning() -> active_learning::Spec {
 }
 
 /// Returns the site's dataset: 480 records of 48 speakers.
-pub fn local(visibility: Visibility) -> Local {
-    Local {
+pub fn local(visibility: Visibility) -> LocalDataset {
+    LocalDataset {
         name: "ward-7".to_owned(),
         lineage: LINEAGE,
         id: Some(OURS),

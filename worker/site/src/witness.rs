@@ -19,12 +19,12 @@ use undertone_api::log::Hash;
 use undertone_api::log::witness::{Answer, MOST_RECEIPTS, WitnessError, Witnessed, countersigned};
 use undertone_api::signed::{Countersignature, Head, Receipt, Signed, SigningAuthority};
 
+use super::clock::format_time;
 use super::store::{Store, StoreError, sql};
-use alarm::written;
 
 /// A contradiction of the server with itself, or with this site's payments.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Contradiction {
+pub enum ServerContradiction {
     /// The answer is evidence by itself.
     #[error(transparent)]
     Answer(#[from] WitnessError),
@@ -41,7 +41,7 @@ pub enum Contradiction {
 
 /// A request to the server.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub struct WitnessQuestion {
     epoch: i64,
     /// The last proved head; `None` before the first.
     pub known: Option<Signed>,
@@ -52,12 +52,12 @@ pub struct Question {
     /// The last receipt that the server may have lost, by a steward's decision or by a restoration.
     lost: u64,
     /// The last receipt that the restored log has.
-    kept: u64,
+    last_restored: u64,
     /// Digest of the last accepted restoration.
     pub restored: Option<String>,
 }
 
-impl Question {
+impl WitnessQuestion {
     /// Returns the numbers of the requested receipts.
     pub fn numbers(&self) -> Vec<u64> {
         self.receipts.keys().copied().collect()
@@ -66,11 +66,11 @@ impl Question {
 
 /// The result of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Judged {
+pub enum WitnessVerdict {
     /// The answer holds; this many receipts were proved to be charged, and that is stored.
     Holds(usize),
     /// The answer contradicts earlier documents; an alarm was raised.
-    Contradicts(Contradiction),
+    Contradicts(ServerContradiction),
 }
 
 /// Builds the request to the server: a proof that its log continues the one that this site saw, and proofs of the
@@ -78,11 +78,11 @@ pub enum Judged {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn question(store: &Store) -> Result<Question, StoreError> {
+pub fn question(store: &Store) -> Result<WitnessQuestion, StoreError> {
     store.read(|db| {
         let (epoch, lost) = alarm::epoch(db)?;
-        let known = last_head(db, epoch)?;
-        let kept = restoration::kept_receipts(db, epoch)?;
+        let last = last_head(db, epoch)?;
+        let last_restored = restoration::last_restored_receipt(db, epoch)?;
         let restored = restoration::last_accepted(db)?;
         let mut statement = db
             .prepare(
@@ -95,7 +95,7 @@ pub fn question(store: &Store) -> Result<Question, StoreError> {
             )
             .map_err(StoreError::sqlite("look for receipts without a proof"))?;
         let rows = statement
-            .query_map(params![epoch, sql(lost), sql(MOST_RECEIPTS as u64), sql(kept)], |row| {
+            .query_map(params![epoch, sql(lost), sql(MOST_RECEIPTS as u64), sql(last_restored)], |row| {
                 Ok((row.get::<_, i64>(0)? as u64, row.get(1)?, row.get::<_, String>(2)?, row.get(3)?))
             })
             .map_err(StoreError::sqlite("look for receipts without a proof"))?;
@@ -109,7 +109,7 @@ pub fn question(store: &Store) -> Result<Question, StoreError> {
                 expected.push(number);
             }
         }
-        Ok(Question { epoch, known, receipts, expected, lost, kept, restored })
+        Ok(WitnessQuestion { epoch, known: last, receipts, expected, lost, last_restored, restored })
     })
 }
 
@@ -168,44 +168,46 @@ pub fn is_countersigned(store: &Store, receipt: u64) -> Result<bool, StoreError>
 pub fn judge(
     store: &Store,
     key: &dyn SigningAuthority,
-    question: &Question,
+    question: &WitnessQuestion,
     answer: &Answer,
     at: OffsetDateTime,
-) -> Result<Judged, StoreError> {
-    let known: Option<Head> = question
+) -> Result<WitnessVerdict, StoreError> {
+    let last: Option<Head> = question
         .known
         .as_ref()
         .map(|signed| serde_json::from_str(&signed.payload).map_err(StoreError::row))
         .transpose()?;
-    let witnessed = match answer.check(key, known.as_ref(), &question.receipts) {
+    let witnessed = match answer.check(key, last.as_ref(), &question.receipts) {
         Ok(witnessed) => witnessed,
-        Err(error) => return contradicts(store, error.into(), &evidence::of_answer(question, answer), at),
+        Err(error) => return contradicts(store, error.into(), &evidence::answer_evidence(question, answer), at),
     };
     if let Some(lost) = question.expected.iter().find(|number| !witnessed.receipts.contains_key(number)) {
-        return contradicts(store, Contradiction::Lost(*lost), &evidence::of_answer(question, answer), at);
+        return contradicts(store, ServerContradiction::Lost(*lost), &evidence::answer_evidence(question, answer), at);
     }
     let twice = store.write(|tx| keep(tx, question, answer, &witnessed, at))?;
     match twice {
-        None => Ok(Judged::Holds(witnessed.receipts.len())),
-        Some(number) => contradicts(store, Contradiction::Twice(number), &evidence::of_answer(question, answer), at),
+        None => Ok(WitnessVerdict::Holds(witnessed.receipts.len())),
+        Some(number) => {
+            contradicts(store, ServerContradiction::Twice(number), &evidence::answer_evidence(question, answer), at)
+        }
     }
 }
 
 fn contradicts(
     store: &Store,
-    contradiction: Contradiction,
+    contradiction: ServerContradiction,
     evidence: &str,
     at: OffsetDateTime,
-) -> Result<Judged, StoreError> {
+) -> Result<WitnessVerdict, StoreError> {
     alarm::raise(store, &contradiction.to_string(), evidence, at)?;
-    Ok(Judged::Contradicts(contradiction))
+    Ok(WitnessVerdict::Contradicts(contradiction))
 }
 
 /// Stores the proofs. Returns the number of a receipt for which another countersignature is stored; such a proof is not
 /// stored.
 fn keep(
     tx: &Transaction<'_>,
-    question: &Question,
+    question: &WitnessQuestion,
     answer: &Answer,
     witnessed: &Witnessed,
     at: OffsetDateTime,
@@ -215,11 +217,18 @@ fn keep(
     tx.execute(
         "INSERT INTO head (epoch, size, payload, signature, consistency, seen_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT DO NOTHING",
-        params![epoch, sql(head.size), signed.payload, signed.signature, joined(&answer.consistency), written(at)],
+        params![
+            epoch,
+            sql(head.size),
+            signed.payload,
+            signed.signature,
+            join_hashes(&answer.consistency),
+            format_time(at)
+        ],
     )
     .map_err(StoreError::sqlite("keep a head"))?;
     for proof in &answer.receipts {
-        if proof.sequence <= question.kept && has_moved(tx, epoch, proof.sequence, proof.position)? {
+        if proof.sequence <= question.last_restored && has_moved(tx, epoch, proof.sequence, proof.position)? {
             return Ok(Some(proof.sequence));
         }
         if let Some(twice) = keep_countersignature(tx, epoch, proof.sequence, &proof.countersignature, at)? {
@@ -234,7 +243,7 @@ fn keep(
                 sql(head.size),
                 sql(proof.position),
                 proof.leaf,
-                joined(&proof.inclusion)
+                join_hashes(&proof.inclusion)
             ],
         )
         .map_err(StoreError::sqlite("keep a proof"))?;
@@ -294,7 +303,7 @@ fn keep_countersignature(
     }
     tx.execute(
         "INSERT INTO countersignature (epoch, receipt, payload, signature, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)",
-        params![epoch, sql(number), signed.payload, signed.signature, written(at)],
+        params![epoch, sql(number), signed.payload, signed.signature, format_time(at)],
     )
     .map_err(StoreError::sqlite("keep a countersignature"))?;
     Ok(None)
@@ -305,23 +314,23 @@ fn keep_countersignature(
 ///
 /// # Errors
 /// [`StoreError`] when the database fails; the countersignatures are then requested later.
-pub fn submitted(
+pub fn record_countersignatures(
     store: &Store,
     key: &dyn SigningAuthority,
     receipts: &[Signed],
     said: &[Signed],
     at: OffsetDateTime,
-) -> Result<Option<Contradiction>, StoreError> {
+) -> Result<Option<ServerContradiction>, StoreError> {
     for (receipt, said) in receipts.iter().zip(said) {
         let document: Receipt = serde_json::from_str(&receipt.payload).map_err(StoreError::row)?;
         let contradiction = match countersigned(said, key, &receipt.digest(), &document) {
             Err(error) => Some(error.into()),
             Ok(_) => store
                 .write(|tx| keep_countersignature(tx, alarm::epoch(tx)?.0, document.sequence, said, at))?
-                .map(Contradiction::Twice),
+                .map(ServerContradiction::Twice),
         };
         if let Some(contradiction) = contradiction {
-            let evidence = evidence::of_submission(store, receipt, said, document.sequence)?;
+            let evidence = evidence::submission_evidence(store, receipt, said, document.sequence)?;
             alarm::raise(store, &contradiction.to_string(), &evidence, at)?;
             return Ok(Some(contradiction));
         }
@@ -330,7 +339,7 @@ pub fn submitted(
 }
 
 /// Encodes hashes as hex, one after another.
-fn joined(hashes: &[Hash]) -> String {
+fn join_hashes(hashes: &[Hash]) -> String {
     hex::encode(hashes.concat())
 }
 

@@ -24,7 +24,7 @@ use super::dataset::{Dataset, DatasetError, Description, Meta, Split, Writer, re
 use super::features::Treatment;
 use super::mfcc;
 use undertone_worker_site::lineage::{LineageError, LineageIntake, LineageMarker};
-use undertone_worker_site::progress::Progress;
+use undertone_worker_site::progress::ProgressReporter;
 
 mod classes;
 mod forced;
@@ -57,7 +57,7 @@ pub const PHONES_FILE: &str = "phones.json";
 pub struct PrepareOptions {
     /// The folder of recordings.
     pub input: PathBuf,
-    /// The file of labels, see [`align`]; with an `aligner`, its [`Journal`](align::journal::Journal).
+    /// The file of labels, see [`align`]; with an `aligner`, its [`LabelJournal`](align::journal::LabelJournal).
     pub alignments: PathBuf,
     /// The aligner that makes labels from the transcripts next to the recordings; `None` if labels exist.
     pub aligner: Option<PocketSphinx>,
@@ -218,7 +218,7 @@ pub enum PrepareError {
 ///
 /// # Errors
 /// [`PrepareError`]; nothing is then left at the output.
-pub fn prepare(options: &PrepareOptions, progress: &dyn Progress) -> Result<PrepareReport, PrepareError> {
+pub fn prepare(options: &PrepareOptions, progress: &dyn ProgressReporter) -> Result<PrepareReport, PrepareError> {
     prepare_in_lineage(options, None, progress)
 }
 
@@ -229,7 +229,7 @@ pub fn prepare(options: &PrepareOptions, progress: &dyn Progress) -> Result<Prep
 pub fn prepare_in_lineage(
     options: &PrepareOptions,
     mut intake: Option<&mut LineageIntake>,
-    progress: &dyn Progress,
+    progress: &dyn ProgressReporter,
 ) -> Result<PrepareReport, PrepareError> {
     if !(0.0..=1.0).contains(&options.hold_out) {
         return Err(PrepareError::HoldOut(options.hold_out));
@@ -335,7 +335,7 @@ fn make(
     options: &PrepareOptions,
     chosen: &mut Vec<ScannedRecording>,
     report: &mut PrepareReport,
-    progress: &dyn Progress,
+    progress: &dyn ProgressReporter,
 ) -> Result<PreparedLabels, PrepareError> {
     let ForcedLabels { alignments, problems, by, resumed } = forced::align(aligner, options, chosen, progress)?;
     chosen.retain(|recording| alignments.by_id.contains_key(&recording.id));

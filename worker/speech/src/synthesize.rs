@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::audio::AudioError;
 use super::dataset::DatasetError;
 use super::dataset::staging::StagingFolder;
-use undertone_worker_site::progress::Progress;
+use undertone_worker_site::progress::ProgressReporter;
 
 mod engine;
 mod phones;
@@ -28,7 +28,7 @@ mod warp;
 /// # Panics
 /// If there is no temporary folder.
 #[cfg(any(test, feature = "testing"))]
-pub fn spoken(text: &str) -> Option<Vec<f32>> {
+pub fn synthesize_text(text: &str) -> Option<Vec<f32>> {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let speech = SpeechEngines::default().speak(&engine::REFERENCE, text, &dir.path().join("said.wav"));
     speech.inspect_err(|error| eprintln!("passed over: {error}")).ok().map(|(samples, _)| samples)
@@ -131,7 +131,7 @@ pub enum SynthesizeError {
 ///
 /// # Errors
 /// [`SynthesizeError`]; nothing is then left at the output.
-pub fn corpus(config: &CorpusConfig, progress: &dyn Progress) -> Result<CorpusReport, SynthesizeError> {
+pub fn corpus(config: &CorpusConfig, progress: &dyn ProgressReporter) -> Result<CorpusReport, SynthesizeError> {
     check(config)?;
     if config.output.symlink_metadata().is_ok() {
         return Err(DatasetError::Exists(config.output.clone()).into());

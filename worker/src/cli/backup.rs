@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 
 use super::Failure;
 use crate::site::folder::Folder;
-use crate::site::restore::{self, Kept};
+use crate::site::restore::{self, BackupSummary};
 
 /// The lowest number of characters of a passphrase.
 pub(crate) const SHORTEST: usize = 12;
@@ -89,7 +89,7 @@ impl Restore {
     }
 }
 
-fn words(kept: &Kept) -> String {
+fn words(kept: &BackupSummary) -> String {
     let last = if kept.last.is_empty() { String::new() } else { format!(", the last {}", kept.last) };
     format!("{} receipts{last}, and {} descriptions of datasets", kept.receipts, kept.datasets)
 }

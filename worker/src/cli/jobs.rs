@@ -15,14 +15,14 @@ use super::Failure;
 use super::table::table;
 use crate::config::Config;
 use crate::site::folder::Folder;
-use crate::site::holds::{self, Holder};
-use crate::site::jobs::{self, By, Outcome, Seen};
+use crate::site::holds::{self, HoldOrigin};
+use crate::site::jobs::{self, DecisionOrigin, JobRecord, RunOutcome};
 use crate::site::store::{Store, StoreError};
 
 pub(super) fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> {
     Config::load(folder)?;
     let store = Store::open(&folder.ledger())?;
-    let seen = jobs::seen(&store)?;
+    let seen = jobs::list_jobs(&store)?;
     if seen.is_empty() {
         writeln!(out, "No job was ever proposed to this site.")?;
         return Ok(());
@@ -39,7 +39,7 @@ pub(super) fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> 
             manifest.spec.kind().to_owned(),
             charge.map_or_else(|| "nothing".to_owned(), |charge| format!("{} releases", charge.releases)),
             decided(job),
-            match holds::held(&store, job.job, job.dataset)? {
+            match holds::current_hold(&store, job.job, job.dataset)? {
                 Some(held) => format!("held ({}): {}", held.by, held.word.reason),
                 None => ended(job),
             },
@@ -51,27 +51,27 @@ pub(super) fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> 
     Ok(())
 }
 
-fn manifest(job: &Seen) -> Result<Manifest, StoreError> {
+fn manifest(job: &JobRecord) -> Result<Manifest, StoreError> {
     // The manifest was verified before it was stored.
     serde_json::from_str(&job.signed.payload).map_err(|error| StoreError::Row(error.to_string()))
 }
 
-fn decided(job: &Seen) -> String {
-    match &job.decided {
+fn decided(job: &JobRecord) -> String {
+    match &job.decision {
         None => "not yet".to_owned(),
         Some(said) if said.decision.approve => format!("approved ({})", said.by),
         Some(said) => format!("refused ({}): {}", said.by, said.decision.reason),
     }
 }
 
-fn ended(job: &Seen) -> String {
+fn ended(job: &JobRecord) -> String {
     match &job.run {
         None => "no".to_owned(),
         Some(run) => match &run.ended {
             None => "running".to_owned(),
-            Some(Outcome::Done { .. }) => "done".to_owned(),
-            Some(Outcome::GaveUp { reason }) => format!("gave up: {reason}"),
-            Some(Outcome::Stopped { reason }) => format!("stopped: {reason}"),
+            Some(RunOutcome::Done { .. }) => "done".to_owned(),
+            Some(RunOutcome::GaveUp { reason }) => format!("gave up: {reason}"),
+            Some(RunOutcome::Stopped { reason }) => format!("stopped: {reason}"),
         },
     }
 }
@@ -101,17 +101,17 @@ pub(super) fn hold(
         return Err("--reason: 1 to 500 characters, for the others to read".into());
     }
     let store = Store::open(&folder.ledger())?;
-    let seen = jobs::seen(&store)?;
+    let seen = jobs::list_jobs(&store)?;
     let job = find(seen.iter().map(|seen| seen.job), job)?;
     let mut changed = 0;
     for part in seen.iter().filter(|seen| seen.job == job) {
         let ended = part.run.as_ref().is_some_and(|run| run.ended.is_some());
-        let held = holds::held(&store, job, part.dataset)?;
+        let held = holds::current_hold(&store, job, part.dataset)?;
         if held.is_some() != reason.is_some() && !(ended && reason.is_some()) {
             let (hold, reason) = (reason.is_some(), reason.unwrap_or_default().trim().to_owned());
             let manifest = part.digest.clone();
             let word = SiteHold { manifest, job, dataset: part.dataset, hold, reason, at: now };
-            holds::say(&store, &word, Holder::Terminal)?;
+            holds::record(&store, &word, HoldOrigin::Terminal)?;
             changed += 1;
         }
     }
@@ -129,7 +129,7 @@ pub(super) fn hold(
 pub(super) fn whole(folder: &Folder, job: &str, out: &mut dyn Write) -> Result<(), Failure> {
     Config::load(folder)?;
     let store = Store::open(&folder.ledger())?;
-    let seen = jobs::seen(&store)?;
+    let seen = jobs::list_jobs(&store)?;
     let job = find(seen.iter().map(|seen| seen.job), job)?;
     whole::show(folder, &store, seen.iter().filter(|seen| seen.job == job), out)
 }
@@ -147,7 +147,7 @@ pub(super) fn decide(
         return Err("--reason: 1 to 1,000 characters, for the proposer to read".into());
     }
     let store = Store::open(&folder.ledger())?;
-    let seen = jobs::seen(&store)?;
+    let seen = jobs::list_jobs(&store)?;
     let job = find(seen.iter().map(|seen| seen.job), job)?;
     for part in seen.iter().filter(|seen| seen.job == job) {
         let manifest = manifest(part)?;
@@ -164,11 +164,13 @@ pub(super) fn decide(
             reason: refusal.unwrap_or_default().to_owned(),
             at: now,
         };
-        jobs::decide(&store, &decision, By::Terminal)?;
+        jobs::decide(&store, &decision, DecisionOrigin::Terminal)?;
         // An answer ends a hold that waited for this answer alone.
-        if let Some(held) = holds::held(&store, job, part.dataset)?.filter(|held| held.by == Holder::Worker.word()) {
+        if let Some(held) =
+            holds::current_hold(&store, job, part.dataset)?.filter(|held| held.by == HoldOrigin::Worker.word())
+        {
             let word = SiteHold { hold: false, reason: String::new(), at: now, ..held.word };
-            holds::say(&store, &word, Holder::Worker)?;
+            holds::record(&store, &word, HoldOrigin::Worker)?;
         }
         let dataset = party.map_or_else(String::new, |party| party.dataset_name.clone());
         let said = if refusal.is_none() { "approved" } else { "refused" };

@@ -21,8 +21,8 @@ use undertone_privacy::Event;
 use super::table::{down, table, up};
 use super::{Failure, jobs::find};
 use crate::config::Config;
-use crate::site::books::{self, Books, Uncovered};
-use crate::site::datasets::lines;
+use crate::site::books::{self, LedgerBooks, UncoveredReleases};
+use crate::site::datasets::dataset_lineages;
 use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
 use crate::site::ledger::{Ledger, check_anchor, verify};
@@ -95,17 +95,17 @@ pub(super) fn run(folder: &Folder, action: &Action, now: OffsetDateTime, out: &m
 
 fn show(folder: &Folder, most: usize, out: &mut dyn Write) -> Result<(), Failure> {
     let store = Store::open(&folder.ledger())?;
-    let lines = lines(&store)?;
+    let lines = dataset_lineages(&store)?;
     let policy = Policy::load(&folder.policy())?.with_lineages(&lines);
     let names: BTreeMap<LineageId, String> = lines.into_iter().collect();
     let name = |lineage: LineageId| names.get(&lineage).cloned().unwrap_or_else(|| lineage.to_string());
-    let books: Books = store.read(Books::read)?;
+    let books: LedgerBooks = store.read(LedgerBooks::read)?;
     if books.accounts.is_empty() {
         writeln!(out, "Nothing was ever reserved or spent at this site.")?;
     } else {
         let rows = books.accounts.iter().map(|(key, book)| {
             let summary = book.account.balance().summary();
-            let limit = policy.rules(&name(key.lineage)).limits.of(key.unit);
+            let limit = policy.rules(&name(key.lineage)).limits.limit(key.unit);
             let said = limit.map_or_else(|| "none".to_owned(), |limit| up(limit.epsilon.get()));
             let left =
                 limit.map_or(0.0, |limit| limit.epsilon.get() - summary.spent_epsilon - summary.reserved_epsilon);
@@ -130,7 +130,7 @@ fn show(folder: &Folder, most: usize, out: &mut dyn Write) -> Result<(), Failure
         )?;
         for key in books.accounts.keys() {
             let unit = format!("{:?}", key.unit).to_lowercase();
-            for Uncovered { protects, jobs, releases } in books.uncovered(*key) {
+            for UncoveredReleases { protects, jobs, releases } in books.uncovered_releases(*key) {
                 writeln!(
                     out,
                     "NOT COVERED by the limit of `{}` for the unit {unit}: {releases} releases of {jobs} jobs that protect the unit \
@@ -154,7 +154,7 @@ fn show(folder: &Folder, most: usize, out: &mut dyn Write) -> Result<(), Failure
         }
     }
     for (line, name) in &names {
-        if let Some(frozen) = audits::frozen(&store, *line)? {
+        if let Some(frozen) = audits::current_freeze(&store, *line)? {
             writeln!(out, "\nFROZEN since {}: `{name}`. {} (job {}).", frozen.at, frozen.reason, frozen.job)?;
             writeln!(
                 out,
@@ -162,7 +162,7 @@ fn show(folder: &Folder, most: usize, out: &mut dyn Write) -> Result<(), Failure
             )?;
         }
     }
-    let open = store.read(books::published)?;
+    let open = store.read(books::open_releases)?;
     if !open.is_empty() {
         let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
         for row in &open {
@@ -211,19 +211,19 @@ fn answered(store: &Store, receipts: usize, out: &mut dyn Write) -> Result<(), F
     if let Some((head, _)) = witness::head(store)? {
         writeln!(out, "Last head of the server's log: {} entries, {}, {}", head.size, day(head.at), head.root)?;
     }
-    for (at, receipts) in store.read(restore::recovered)? {
+    for (at, receipts) in store.read(restore::list_recoveries)? {
         writeln!(
             out,
             "\nThe ledger was an older copy until {at}: {receipts} receipts that it lacked came back from the server."
         )?;
     }
-    if let Some(backup_at) = restore::waits(store)? {
+    if let Some(backup_at) = restore::pending_restore(store)? {
         writeln!(
             out,
             "\nThe ledger was restored from a backup of {backup_at}. Nothing leaves until the running worker has compared it with the server's receipts."
         )?;
     }
-    for accepted in store.read(restoration::accepted)? {
+    for accepted in store.read(restoration::accepted_restorations)? {
         writeln!(out, "\nThe {}.", restoration_text(&accepted))?;
     }
     if let Some(open) = store.read(alarm::open)? {
@@ -253,7 +253,7 @@ fn unfreeze(folder: &Folder, dataset: &str, reason: &str, out: &mut dyn Write) -
         return Err("say with --reason what was broken and how it was mended: it is kept".into());
     }
     let store = Store::open(&folder.ledger())?;
-    let line = lines(&store)?.into_iter().find(|(_, name)| name == dataset).map(|(lineage, _)| lineage);
+    let line = dataset_lineages(&store)?.into_iter().find(|(_, name)| name == dataset).map(|(lineage, _)| lineage);
     let line = line.ok_or_else(|| format!("no dataset of this site is called `{dataset}`; `data list` shows them"))?;
     if audits::clear(&store, line, reason.trim(), clock::system()())? {
         writeln!(
@@ -324,10 +324,10 @@ fn settle(folder: &Folder, job: &str, out: &mut dyn Write) -> Result<(), Failure
     let known: Vec<JobId> = reserved.iter().filter(|row| row.kind == EntryKind::Reserve).map(|row| row.job).collect();
     let job = find(known.into_iter(), job)?;
     let ledger = Ledger::open(Arc::clone(&store), lock, SiteKey::load(&folder.key())?, config.worker, clock::system())?;
-    for (unfinished, dataset, _) in jobs::unfinished(&store)? {
+    for (unfinished, dataset, _) in jobs::open_runs(&store)? {
         if unfinished == job {
             let reason = "settled at the site's terminal".to_owned();
-            jobs::ended(&store, job, dataset, &jobs::Outcome::GaveUp { reason })?;
+            jobs::record_outcome(&store, job, dataset, &jobs::RunOutcome::GaveUp { reason })?;
         }
     }
     let left = ledger.settle_job(job, None)?;

@@ -14,9 +14,9 @@ use super::table::table;
 use crate::config::Config;
 use crate::config::transcription::Sensitive;
 use crate::site::books::{self, AccountKey};
-use crate::site::datasets::lines;
+use crate::site::datasets::dataset_lineages;
 use crate::site::folder::Folder;
-use crate::site::policy::{Approval, Logs, Policy, Rules, word};
+use crate::site::policy::{DatasetRules, LogDisclosure, Policy, RequiredApproval, word};
 use crate::site::store::Store;
 
 /// This site's own rules.
@@ -28,10 +28,10 @@ pub(super) enum Action {
 
 pub(super) fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> {
     let store = if folder.ledger().exists() { Some(Store::open(&folder.ledger())?) } else { None };
-    let known = store.as_ref().map(lines).transpose()?.unwrap_or_default();
+    let known = store.as_ref().map(dataset_lineages).transpose()?.unwrap_or_default();
     let policy = Policy::load(&folder.policy())?.with_lineages(&known);
     let mut names: Vec<String> = known.iter().map(|(_, name)| name.clone()).collect();
-    names.extend(policy.named().map(str::to_owned));
+    names.extend(policy.dataset_names().map(str::to_owned));
     names.sort();
     names.dedup();
     let general = policy.rules("");
@@ -61,7 +61,7 @@ fn raised(
     for (lineage, name) in known {
         let limits = policy.rules(name).limits;
         for (key, promised) in promised.iter().filter(|(key, _)| key.lineage == *lineage) {
-            let Some(sum) = limits.of(key.unit).and_then(|limit| promises::next(promised, limit)) else { continue };
+            let Some(sum) = limits.limit(key.unit).and_then(|limit| promises::next(promised, limit)) else { continue };
             let unit = format!("{:?}", key.unit).to_lowercase();
             writeln!(
                 out,
@@ -74,10 +74,10 @@ fn raised(
 }
 
 /// Returns the rows of `[jobs]`, one for each key.
-fn jobs(policy: &Policy, rules: &Rules) -> Vec<Vec<String>> {
+fn jobs(policy: &Policy, rules: &DatasetRules) -> Vec<Vec<String>> {
     let logs = match policy.logs() {
-        Logs::None => "none",
-        Logs::States => "states",
+        LogDisclosure::None => "none",
+        LogDisclosure::States => "states",
     };
     let cost = rules.most_cost_per_job.as_ref().map_or_else(|| "no limit".to_owned(), ToString::to_string);
     let together = rules.most_epsilon_automatic;
@@ -116,18 +116,18 @@ fn languages(folder: &Folder) -> Vec<String> {
     vec!["transcription.sensitive.languages".to_owned(), rule, what.to_owned()]
 }
 
-const fn approval(approval: Approval) -> &'static str {
+const fn approval(approval: RequiredApproval) -> &'static str {
     match approval {
-        Approval::Automatic => "automatic",
-        Approval::Steward => "steward",
-        Approval::Server => "server",
-        Approval::Manual => "manual",
+        RequiredApproval::Automatic => "automatic",
+        RequiredApproval::Steward => "steward",
+        RequiredApproval::Server => "server",
+        RequiredApproval::Manual => "manual",
     }
 }
 
-fn row(name: &str, rules: &Rules) -> Vec<String> {
+fn row(name: &str, rules: &DatasetRules) -> Vec<String> {
     let limit = |unit| {
-        let limit = rules.limits.of(unit);
+        let limit = rules.limits.limit(unit);
         limit.map_or_else(|| "none".to_owned(), |limit| format!("{}/{:e}", limit.epsilon.get(), limit.delta.get()))
     };
     let units = [PrivacyUnit::Record, PrivacyUnit::Speaker, PrivacyUnit::User, PrivacyUnit::Words].map(limit);

@@ -81,7 +81,7 @@ fn a_site_that_is_enrolled_is_not_enrolled_again() {
 #[test]
 fn a_terminal_decides_about_exactly_the_manifest_it_was_shown() {
     let (_dir, folder) = site();
-    let charge = spec().cost(&local(Visibility::Private).as_seen(OURS, ORGANIZATION, WORKER));
+    let charge = spec().cost(&local(Visibility::Private).to_dataset(OURS, ORGANIZATION, WORKER));
     let signed = Signed::new(&manifest(spec(), charge), &server_key()).expect("it has a JSON form");
     let store = Store::create(&folder.ledger()).expect("the folder is writable");
     jobs::remember(&store, JOB, OURS, &signed, OffsetDateTime::UNIX_EPOCH).expect("it is open");
@@ -104,7 +104,7 @@ fn a_terminal_decides_about_exactly_the_manifest_it_was_shown() {
 #[test]
 fn a_terminal_sees_a_job_in_full_holds_it_and_lets_it_go_on() {
     let (_dir, folder) = site();
-    let charge = spec().cost(&local(Visibility::Private).as_seen(OURS, ORGANIZATION, WORKER));
+    let charge = spec().cost(&local(Visibility::Private).to_dataset(OURS, ORGANIZATION, WORKER));
     let signed = Signed::new(&manifest(spec(), charge), &server_key()).expect("it has a JSON form");
     let store = Store::create(&folder.ledger()).expect("the folder is writable");
     jobs::remember(&store, JOB, OURS, &signed, OffsetDateTime::UNIX_EPOCH).expect("it is open");
@@ -177,7 +177,7 @@ fn a_terminal_sees_what_a_transcription_may_cost_in_money_and_that_it_is_too_muc
         "vocabulary": { "from": "public", "words": ["medicine", "window"] },
     } }))
     .expect("it is a spec");
-    let charge = spec.cost(&found[0].as_seen(OURS, ORGANIZATION, WORKER));
+    let charge = spec.cost(&found[0].to_dataset(OURS, ORGANIZATION, WORKER));
     let signed = Signed::new(&manifest(spec, charge), &server_key()).expect("it has a JSON form");
     jobs::remember(&store, JOB, OURS, &signed, OffsetDateTime::UNIX_EPOCH).expect("it is open");
     let whole = run(&folder, &["jobs", &JOB.to_string()]).expect("it is there");
@@ -205,7 +205,7 @@ fn a_steward_s_key_is_pinned_only_with_its_fingerprint_and_signs_what_it_shows()
     let listed = run(&folder, &["approval-keys", "list"]).expect("it can be shown");
     assert!(listed.contains(fingerprint) && listed.contains("Ada"), "{listed}");
 
-    let charge = spec().cost(&local(Visibility::Private).as_seen(OURS, ORGANIZATION, WORKER));
+    let charge = spec().cost(&local(Visibility::Private).to_dataset(OURS, ORGANIZATION, WORKER));
     let signed = Signed::new(&manifest(spec(), charge), &server_key()).expect("it has a JSON form");
     let review = dir.path().join("review.json");
     // The digest in the file comes from the server, and is false.

@@ -136,7 +136,7 @@ fn no_text_is_a_policy_unless_its_limits_can_be_kept() {
             Ok(policy) => {
                 let rules = policy.rules("ward-7");
                 assert!(rules.least_threshold.get() >= 1, "{rules:?}");
-                assert!(policy.named().all(|name| policy.rules(name).kinds == rules.kinds));
+                assert!(policy.dataset_names().all(|name| policy.rules(name).kinds == rules.kinds));
             }
             Err(PolicyError::Budget { field, .. }) => {
                 assert!(field.contains("budget"), "{field} of {}", path.display());

@@ -11,11 +11,11 @@ use undertone_api::signed::{Decision, Manifest, Signed};
 
 use super::Site;
 use crate::gateway::Work;
-use crate::site::admission::{Examined, Fault, examine};
+use crate::site::admission::{ExaminedManifest, ManifestFault, examine};
 use crate::site::consent::{self, StewardConsent};
-use crate::site::jobs::{self, By, Decided};
+use crate::site::jobs::{self, DecisionOrigin, StoredDecision};
 use crate::site::ledger::LedgerError;
-use crate::site::policy::{Approval, Rules, is_exact, units_of};
+use crate::site::policy::{DatasetRules, RequiredApproval, is_exact, units_of};
 use crate::site::standing;
 use crate::site::store::StoreError;
 
@@ -23,7 +23,7 @@ use crate::site::store::StoreError;
 #[expect(clippy::large_enum_variant, reason = "one is made for an offer and taken apart at once")]
 pub enum Verdict {
     /// The site's own rules allow it.
-    Allowed(Box<Examined>, Rules),
+    Allowed(Box<ExaminedManifest>, DatasetRules),
     /// They refuse it; the reason may be shown to the proposer.
     Refused(String),
 }
@@ -50,10 +50,10 @@ pub(super) fn claimed_job(signed: &Signed) -> Option<JobId> {
 pub(super) fn alien(site: &Site, signed: &Signed) -> Result<Option<String>, StoreError> {
     let manifest = match signed.open::<Manifest>(&site.identity.server_key) {
         Ok(manifest) => manifest,
-        Err(error) => return Ok(Some(Fault::Signature(error).to_string())),
+        Err(error) => return Ok(Some(ManifestFault::Signature(error).to_string())),
     };
-    let first = jobs::noted(&site.store, manifest.job)?.filter(|first| *first != signed.digest());
-    Ok(first.map(|first| Fault::Changed(first).to_string()))
+    let first = jobs::first_manifest(&site.store, manifest.job)?.filter(|first| *first != signed.digest());
+    Ok(first.map(|first| ManifestFault::Changed(first).to_string()))
 }
 
 /// Judges a manifest: its contents against the site's own knowledge, then policy, then ledger. Stores it when it is
@@ -66,7 +66,7 @@ pub fn judge(site: &Site, signed: &Signed, dataset: DatasetId) -> Result<Verdict
         tracing::error!(dataset.id = %dataset, fault, "the server asked for something it may not");
         return Ok(Verdict::Refused(fault));
     }
-    if let Err(alarm) = site.ledger.is_quiet() {
+    if let Err(alarm) = site.ledger.check_quiet() {
         return match alarm {
             LedgerError::Alarm { .. } => Ok(Verdict::Refused(
                 "this site has raised an alarm about the server's log: nothing leaves it until its steward clears that"
@@ -94,7 +94,7 @@ pub fn judge(site: &Site, signed: &Signed, dataset: DatasetId) -> Result<Verdict
         }
     };
     if let Some(first) = jobs::remember(&site.store, examined.manifest.job, dataset, signed, (site.clock)())? {
-        let fault = Fault::Changed(first);
+        let fault = ManifestFault::Changed(first);
         tracing::error!(job.id = %examined.manifest.job, fault = %fault, "the server asked for something it may not");
         return Ok(Verdict::Refused(fault.to_string()));
     }
@@ -106,7 +106,7 @@ pub fn judge(site: &Site, signed: &Signed, dataset: DatasetId) -> Result<Verdict
     if let Err(refusal) = allowed {
         return Ok(Verdict::Refused(refusal.to_string()));
     }
-    if let Some(under) = examined.under().filter(|under| !is_exact(&under.charge.event)) {
+    if let Some(under) = examined.release_context().filter(|under| !is_exact(&under.charge.event)) {
         let limits = match rules.unit_limits(under.charge.unit) {
             Ok(limits) => limits,
             Err(refusal) => return Ok(Verdict::Refused(refusal.to_string())),
@@ -124,7 +124,7 @@ pub fn judge(site: &Site, signed: &Signed, dataset: DatasetId) -> Result<Verdict
     Ok(Verdict::Allowed(Box::new(examined), rules))
 }
 
-fn has_ended(site: &Site, examined: &Examined) -> Result<bool, StoreError> {
+fn has_ended(site: &Site, examined: &ExaminedManifest) -> Result<bool, StoreError> {
     let run = jobs::run(&site.store, examined.manifest.job, examined.dataset.id)?;
     Ok(run.is_some_and(|run| run.ended.is_some()))
 }
@@ -159,7 +159,7 @@ pub fn consider(site: &Site, signed: &Signed, offered: DatasetId) -> Result<(), 
 fn answer(site: &Site, signed: &Signed, job: JobId, dataset: DatasetId, at: OffsetDateTime) -> Result<(), LedgerError> {
     if let Some(before) = jobs::decision(&site.store, job, dataset, &signed.digest())? {
         // The server lost the answer and asks again, so the answer is sent again.
-        return Ok(jobs::tell_again(&site.store, before.id)?);
+        return Ok(jobs::resend(&site.store, before.id)?);
     }
     match judge(site, signed, dataset)? {
         Verdict::Refused(reason) => {
@@ -167,7 +167,7 @@ fn answer(site: &Site, signed: &Signed, job: JobId, dataset: DatasetId, at: Offs
             refuse_at(site, signed, job, dataset, &reason, at)?;
         }
         Verdict::Allowed(examined, rules) => match rules.approval {
-            Approval::Automatic => {
+            RequiredApproval::Automatic => {
                 let yes = Decision { approve: true, ..unsaid(signed, job, dataset, at) };
                 if by_itself(site, &examined, &rules, false, || jobs::approve(&site.store, &yes))? {
                     tracing::info!(job.id = %job, dataset.id = %dataset, "proposal approved by the site's policy");
@@ -175,13 +175,13 @@ fn answer(site: &Site, signed: &Signed, job: JobId, dataset: DatasetId, at: Offs
                     tracing::info!(job.id = %job, dataset.id = %dataset, "the site's policy does not approve the proposal by itself (`jobs.most_epsilon_automatic`); it is for `undertone-worker approve` at this site");
                 }
             }
-            Approval::Steward if consent::pinned_keys(&site.store)?.is_empty() => {
+            RequiredApproval::Steward if consent::pinned_keys(&site.store)?.is_empty() => {
                 tracing::warn!(job.id = %job, dataset.id = %dataset, reason = consent::NO_KEYS, "the proposal cannot be approved");
             }
-            Approval::Steward | Approval::Server => {
+            RequiredApproval::Steward | RequiredApproval::Server => {
                 tracing::info!(job.id = %job, dataset.id = %dataset, "proposal allowed by the site's policy; it waits for a steward in the dashboard");
             }
-            Approval::Manual => {
+            RequiredApproval::Manual => {
                 tracing::info!(job.id = %job, dataset.id = %dataset, "proposal waits for `undertone-worker approve` at this site");
             }
         },
@@ -194,15 +194,15 @@ fn answer(site: &Site, signed: &Signed, job: JobId, dataset: DatasetId, at: Offs
 /// approval is recorded already, and only the check is repeated.
 fn by_itself(
     site: &Site,
-    examined: &Examined,
-    rules: &Rules,
+    examined: &ExaminedManifest,
+    rules: &DatasetRules,
     before: bool,
     note: impl FnOnce() -> Result<bool, StoreError>,
 ) -> Result<bool, LedgerError> {
     apart(|| {
         let _one = site.standing.lock().unwrap_or_else(PoisonError::into_inner);
         let now = (site.clock)();
-        let within = standing::within(&site.store, rules, examined, before, now, || site.ledger.books())?;
+        let within = standing::may_approve(&site.store, rules, examined, before, now, || site.ledger.books())?;
         Ok(within && (before || note()?))
     })
 }
@@ -244,12 +244,10 @@ fn refuse_at(
     at: OffsetDateTime,
 ) -> Result<(), StoreError> {
     match jobs::decision(&site.store, job, dataset, &signed.digest())? {
-        Some(said) if !said.decision.approve && said.decision.reason == reason => {
-            jobs::tell_again(&site.store, said.id)
-        }
+        Some(said) if !said.decision.approve && said.decision.reason == reason => jobs::resend(&site.store, said.id),
         _ => {
             let no = Decision { reason: reason.to_owned(), ..unsaid(signed, job, dataset, at) };
-            jobs::decide(&site.store, &no, By::Policy)
+            jobs::decide(&site.store, &no, DecisionOrigin::Policy)
         }
     }
 }
@@ -265,7 +263,7 @@ pub(super) fn refused_at_terminal(
     dataset: DatasetId,
     reason: &str,
 ) -> Result<bool, StoreError> {
-    let said = jobs::by_terminal(&site.store, job, dataset, &signed.digest())?;
+    let said = jobs::terminal_decision(&site.store, job, dataset, &signed.digest())?;
     Ok(said.is_some_and(|said| !said.decision.approve && said.decision.reason == reason))
 }
 
@@ -273,8 +271,8 @@ pub(super) fn refused_at_terminal(
 ///
 /// # Errors
 /// [`LedgerError`] when the site's own disk fails.
-pub fn untold(site: &Site) -> Result<Vec<(Decided, Signed)>, LedgerError> {
-    let waiting = jobs::untold(&site.store)?.into_iter();
+pub fn untold(site: &Site) -> Result<Vec<(StoredDecision, Signed)>, LedgerError> {
+    let waiting = jobs::pending_decisions(&site.store)?.into_iter();
     waiting
         .map(|decided| site.key.sign(&decided.decision).map(|signed| (decided, signed)).map_err(Into::into))
         .collect()
@@ -284,8 +282,8 @@ pub fn untold(site: &Site) -> Result<Vec<(Decided, Signed)>, LedgerError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails; the decision is sent again then.
-pub fn told(site: &Site, decided: &Decided) -> Result<(), StoreError> {
-    jobs::told(&site.store, decided.id)
+pub fn told(site: &Site, decided: &StoredDecision) -> Result<(), StoreError> {
+    jobs::acknowledge(&site.store, decided.id)
 }
 
 /// Sends every decision that the server has not received, oldest first. While a decision waits for its tick nothing is
@@ -326,35 +324,36 @@ pub(super) async fn tell_now(site: &Site) {
 /// [`LedgerError`] when the site's own disk fails.
 pub(super) fn approval(
     site: &Site,
-    examined: &Examined,
-    rules: &Rules,
+    examined: &ExaminedManifest,
+    rules: &DatasetRules,
     work: &Work,
 ) -> Result<Option<Result<(), String>>, LedgerError> {
     let (job, dataset) = (examined.manifest.job, examined.dataset.id);
     // The last decision at the terminal precedes everything else, even a later decision of the policy.
-    if let Some(Decided { decision, .. }) = jobs::by_terminal(&site.store, job, dataset, &examined.digest)? {
+    if let Some(StoredDecision { decision, .. }) = jobs::terminal_decision(&site.store, job, dataset, &examined.digest)?
+    {
         return Ok(Some(if decision.approve { Ok(()) } else { Err(decision.reason) }));
     }
     // Public data need no approval.
     let public = rules.visibility == Visibility::Public;
     Ok(match rules.approval {
         _ if public => Some(Ok(())),
-        Approval::Automatic => {
+        RequiredApproval::Automatic => {
             let said = jobs::decision(&site.store, job, dataset, &examined.digest)?;
             let before = said.is_some_and(|said| said.decision.approve);
             // The server offers it already: it was approved before, was never proposed, or is allowed by now.
             let yes = Decision { approve: true, ..unsaid(&examined.signed, job, dataset, (site.clock)()) };
             by_itself(site, examined, rules, before, || jobs::note(&site.store, &yes))?.then_some(Ok(()))
         }
-        Approval::Server if work.steward.is_some() => Some(Ok(())),
-        Approval::Steward => match steward_consent(site, examined, work)? {
+        RequiredApproval::Server if work.steward.is_some() => Some(Ok(())),
+        RequiredApproval::Steward => match steward_consent(site, examined, work)? {
             StewardConsent::Given(_) => Some(Ok(())),
             StewardConsent::Invalid(reason) => Some(Err(reason)),
             StewardConsent::Missing(_) if work.steward.is_some() => None,
             StewardConsent::Missing(_) => Some(Err("no steward approved this manifest".to_owned())),
         },
-        Approval::Server => Some(Err("no steward approved this manifest".to_owned())),
-        Approval::Manual => None,
+        RequiredApproval::Server => Some(Err("no steward approved this manifest".to_owned())),
+        RequiredApproval::Manual => None,
     })
 }
 
@@ -362,9 +361,9 @@ pub(super) fn approval(
 ///
 /// # Errors
 /// [`LedgerError`] when the site's own disk fails.
-pub(super) fn why_it_waits(site: &Site, examined: &Examined, work: &Work) -> Result<&'static str, LedgerError> {
+pub(super) fn why_it_waits(site: &Site, examined: &ExaminedManifest, work: &Work) -> Result<&'static str, LedgerError> {
     let rules = site.policy().ok().map(|policy| policy.rules(&examined.local.name));
-    if rules.is_some_and(|rules| rules.approval == Approval::Steward)
+    if rules.is_some_and(|rules| rules.approval == RequiredApproval::Steward)
         && let StewardConsent::Missing(reason) = steward_consent(site, examined, work)?
     {
         return Ok(reason);
@@ -372,7 +371,7 @@ pub(super) fn why_it_waits(site: &Site, examined: &Examined, work: &Work) -> Res
     Ok(super::hold::WAITS)
 }
 
-fn steward_consent(site: &Site, examined: &Examined, work: &Work) -> Result<StewardConsent, StoreError> {
+fn steward_consent(site: &Site, examined: &ExaminedManifest, work: &Work) -> Result<StewardConsent, StoreError> {
     let (job, dataset) = (examined.manifest.job, examined.dataset.id);
     consent::judge(&site.store, &examined.digest, job, dataset, work.approval.as_ref(), (site.clock)())
 }

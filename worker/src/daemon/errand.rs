@@ -24,16 +24,18 @@ use crate::dp::release::Outgoing;
 use crate::fault;
 use crate::queries::gate::OutgoingPool;
 use crate::run::{Past, RunError};
-use crate::site::admission::Examined;
-use crate::site::audits::{self, AuditsError, Ground};
-use crate::site::clearance::{Clearance, Departure, GrantId};
+use crate::site::admission::ExaminedManifest;
+use crate::site::audits::{self, AssessmentBasis, AuditsError};
+use crate::site::clearance::{Clearance, DepartureProof, GrantId};
 use crate::site::datasets::Described;
 use crate::site::folder::create_private;
 use crate::site::gate::{self, GateError};
 use crate::site::holds;
 use crate::site::ledger::LedgerError;
-use crate::site::outbox::{Kept, Outbox, OutboxError, Parcel, StoredRelease, acknowledge, receipts_to_send};
-use crate::site::policy::{PolicyRefusal, Rules, units_of};
+use crate::site::outbox::{
+    OutboxError, ReleaseOutbox, ReleaseProgress, StoredRelease, StoredVector, acknowledge, receipts_to_send,
+};
+use crate::site::policy::{DatasetRules, PolicyRefusal, units_of};
 use crate::site::witness;
 use crate::speech::transcribe::outbound::SealedSounds;
 
@@ -51,9 +53,9 @@ struct Pending {
 
 /// The state of one part.
 pub struct Errand {
-    examined: Examined,
+    examined: ExaminedManifest,
     folder: PathBuf,
-    outbox: Outbox,
+    outbox: ReleaseOutbox,
     pending: Option<Pending>,
     /// The vector that this process stored and has not sent yet: it need not be read again.
     fresh: Mutex<Option<Fresh>>,
@@ -65,14 +67,14 @@ pub struct Errand {
 struct Fresh {
     series: String,
     round: u32,
-    parcel: Parcel,
+    parcel: StoredVector,
 }
 
 /// A stored vector or pool to send, with every receipt that the server lacks up to the one that pays for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Letter {
     /// The stored bytes.
-    pub parcel: Parcel,
+    pub parcel: StoredVector,
     /// The receipts, oldest first.
     pub receipts: Vec<Signed>,
     /// Their numbers at this site.
@@ -109,15 +111,15 @@ impl Errand {
     ///
     /// # Errors
     /// [`RunError::Failed`] when the folder cannot be made.
-    pub fn new(site: &Site, examined: Examined) -> Result<Self, RunError> {
+    pub fn new(site: &Site, examined: ExaminedManifest) -> Result<Self, RunError> {
         let folder = site.folder.work(examined.manifest.job, examined.dataset.id);
         create_private(&folder).map_err(RunError::from_failure)?;
-        let outbox = Outbox::new(examined.manifest.job, examined.dataset.id, &folder);
+        let outbox = ReleaseOutbox::new(examined.manifest.job, examined.dataset.id, &folder);
         Ok(Self { examined, folder, outbox, pending: None, fresh: Mutex::default(), tick: Mutex::default() })
     }
 
     /// Returns the manifest and this site's knowledge about it.
-    pub const fn examined(&self) -> &Examined {
+    pub const fn examined(&self) -> &ExaminedManifest {
         &self.examined
     }
 
@@ -138,17 +140,17 @@ impl Errand {
     /// [`RunError::Failed`] when the site's disk cannot be read.
     pub fn past(&self, site: &Site, series: &str, round: u32) -> Result<Past, RunError> {
         Ok(match self.outbox.state(&site.store, series, round).map_err(RunError::from_failure)? {
-            Kept::Nothing => Past::Untouched,
-            Kept::Unpaid(_) | Kept::Stored => Past::Stored,
-            Kept::Accepted => Past::Accepted,
+            ReleaseProgress::Nothing => Past::Untouched,
+            ReleaseProgress::Unpaid(_) | ReleaseProgress::Stored => Past::Stored,
+            ReleaseProgress::Accepted => Past::Accepted,
             // The round is paid again if the job reserved for that, and then made anew.
-            Kept::Gone if self.may_pay_again(site, series)? => Past::Untouched,
-            Kept::Lost | Kept::Gone => Past::Lost,
+            ReleaseProgress::Gone if self.may_pay_again(site, series)? => Past::Untouched,
+            ReleaseProgress::Lost | ReleaseProgress::Gone => Past::Lost,
         })
     }
 
     fn may_pay_again(&self, site: &Site, series: &str) -> Result<bool, RunError> {
-        let (Some(under), Some(event)) = (self.examined.under(), self.examined.release(series)) else {
+        let (Some(under), Some(event)) = (self.examined.release_context(), self.examined.release(series)) else {
             return Ok(true);
         };
         match site.ledger.check_release(&under, &event) {
@@ -182,7 +184,7 @@ impl Errand {
     }
 
     /// Returns the current rules for the dataset, if they allow the part's highest cost in money.
-    fn rules(&self, site: &Site) -> Result<Rules, RunError> {
+    fn rules(&self, site: &Site) -> Result<DatasetRules, RunError> {
         let policy = site.policy().map_err(|error| {
             // The path of the file is for this site's log only; the proposer reads the refusal.
             tracing::error!(error = %error, "the policy cannot be read: nothing may leave");
@@ -205,14 +207,14 @@ impl Errand {
 
     /// Judges the part's highest cost in money. Longer recordings may have replaced those of the admission, so the
     /// current ones are judged. If they cannot be read, nothing can be sent, and the admitted ones are judged.
-    fn judge_cost(&self, site: &Site, rules: &Rules) -> Result<(), PolicyRefusal> {
-        let Examined { manifest, local, dataset, .. } = &self.examined;
+    fn judge_cost(&self, site: &Site, rules: &DatasetRules) -> Result<(), PolicyRefusal> {
+        let ExaminedManifest { manifest, local, dataset, .. } = &self.examined;
         let spec = &manifest.spec;
         if !matches!(spec, Spec::Transcription(_)) {
             return Ok(());
         }
         let now =
-            local.as_it_lies::<Described>().map(|now| now.as_seen(dataset.id, dataset.organization, dataset.worker));
+            local.rescan::<Described>().map(|now| now.to_dataset(dataset.id, dataset.organization, dataset.worker));
         rules.judge_cost(spec, now.as_ref().unwrap_or(dataset), &site.transcription.providers)
     }
 
@@ -285,7 +287,7 @@ impl Errand {
     ) -> Result<(), RunError> {
         let release = self.store(series, round, &bytes, length)?;
         let receipt = self.pay(site, &release)?;
-        let parcel = Parcel { bytes, length, digest: release.digest().to_owned(), receipt };
+        let parcel = StoredVector { bytes, length, digest: release.digest().to_owned(), receipt };
         self.fresh = Mutex::new(Some(Fresh { series: series.to_owned(), round, parcel }));
         Ok(())
     }
@@ -299,11 +301,13 @@ impl Errand {
     pub fn pay_batch(&self, site: &Site, series: &str, round: u32, batch: &SealedSounds) -> Result<(), RunError> {
         self.is_free(site)?;
         let release = self.outbox.batch(series, round, batch);
-        match self.outbox.state_of_batch(&site.store, &release).map_err(RunError::from_failure)? {
-            Kept::Nothing | Kept::Unpaid(_) => {}
-            Kept::Stored | Kept::Accepted => return Ok(()),
-            Kept::Gone => return Err(RunError::Refused(format!("another batch was paid for under {series}/{round}"))),
-            Kept::Lost => return Err(lost(series, round)),
+        match self.outbox.batch_state(&site.store, &release).map_err(RunError::from_failure)? {
+            ReleaseProgress::Nothing | ReleaseProgress::Unpaid(_) => {}
+            ReleaseProgress::Stored | ReleaseProgress::Accepted => return Ok(()),
+            ReleaseProgress::Gone => {
+                return Err(RunError::Refused(format!("another batch was paid for under {series}/{round}")));
+            }
+            ReleaseProgress::Lost => return Err(lost(series, round)),
         }
         let made = batch.event();
         if self.examined.local.visibility != Visibility::Public && made != self.examined.release(series).as_ref() {
@@ -316,7 +320,7 @@ impl Errand {
     fn cleared(&mut self, what: &str, series: &str, round: u32, grant: Option<&GrantId>) -> Result<(), RunError> {
         let same = |pending: &Pending| match (&pending.grant, grant) {
             (None, None) => true,
-            (Some(one), Some(other)) => one.is(other),
+            (Some(one), Some(other)) => one.is_same(other),
             _ => false,
         };
         let pending = self.pending.take();
@@ -340,7 +344,7 @@ impl Errand {
             fresh.as_ref().is_some_and(|fresh| (fresh.series.as_str(), fresh.round) == (series, round))
         };
         if !fresh
-            && let Kept::Unpaid(release) =
+            && let ReleaseProgress::Unpaid(release) =
                 self.outbox.state(&site.store, series, round).map_err(RunError::from_failure)?
         {
             self.pay(site, &release)?;
@@ -364,7 +368,7 @@ impl Errand {
     /// or the disk fails.
     pub fn countersigned(&self, site: &Site, asked: &Uncountersigned, answer: &[Signed]) -> Result<(), RunError> {
         let key = &site.identity.server_key;
-        let found = witness::submitted(&site.store, key, &asked.receipts, answer, (site.clock)())
+        let found = witness::record_countersignatures(&site.store, key, &asked.receipts, answer, (site.clock)())
             .map_err(RunError::from_failure)?;
         if let Some(contradiction) = found {
             tracing::error!(problem = %contradiction, "ALARM: the server's countersignature contradicts this site's ledger. Nothing leaves this site from now on");
@@ -387,7 +391,7 @@ impl Errand {
         series: &str,
         round: u32,
         batch: &SealedSounds,
-    ) -> Result<Departure, RunError> {
+    ) -> Result<DepartureProof, RunError> {
         self.is_free(site)?;
         self.outbox.departure(&site.store, series, round, batch).map_err(|error| match error {
             refusal @ (OutboxError::Missing { .. } | OutboxError::NotCountersigned { .. }) => {
@@ -409,7 +413,7 @@ impl Errand {
         let parcel = match fresh.filter(|fresh| (fresh.series.as_str(), fresh.round) == (series, round)) {
             Some(fresh) => {
                 self.outbox
-                    .countersigned(&site.store, series, round, fresh.parcel.receipt)
+                    .check_countersigned(&site.store, series, round, fresh.parcel.receipt)
                     .map_err(RunError::from_failure)?;
                 fresh.parcel
             }
@@ -425,9 +429,10 @@ impl Errand {
 
     /// Checks that the site does not hold the job.
     fn is_free(&self, site: &Site) -> Result<(), RunError> {
-        let held = holds::held(&site.store, self.examined.manifest.job, self.examined.dataset.id)
+        let held = holds::current_hold(&site.store, self.examined.manifest.job, self.examined.dataset.id)
             .map_err(RunError::from_failure)?;
-        let stopped = |held: holds::Held| RunError::Stopped(format!("this site holds the job: {}", held.word.reason));
+        let stopped =
+            |held: holds::StoredHold| RunError::Stopped(format!("this site holds the job: {}", held.word.reason));
         held.map_or(Ok(()), |held| Err(stopped(held)))
     }
 
@@ -437,13 +442,13 @@ impl Errand {
     /// # Errors
     /// [`RunError::Failed`] when it is not the promised audit, or the disk fails.
     pub fn state(&self, site: &Site, finding: &Finding) -> Result<Signed, RunError> {
-        let under = self.examined.under().ok_or_else(|| failed(AuditsError::NotPromised))?;
+        let under = self.examined.release_context().ok_or_else(|| failed(AuditsError::NotPromised))?;
         let delta = site
             .ledger
             .delta(&under)
             .map_err(RunError::from_failure)?
             .ok_or_else(|| failed(LedgerError::NotReserved))?;
-        let ground = Ground::of(&self.examined, delta).map_err(RunError::from_failure)?;
+        let ground = AssessmentBasis::new(&self.examined, delta).map_err(RunError::from_failure)?;
         let (signed, _) =
             audits::state(&site.store, &site.key, &ground, finding, (site.clock)()).map_err(RunError::from_failure)?;
         Ok(signed)
@@ -454,6 +459,6 @@ impl Errand {
     /// # Errors
     /// [`RunError::Failed`] when the disk fails; the same submission is sent again then.
     pub fn arrived(&self, site: &Site, series: &str, round: u32, letter: &Letter) -> Result<(), RunError> {
-        self.outbox.accepted(&site.store, series, round, &letter.numbers).map_err(RunError::from_failure)
+        self.outbox.mark_accepted(&site.store, series, round, &letter.numbers).map_err(RunError::from_failure)
     }
 }

@@ -33,8 +33,8 @@ use crate::gateway::{Download, GatewayError, Patience, Submitted, written_report
 use crate::queries::gate::OutgoingPool;
 use crate::queries::released::Released;
 use crate::run::{Answered, Average, Exchange, Past, RunError, Transcribing};
-use crate::site::admission::Examined;
-use crate::site::clearance::{Clearance, Published};
+use crate::site::admission::ExaminedManifest;
+use crate::site::clearance::{Clearance, PublicProof};
 use crate::site::gate;
 use crate::speech::transcribe::outbound::{DeliveryResult, OutboundError, SealedSounds};
 use crate::speech::transcribe::provider::line::ProviderLine;
@@ -96,7 +96,7 @@ impl SiteExchange {
         handle: Handle,
         site: Arc<Site>,
         lease: Arc<Lease>,
-        examined: Examined,
+        examined: ExaminedManifest,
     ) -> Result<Self, RunError> {
         let errand = Errand::new(&site, examined)?;
         let log = PartLog::silent();
@@ -159,7 +159,7 @@ impl SiteExchange {
 
     /// Checks that the data are public. Figures and files of private data would be unpaid releases.
     fn must_be_public(&self, what: &str) -> Result<(), RunError> {
-        self.site.ledger.is_quiet().map_err(|error| RunError::Refused(error.to_string()))?;
+        self.site.ledger.check_quiet().map_err(|error| RunError::Refused(error.to_string()))?;
         if self.errand.examined().local.visibility == Visibility::Public {
             return Ok(());
         }
@@ -175,7 +175,7 @@ impl SiteExchange {
     /// Pays for the stored release of a round, unless it is paid, and waits until the server has countersigned the
     /// payment.
     fn countersign(&self, series: &str, round: u32) -> Result<(), RunError> {
-        self.site.ledger.is_quiet().map_err(|error| RunError::Refused(error.to_string()))?;
+        self.site.ledger.check_quiet().map_err(|error| RunError::Refused(error.to_string()))?;
         let Some(asked) = self.errand.charge(&self.site, series, round)? else { return Ok(()) };
         fault::point(fault::BEFORE_COUNTERSIGN);
         let (gateway, receipts) = (&self.site.gateway, &asked.receipts);
@@ -366,14 +366,14 @@ impl Exchange for SiteExchange {
         self.site.queries.clone()
     }
 
-    fn published(&self, id: DatasetId) -> Result<Published, RunError> {
+    fn published(&self, id: DatasetId) -> Result<PublicProof, RunError> {
         self.dataset(id)?;
         let refused = |error: &dyn std::fmt::Display| RunError::Refused(error.to_string());
         let known = self.site.datasets().into_iter().find(|local| local.id == Some(id));
         let name = known.map_or_else(|| self.errand.examined().local.name.clone(), |local| local.name);
         // The current file decides, not its content at admission.
         let policy = self.site.policy().map_err(|error| refused(&error))?;
-        gate::published(&policy.rules(&name)).map_err(|error| refused(&error))
+        gate::prove_public(&policy.rules(&name)).map_err(|error| refused(&error))
     }
 
     fn ask(&mut self, series: &str, round: u32, pool: OutgoingPool) -> Result<(), RunError> {

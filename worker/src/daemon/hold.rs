@@ -8,8 +8,8 @@ use undertone_api::signed::SiteHold;
 
 use super::Site;
 use super::lease::Lease;
-use crate::site::admission::Examined;
-use crate::site::holds::{self, Held, Holder};
+use crate::site::admission::ExaminedManifest;
+use crate::site::holds::{self, HoldOrigin, StoredHold};
 use crate::site::store::StoreError;
 
 /// The period of the search for holds made at the terminal.
@@ -30,25 +30,25 @@ pub(super) fn wait(
     dataset: DatasetId,
     reason: &str,
 ) -> Result<(), StoreError> {
-    if let Some(held) = holds::held(&site.store, job, dataset)? {
+    if let Some(held) = holds::current_hold(&site.store, job, dataset)? {
         // The server offers it, so it does not know of the hold, or no longer does.
-        return holds::tell_again(&site.store, held.id);
+        return holds::resend(&site.store, held.id);
     }
     let (manifest, reason) = (manifest.to_owned(), reason.to_owned());
     let word = SiteHold { manifest, job, dataset, hold: true, reason, at: (site.clock)() };
-    holds::say(&site.store, &word, Holder::Worker)
+    holds::record(&site.store, &word, HoldOrigin::Worker)
 }
 
 /// Returns whether a part is held. If `answered`, a hold that waited for the answer alone ends.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub(super) fn after(site: &Site, examined: &Examined, answered: bool) -> Result<bool, StoreError> {
+pub(super) fn after(site: &Site, examined: &ExaminedManifest, answered: bool) -> Result<bool, StoreError> {
     let (job, dataset) = (examined.manifest.job, examined.dataset.id);
-    let Some(held) = holds::held(&site.store, job, dataset)? else { return Ok(false) };
-    if answered && held.by == Holder::Worker.word() {
+    let Some(held) = holds::current_hold(&site.store, job, dataset)? else { return Ok(false) };
+    if answered && held.by == HoldOrigin::Worker.word() {
         let word = SiteHold { hold: false, reason: String::new(), at: (site.clock)(), ..held.word };
-        holds::say(&site.store, &word, Holder::Worker)?;
+        holds::record(&site.store, &word, HoldOrigin::Worker)?;
         return Ok(false);
     }
     Ok(true)
@@ -56,11 +56,11 @@ pub(super) fn after(site: &Site, examined: &Examined, answered: bool) -> Result<
 
 /// Sends every hold that the server has not received, oldest first.
 pub(super) async fn tell(site: &Site) {
-    let waiting = match holds::untold(&site.store) {
+    let waiting = match holds::pending_statements(&site.store) {
         Ok(waiting) => waiting,
         Err(error) => return tracing::error!(error = %error, "holds could not be read"),
     };
-    for Held { id, word, by } in waiting {
+    for StoredHold { id, word, by } in waiting {
         let signed = match site.key.sign(&word) {
             Ok(signed) => signed,
             Err(error) => return tracing::error!(error = %error, "a hold could not be signed"),
@@ -71,7 +71,7 @@ pub(super) async fn tell(site: &Site) {
             // The job is not active at the server: if it is offered here, the hold is sent again.
             Err(error) => tracing::warn!(job.id = %word.job, error = %error, "a hold came to nothing"),
         }
-        if let Err(error) = holds::told(&site.store, id) {
+        if let Err(error) = holds::acknowledge(&site.store, id) {
             return tracing::error!(error = %error, "a hold could not be noted as told");
         }
     }
@@ -84,7 +84,7 @@ pub(super) async fn watch(site: &Site, lease: &Lease, job: JobId, dataset: Datas
         () = lease.stop.cancelled() => return,
     }
     while !lease.stop.is_cancelled() {
-        match holds::held(&site.store, job, dataset) {
+        match holds::current_hold(&site.store, job, dataset) {
             Ok(Some(held)) => {
                 tracing::info!(job.id = %job, dataset.id = %dataset, by = held.by, "the run is put down: this site holds the job");
                 lease.put_down(format!("this site holds the job: {}", held.word.reason));

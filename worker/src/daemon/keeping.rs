@@ -12,7 +12,7 @@ use crate::site::clock;
 use crate::site::consent::{self, MOST_NOTICES, NoticeOutcome};
 use crate::site::folder::Folder;
 use crate::site::ledger::{LedgerError, length};
-use crate::site::policy::Limit;
+use crate::site::policy::LifetimeLimit;
 use crate::site::restore;
 use crate::site::rotation;
 use crate::site::store::Store;
@@ -128,7 +128,7 @@ pub fn take_in(site: &Site, shown: &[Signed]) -> Result<(), DaemonError> {
 }
 
 /// Returns the initial budget of an account with unknown limits and known expenses: any budget of the policy.
-fn usual(site: &Site) -> Result<Option<Limit>, DaemonError> {
+fn usual(site: &Site) -> Result<Option<LifetimeLimit>, DaemonError> {
     let limits = site.policy()?.rules("").limits;
     Ok(limits.record.or(limits.speaker).or(limits.user).or(limits.words))
 }
@@ -150,7 +150,7 @@ pub(super) fn key_is_due(
     config: &Config,
     now: OffsetDateTime,
 ) -> Result<bool, DaemonError> {
-    if config.rotate_key_days == 0 || restore::waits(store)?.is_some() {
+    if config.rotate_key_days == 0 || restore::pending_restore(store)?.is_some() {
         return Ok(false);
     }
     let due = rotation::since(folder, store)? + Duration::days(i64::from(config.rotate_key_days));

@@ -20,9 +20,9 @@ use undertone_proto::v1;
 use super::Site;
 use super::lease::Lease;
 use crate::gateway::GatewayError;
-use crate::site::jobs::Outcome;
+use crate::site::jobs::RunOutcome;
 use crate::site::ledger::LedgerError;
-use crate::site::policy::Logs;
+use crate::site::policy::LogDisclosure;
 
 /// The highest number of pending events; the oldest are dropped first.
 pub(crate) const MOST_WAITING: usize = 300;
@@ -94,7 +94,7 @@ impl PartLog {
     pub(super) fn say(&self, event: SiteEvent) {
         let Some(inner) = &self.0 else { return };
         // The current file decides; an unreadable policy allows nothing.
-        if !inner.site.policy().is_ok_and(|policy| policy.logs() == Logs::States) {
+        if !inner.site.policy().is_ok_and(|policy| policy.logs() == LogDisclosure::States) {
             return;
         }
         let mut waiting = inner.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,12 +126,12 @@ impl PartLog {
     }
 
     /// Logs the end of the part, unless the log ends in its fault.
-    pub(super) fn ends(&self, how: &Result<Option<Outcome>, LedgerError>) {
+    pub(super) fn ends(&self, how: &Result<Option<RunOutcome>, LedgerError>) {
         match how {
-            Ok(Some(Outcome::Done { .. })) => self.phase(Phase::Done),
-            Ok(Some(Outcome::Stopped { .. })) => self.phase(Phase::Ended),
+            Ok(Some(RunOutcome::Done { .. })) => self.phase(Phase::Done),
+            Ok(Some(RunOutcome::Stopped { .. })) => self.phase(Phase::Ended),
             Ok(None) if !self.is_faulty() => self.phase(Phase::PutDown),
-            Ok(None | Some(Outcome::GaveUp { .. })) => {}
+            Ok(None | Some(RunOutcome::GaveUp { .. })) => {}
             Err(error) => match fault_of(&chain(error)) {
                 Fault::DiskFull => self.fault(Fault::DiskFull),
                 _ => self.fault(Fault::DiskFails),

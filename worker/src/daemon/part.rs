@@ -20,10 +20,10 @@ use super::{Held, Site, desk, hold, witness};
 use crate::fault;
 use crate::gateway::{GatewayError, Patience, Work};
 use crate::run::{self, RunError};
-use crate::site::admission::Examined;
-use crate::site::jobs::{self, Outcome, RunRow};
+use crate::site::admission::ExaminedManifest;
+use crate::site::jobs::{self, RunOutcome, RunRow};
 use crate::site::ledger::LedgerError;
-use crate::site::outbox::{self, Outbox};
+use crate::site::outbox::{self, ReleaseOutbox};
 use crate::site::policy::{is_exact, units_of};
 use crate::site::store::StoreError;
 
@@ -35,15 +35,15 @@ const HOLD: Duration = Duration::from_secs(30);
 /// The result of an examination of offered work.
 pub enum Look {
     /// It may run.
-    Go(Box<Examined>),
+    Go(Box<ExaminedManifest>),
     /// It has ended before, with this outcome.
-    Ended(Outcome),
+    Ended(RunOutcome),
     /// The site refuses it.
     Refused(String),
     /// It comes under another job's document, or a forged one.
     Alien(String),
     /// The decision at the site's terminal is missing, or the site holds the job.
-    Waits(Box<Examined>),
+    Waits(Box<ExaminedManifest>),
 }
 
 /// Works on a part until the part or its lease ends, or the daemon stops.
@@ -101,7 +101,7 @@ async fn whole(
     job: JobId,
     begun: &CancellationToken,
     log: &PartLog,
-) -> Result<Option<Outcome>, LedgerError> {
+) -> Result<Option<RunOutcome>, LedgerError> {
     let _slot;
     let examined = match before(site, work, lease, job, log).await? {
         None | Some(Look::Waits(_)) => return Ok(stopped(lease)),
@@ -145,13 +145,13 @@ async fn whole(
     Ok(match ended {
         Ok(()) => {
             tracing::info!(job.id = %job, dataset.id = %work.dataset, "run done");
-            Some(Outcome::Done { report, audit })
+            Some(RunOutcome::Done { report, audit })
         }
         Err(RunError::Stopped(_)) => stopped(lease),
         Err(RunError::Refused(reason)) => {
             tracing::warn!(job.id = %job, dataset.id = %work.dataset, reason, "run refused by the site");
             log.fault(Fault::RefusedByPolicy);
-            Some(Outcome::GaveUp { reason })
+            Some(RunOutcome::GaveUp { reason })
         }
         Err(RunError::Disk(reason)) => {
             tracing::error!(job.id = %job, dataset.id = %work.dataset, reason, "the site's own disk fails; the part goes on when it is mended");
@@ -167,7 +167,7 @@ async fn whole(
             log.fault(fault_of(&reason));
             // Errors about private data stay at this site: they may contain a recording's name or a figure.
             let told = if public { reason } else { "the run failed; this site's own log says why".to_owned() };
-            Some(Outcome::GaveUp { reason: told })
+            Some(RunOutcome::GaveUp { reason: told })
         }
     })
 }
@@ -181,15 +181,15 @@ pub(super) async fn turn_away(site: &Site, work: &Work, job: JobId, reason: Stri
     }
     desk::tell(site).await;
     // It is sent once: after a loss, the work is offered and rejected again.
-    if let Err(error) = site.gateway.finish(&work.lease, &Outcome::GaveUp { reason }, &[]).await {
+    if let Err(error) = site.gateway.finish(&work.lease, &RunOutcome::GaveUp { reason }, &[]).await {
         tracing::warn!(job.id = %job, error = %error, "the server does not take a lease back");
     }
 }
 
 /// Returns the outcome of a part after the end of its lease: one if the job is over, `None` if it may come back.
-fn stopped(lease: &Lease) -> Option<Outcome> {
+fn stopped(lease: &Lease) -> Option<RunOutcome> {
     match lease.end() {
-        Some(End::Over(reason)) => Some(Outcome::Stopped { reason: reason.clone() }),
+        Some(End::Over(reason)) => Some(RunOutcome::Stopped { reason: reason.clone() }),
         Some(End::Lost(_)) | None => None,
     }
 }
@@ -238,7 +238,7 @@ pub fn look(site: &Site, work: &Work, job: JobId) -> Result<Look, LedgerError> {
         return Ok(Look::Alien(reason));
     }
     let before = jobs::run(&site.store, job, work.dataset)?;
-    if let Some(RunRow { ended: Some(outcome), told, .. }) = before {
+    if let Some(RunRow { ended: Some(outcome), is_acknowledged: told, .. }) = before {
         if told {
             tracing::error!(job.id = %job, dataset.id = %work.dataset, "the server offers work whose end it has been told");
             let reason = "the job is over at this site; propose a new one";
@@ -264,11 +264,11 @@ pub fn look(site: &Site, work: &Work, job: JobId) -> Result<Look, LedgerError> {
 ///
 /// # Errors
 /// [`LedgerError`] when the site's own disk fails.
-pub fn refuse(site: &Site, work: &Work, job: JobId, lease: &str, reason: String) -> Result<Outcome, LedgerError> {
+pub fn refuse(site: &Site, work: &Work, job: JobId, lease: &str, reason: String) -> Result<RunOutcome, LedgerError> {
     tracing::warn!(job.id = %job, dataset.id = %work.dataset, reason, "work refused");
     desk::refuse(site, &work.manifest, job, work.dataset, &reason)?;
-    jobs::began(&site.store, job, work.dataset, lease)?;
-    Ok(Outcome::GaveUp { reason })
+    jobs::record_start(&site.store, job, work.dataset, lease)?;
+    Ok(RunOutcome::GaveUp { reason })
 }
 
 /// Begins an admitted part: records its lease, and reserves its worst case. Returns `None` when it can run; its end
@@ -276,17 +276,24 @@ pub fn refuse(site: &Site, work: &Work, job: JobId, lease: &str, reason: String)
 ///
 /// # Errors
 /// [`LedgerError`] when the site's own disk fails.
-pub fn take_up(site: &Site, work: &Work, examined: &Examined, lease: &str) -> Result<Option<Outcome>, LedgerError> {
+pub fn take_up(
+    site: &Site,
+    work: &Work,
+    examined: &ExaminedManifest,
+    lease: &str,
+) -> Result<Option<RunOutcome>, LedgerError> {
     let job = examined.manifest.job;
-    jobs::began(&site.store, job, work.dataset, lease)?;
+    jobs::record_start(&site.store, job, work.dataset, lease)?;
     let Err(reason) = reserve(site, examined)? else { return Ok(None) };
     desk::refuse(site, &work.manifest, job, work.dataset, &reason)?;
-    Ok(Some(Outcome::GaveUp { reason }))
+    Ok(Some(RunOutcome::GaveUp { reason }))
 }
 
 /// Reserves the worst case; the inner error is the site's refusal.
-fn reserve(site: &Site, examined: &Examined) -> Result<Result<(), String>, LedgerError> {
-    let Some(under) = examined.under().filter(|under| !is_exact(&under.charge.event)) else { return Ok(Ok(())) };
+fn reserve(site: &Site, examined: &ExaminedManifest) -> Result<Result<(), String>, LedgerError> {
+    let Some(under) = examined.release_context().filter(|under| !is_exact(&under.charge.event)) else {
+        return Ok(Ok(()));
+    };
     let units = units_of(&examined.local, &site.datasets());
     let rules = site.policy().ok().map(|policy| policy.rules(&examined.local.name).for_units(&units));
     let Some(limits) = rules.and_then(|rules| rules.unit_limits(under.charge.unit).ok()) else {
@@ -302,7 +309,7 @@ fn reserve(site: &Site, examined: &Examined) -> Result<Result<(), String>, Ledge
 /// Runs the job on a separate thread; returns its result, its report and audit, and its release clock.
 async fn execute(
     site: &Arc<Site>,
-    examined: Examined,
+    examined: ExaminedManifest,
     lease: &Arc<Lease>,
     log: &PartLog,
 ) -> (Result<(), RunError>, Handed, Option<Arc<ReleaseClock>>) {
@@ -333,7 +340,7 @@ async fn execute(
 
 /// Ends a part: records the outcome, settles, informs the server with the last receipts, and cleans up. Returns true
 /// when the server knows.
-async fn end(site: &Site, job: JobId, dataset: DatasetId, lease: &str, outcome: &Outcome) -> bool {
+async fn end(site: &Site, job: JobId, dataset: DatasetId, lease: &str, outcome: &RunOutcome) -> bool {
     match ended(site, job, dataset, lease, outcome).await {
         Ok(told) => told,
         Err(error) => {
@@ -348,7 +355,7 @@ async fn ended(
     job: JobId,
     dataset: DatasetId,
     lease: &str,
-    outcome: &Outcome,
+    outcome: &RunOutcome,
 ) -> Result<bool, LedgerError> {
     close(site, job, dataset, outcome)?;
     let (numbers, receipts) = closing(site)?;
@@ -362,9 +369,9 @@ async fn ended(
 ///
 /// # Errors
 /// [`LedgerError`] when the site's own disk fails; close it again then.
-pub fn close(site: &Site, job: JobId, dataset: DatasetId, outcome: &Outcome) -> Result<(), LedgerError> {
+pub fn close(site: &Site, job: JobId, dataset: DatasetId, outcome: &RunOutcome) -> Result<(), LedgerError> {
     // The outcome comes first: after the settlement the run can never resume.
-    jobs::ended(&site.store, job, dataset, outcome)?;
+    jobs::record_outcome(&site.store, job, dataset, outcome)?;
     fault::point(fault::BEFORE_SETTLE);
     let left = site.ledger.settle_job(job, Some(dataset))?;
     fault::point(fault::AFTER_SETTLE);
@@ -386,9 +393,9 @@ pub fn closing(site: &Site) -> Result<(Vec<u64>, Vec<Signed>), StoreError> {
 /// [`StoreError`] when the database fails; the end is sent again then.
 pub fn end_is_told(site: &Site, job: JobId, dataset: DatasetId, receipts: &[u64]) -> Result<(), StoreError> {
     outbox::acknowledge(&site.store, receipts)?;
-    jobs::end_told(&site.store, job, dataset)?;
+    jobs::acknowledge_outcome(&site.store, job, dataset)?;
     let folder = site.folder.work(job, dataset);
-    if let Err(error) = Outbox::new(job, dataset, &folder).clear() {
+    if let Err(error) = ReleaseOutbox::new(job, dataset, &folder).clear() {
         tracing::warn!(job.id = %job, error = %error, "sent vectors could not be removed");
     }
     if let Err(error) = run::forget(&folder) {
@@ -398,11 +405,11 @@ pub fn end_is_told(site: &Site, job: JobId, dataset: DatasetId, receipts: &[u64]
 }
 
 /// Sends the end of a part; returns the server's countersignatures if it succeeds.
-async fn finish(site: &Site, lease: &str, outcome: &Outcome, receipts: &[Signed]) -> Option<Vec<Signed>> {
+async fn finish(site: &Site, lease: &str, outcome: &RunOutcome, receipts: &[Signed]) -> Option<Vec<Signed>> {
     let told = match (tell(site, lease, outcome, receipts).await, outcome) {
-        (Err(error), Outcome::Done { .. }) if error.code() != Some(Code::LeaseLost) => {
+        (Err(error), RunOutcome::Done { .. }) if error.code() != Some(Code::LeaseLost) => {
             tracing::error!(error = %error, "the server does not take the end of the run");
-            let gave_up = Outcome::GaveUp { reason: format!("the server did not take the result: {error}") };
+            let gave_up = RunOutcome::GaveUp { reason: format!("the server did not take the result: {error}") };
             tell(site, lease, &gave_up, receipts).await
         }
         (told, _) => told,
@@ -416,7 +423,12 @@ async fn finish(site: &Site, lease: &str, outcome: &Outcome, receipts: &[Signed]
     }
 }
 
-async fn tell(site: &Site, lease: &str, outcome: &Outcome, receipts: &[Signed]) -> Result<Vec<Signed>, GatewayError> {
+async fn tell(
+    site: &Site,
+    lease: &str,
+    outcome: &RunOutcome,
+    receipts: &[Signed],
+) -> Result<Vec<Signed>, GatewayError> {
     let stop = CancellationToken::new();
     let told = Patience::default().keep_trying("finish", &stop, || site.gateway.finish(lease, outcome, receipts)).await;
     told.unwrap_or_else(|| Err(GatewayError::Unreachable("nobody waits any more".to_owned())))
@@ -424,7 +436,7 @@ async fn tell(site: &Site, lease: &str, outcome: &Outcome, receipts: &[Signed]) 
 
 /// Asks the server about unfinished runs without a task here, and ends those of finished jobs.
 pub(super) async fn bury(site: &Arc<Site>, held: &Held) {
-    let open = match jobs::unfinished(&site.store) {
+    let open = match jobs::open_runs(&site.store) {
         Ok(open) => open,
         Err(error) => return tracing::error!(error = %error, "unfinished runs could not be read"),
     };
@@ -436,7 +448,7 @@ pub(super) async fn bury(site: &Arc<Site>, held: &Held) {
             && !renewal.go_on
         {
             tracing::info!(job.id = %job, dataset.id = %dataset, reason = renewal.reason, "the job ended while nobody worked on it here");
-            end(site, job, dataset, &lease, &Outcome::Stopped { reason: renewal.reason }).await;
+            end(site, job, dataset, &lease, &RunOutcome::Stopped { reason: renewal.reason }).await;
         }
     }
 }

@@ -38,7 +38,7 @@ use crate::dp::release::Outgoing;
 use crate::fixture::{LINEAGE, ORGANIZATION, OURS, WORKER, dp_sgd, local, manifest, rounds, server_key, spec};
 use crate::gateway::fake::{Running, State, start};
 use crate::run::{Exchange, Past, RunError};
-use crate::site::admission::{Examined, examine};
+use crate::site::admission::{ExaminedManifest, examine};
 use crate::site::clearance::Clearance;
 use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
@@ -135,7 +135,7 @@ fn sign(manifest: &Manifest) -> Signed {
 }
 
 fn honest(spec: Spec, visibility: Visibility) -> Manifest {
-    let charge = spec.cost(&local(visibility).as_seen(OURS, ORGANIZATION, WORKER));
+    let charge = spec.cost(&local(visibility).to_dataset(OURS, ORGANIZATION, WORKER));
     manifest(spec, charge)
 }
 
@@ -153,9 +153,9 @@ fn exchange(site: &Arc<Site>, manifest: &Manifest, visibility: Visibility) -> Si
 
 fn exchange_under(lease: &Arc<Lease>, site: &Arc<Site>, manifest: &Manifest, visibility: Visibility) -> SiteExchange {
     let known = [local(visibility)];
-    let examined: Examined =
+    let examined: ExaminedManifest =
         examine(&sign(manifest), OURS, &site.identity, &known, (site.clock)()).expect("it is honest");
-    if let Some(under) = examined.under().filter(|_| visibility == Visibility::Private) {
+    if let Some(under) = examined.release_context().filter(|_| visibility == Visibility::Private) {
         site.ledger.reserve(&under, &crate::fixture::limit(8.0)).expect("there is room");
     }
     let handle = tokio::runtime::Handle::current();

@@ -10,7 +10,7 @@ use super::Site;
 use crate::site::outbox;
 use crate::site::store::StoreError;
 use crate::site::witness::own_key::judge_own_key;
-use crate::site::witness::{self, Contradiction, Judged, Question, alarm, restoration};
+use crate::site::witness::{self, ServerContradiction, WitnessQuestion, WitnessVerdict, alarm, restoration};
 
 /// The longest time between two questions while the server can be reached.
 const EVERY: Duration = Duration::minutes(10);
@@ -40,7 +40,7 @@ impl Watch {
 /// Stores the countersignatures that came with the answer to a submission, then asks.
 pub(super) async fn after(site: &Site, receipts: &[Signed], countersignatures: &[Signed]) {
     let key = &site.identity.server_key;
-    match witness::submitted(&site.store, key, receipts, countersignatures, (site.clock)()) {
+    match witness::record_countersignatures(&site.store, key, receipts, countersignatures, (site.clock)()) {
         Ok(None) => {
             ask(site).await;
         }
@@ -98,11 +98,11 @@ async fn once(site: &Site) -> Result<Once, StoreError> {
     }
     let question = witness::question(&site.store)?;
     let Some(answer) = put(site, &question).await else { return Ok(Once::Unanswered) };
-    if let Some(news) = restoration::unaccepted(&site.store, &answer)? {
+    if let Some(news) = restoration::new_restorations(&site.store, &answer)? {
         return accept_restoration(site, &question, &news).await;
     }
     match witness::judge(&site.store, &site.identity.server_key, &question, &answer, (site.clock)())? {
-        Judged::Holds(receipts) => {
+        WitnessVerdict::Holds(receipts) => {
             tracing::debug!(receipts, "receipts are proved to be in the server's log");
             let own = site.key.public_hex();
             if let Some(contradiction) =
@@ -122,7 +122,7 @@ async fn once(site: &Site) -> Result<Once, StoreError> {
                 }
             })
         }
-        Judged::Contradicts(contradiction) => {
+        WitnessVerdict::Contradicts(contradiction) => {
             sound(&contradiction);
             Ok(Once::Done)
         }
@@ -130,7 +130,7 @@ async fn once(site: &Site) -> Result<Once, StoreError> {
 }
 
 /// Sends a question to the server; returns `None` without an answer.
-async fn put(site: &Site, question: &Question) -> Option<Answer> {
+async fn put(site: &Site, question: &WitnessQuestion) -> Option<Answer> {
     let numbers = question.numbers();
     match site.gateway.witness(question.known.as_ref(), &numbers, question.restored.as_deref()).await {
         Ok(answer) => Some(answer),
@@ -142,15 +142,15 @@ async fn put(site: &Site, question: &Question) -> Option<Answer> {
 }
 
 /// Judges the restorations that the server states, against the last head that the restored log must have.
-async fn accept_restoration(site: &Site, question: &Question, news: &Answer) -> Result<Once, StoreError> {
+async fn accept_restoration(site: &Site, question: &WitnessQuestion, news: &Answer) -> Result<Once, StoreError> {
     let key = &site.identity.server_key;
     let rebased = restoration::rebase(&site.store, key, question, news)?;
     let Some(answer) = put(site, &rebased).await else { return Ok(Once::Unanswered) };
     // The log may have grown since, and the server may have been restored again.
-    let Some(mut news) = restoration::unaccepted(&site.store, &answer)? else { return Ok(Once::More) };
+    let Some(mut news) = restoration::new_restorations(&site.store, &answer)? else { return Ok(Once::More) };
     news.consistency = answer.consistency;
     match restoration::judge(&site.store, key, &rebased, &news, (site.clock)())? {
-        Judged::Holds(_) => {
+        WitnessVerdict::Holds(_) => {
             for restoration in &news.restorations {
                 tracing::warn!(
                     statement = restoration.statement.payload,
@@ -159,7 +159,7 @@ async fn accept_restoration(site: &Site, question: &Question, news: &Answer) -> 
             }
             Ok(Once::More)
         }
-        Judged::Contradicts(contradiction) => {
+        WitnessVerdict::Contradicts(contradiction) => {
             sound(&contradiction);
             Ok(Once::Done)
         }
@@ -189,7 +189,7 @@ async fn give_back(site: &Site, given: &mut u64) -> Result<bool, StoreError> {
     *given = last;
     let key = &site.identity.server_key;
     if let Some(contradiction) =
-        witness::submitted(&site.store, key, &batch.receipts, &countersignatures, (site.clock)())?
+        witness::record_countersignatures(&site.store, key, &batch.receipts, &countersignatures, (site.clock)())?
     {
         sound(&contradiction);
         return Ok(false);
@@ -198,7 +198,7 @@ async fn give_back(site: &Site, given: &mut u64) -> Result<bool, StoreError> {
     Ok(true)
 }
 
-fn sound(contradiction: &Contradiction) {
+fn sound(contradiction: &ServerContradiction) {
     tracing::error!(
         problem = %contradiction,
         "ALARM: the server's log contradicts what this site holds in the server's own hand. Nothing leaves this site from now on. The documents are kept: `undertone-worker ledger alarm show` prints them, `ledger export` writes them to a file for an auditor. Ask the server's operator what happened; then `undertone-worker ledger alarm clear --reason ...`"

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::queries::dataset::{self as queries, Subset};
-use crate::queries::normalize::Normalizer;
+use crate::queries::normalize::TextNormalizer;
 use crate::site::lineage::{COMPARED, FingerprintCollector};
 use crate::speech::dataset::Dataset;
 
@@ -26,7 +26,7 @@ pub(super) fn derive(folder: &Path, described: &Described, collector: &mut Finge
         }
         Described::Queries(meta) if meta.train.rows + meta.test.rows <= MOST_ROWS => {
             let Ok(reader) = queries::Reader::open(folder) else { return };
-            let mut normalizer = Normalizer::new(COMPARED);
+            let mut normalizer = TextNormalizer::new(COMPARED);
             for subset in [Subset::Train, Subset::Test] {
                 let mut rows = reader.rows(subset);
                 while let Ok(Some(row)) = rows.next_ref() {

@@ -9,7 +9,7 @@ use undertone_proto::question::{Answered, MAX_SIZE, read_answers};
 use undertone_proto::v1;
 
 use super::{CALL, Download, Gateway, GatewayError, Submitted, TRANSFER, parse, stream, within_transfer};
-use crate::site::outbox::Parcel;
+use crate::site::outbox::StoredVector;
 
 /// The server's pools of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Gateway {
         lease: &str,
         series: &str,
         round: u32,
-        parcel: &Parcel,
+        parcel: &StoredVector,
         receipts: &[Signed],
     ) -> Result<Submitted, GatewayError> {
         let header = v1::AskHeader {

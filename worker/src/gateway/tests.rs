@@ -19,7 +19,7 @@ use crate::config::{ConfigError, Server};
 use crate::fixture::{LEAD, OURS, WORKER, server_key};
 use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
-use crate::site::outbox::Parcel;
+use crate::site::outbox::StoredVector;
 use crate::site::policy::Policy;
 
 fn token(server: &Running, certificate: Option<[u8; 32]>) -> String {
@@ -41,10 +41,10 @@ async fn gateway(server: &Running) -> (tempfile::TempDir, Gateway) {
     (dir, Gateway::new(&config.server, config.worker, key).expect("the address is good"))
 }
 
-fn parcel() -> Parcel {
+fn parcel() -> StoredVector {
     use sha2::{Digest, Sha256};
     let bytes: Vec<u8> = (0..300_000_u32).flat_map(|value| (value as f32).to_le_bytes()).collect();
-    Parcel { digest: hex::encode(Sha256::digest(&bytes)), length: bytes.len() as u64 / 4, bytes, receipt: None }
+    StoredVector { digest: hex::encode(Sha256::digest(&bytes)), length: bytes.len() as u64 / 4, bytes, receipt: None }
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use undertone_proto::{CHUNK, v1};
 
 use super::{CALL, Download, Gateway, GatewayError, Submitted, TRANSFER, stream, within_transfer};
 use crate::run::Average;
-use crate::site::outbox::Parcel;
+use crate::site::outbox::StoredVector;
 
 impl Gateway {
     /// Sends one vector with its receipts; after an interrupted attempt, from the server's offset.
@@ -21,7 +21,7 @@ impl Gateway {
         lease: &str,
         series: &str,
         round: u32,
-        parcel: &Parcel,
+        parcel: &StoredVector,
         receipts: &[Signed],
     ) -> Result<Submitted, GatewayError> {
         let size = parcel.bytes.len();
@@ -48,7 +48,13 @@ impl Gateway {
     }
 
     /// Returns the number of bytes of a vector that the server has from earlier attempts.
-    async fn received(&self, lease: &str, series: &str, round: u32, parcel: &Parcel) -> Result<usize, GatewayError> {
+    async fn received(
+        &self,
+        lease: &str,
+        series: &str,
+        round: u32,
+        parcel: &StoredVector,
+    ) -> Result<usize, GatewayError> {
         let make = || v1::ReceivedRequest {
             lease: lease.to_owned(),
             series: series.to_owned(),

@@ -5,9 +5,9 @@ use time::OffsetDateTime;
 use undertone_api::dataset::Visibility;
 use undertone_privacy::Event;
 
-use super::{RestoreError, backup, restore, waits};
+use super::{RestoreError, backup, pending_restore, restore};
 use crate::config::Config;
-use crate::fixture::{gaussian, ledger_at, limit, stored, under};
+use crate::fixture::{gaussian, ledger_at, limit, release_context, stored_release};
 use crate::site::books;
 use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
@@ -28,9 +28,13 @@ fn site() -> (tempfile::TempDir, Folder) {
     std::fs::write(data.join("meta.json"), "{}").expect("the folder is writable");
     std::fs::write(data.join("features.bin"), "somebody's voice").expect("the folder is writable");
     let ledger = ledger_at(&folder);
-    ledger.reserve(&under(gaussian(4.0), 3), &limit(8.0)).expect("there is room");
+    ledger.reserve(&release_context(gaussian(4.0), 3), &limit(8.0)).expect("there is room");
     ledger
-        .commit(&under(gaussian(4.0), 3), &gaussian(4.0), &stored(&under(gaussian(4.0), 3), "private", 1))
+        .commit(
+            &release_context(gaussian(4.0), 3),
+            &gaussian(4.0),
+            &stored_release(&release_context(gaussian(4.0), 3), "private", 1),
+        )
         .expect("it is reserved");
     (dir, folder)
 }
@@ -44,7 +48,7 @@ fn a_site_comes_back_from_its_backup_and_waits_to_be_compared() {
     for passphrase in [None, Some("a long passphrase")] {
         let (dir, folder) = site();
         let file = dir.path().join("site.backup");
-        std::fs::write(folder.spoken(), "what was heard\n").expect("the folder is writable");
+        std::fs::write(folder.piece_journal(), "what was heard\n").expect("the folder is writable");
         let made = backup(&folder, &file, passphrase.map(secret), NOW).expect("the site is whole");
         assert_eq!((made.receipts, made.datasets), (1, 1));
         let bytes = std::fs::read(&file).expect("it is there");
@@ -66,22 +70,22 @@ fn a_site_comes_back_from_its_backup_and_waits_to_be_compared() {
         let read = |path: std::path::PathBuf| std::fs::read(path).expect("it is there");
         assert_eq!(read(new.key()), read(folder.key()));
         assert_eq!(read(new.policy()), read(folder.policy()));
-        assert_eq!(read(new.spoken()), read(folder.spoken()));
+        assert_eq!(read(new.piece_journal()), read(folder.piece_journal()));
         Config::load(&new).expect("it is the same");
         let store = Store::create(&new.ledger()).expect("it is there");
         assert_eq!(store.read(books::receipts).expect("it is open").len(), 1);
-        assert!(waits(&store).expect("it is open").is_some(), "nothing leaves until it was compared");
+        assert!(pending_restore(&store).expect("it is open").is_some(), "nothing leaves until it was compared");
         assert!(
             ledger_at(&new)
                 .publish(
-                    &under(gaussian(4.0), 3),
+                    &release_context(gaussian(4.0), 3),
                     Visibility::Open,
                     &Event::NonPrivate,
-                    &stored(&under(gaussian(4.0), 3), "o", 1)
+                    &stored_release(&release_context(gaussian(4.0), 3), "o", 1)
                 )
                 .is_err()
         );
-        assert!(waits(&Store::create(&folder.ledger()).expect("it is there")).expect("it is open").is_none());
+        assert!(pending_restore(&Store::create(&folder.ledger()).expect("it is there")).expect("it is open").is_none());
         assert!(matches!(backup(&folder, &file, None, NOW), Err(RestoreError::Exists(_))));
     }
 }
@@ -93,7 +97,11 @@ fn a_site_is_replaced_only_when_that_is_said_and_is_kept_aside() {
     backup(&folder, &file, None, NOW).expect("the site is whole");
     let ledger = ledger_at(&folder);
     ledger
-        .commit(&under(gaussian(4.0), 3), &gaussian(4.0), &stored(&under(gaussian(4.0), 3), "private", 2))
+        .commit(
+            &release_context(gaussian(4.0), 3),
+            &gaussian(4.0),
+            &stored_release(&release_context(gaussian(4.0), 3), "private", 2),
+        )
         .expect("it is reserved");
     drop(ledger);
     assert!(matches!(restore(&folder, &file, None, false, NOW), Err(RestoreError::Occupied(_))));

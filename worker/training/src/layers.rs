@@ -43,14 +43,14 @@ pub use stack::Stack;
 
 /// The outputs that a caller requests from a backward pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
+pub struct GradientRequest {
     /// The derivatives by the input.
     pub by_input: bool,
     /// The derivatives by the layer's own parameters; a frozen layer has none.
     pub gradient: bool,
 }
 
-impl Wanted {
+impl GradientRequest {
     /// Requests both.
     pub const ALL: Self = Self { by_input: true, gradient: true };
 }
@@ -97,7 +97,7 @@ pub trait Layer: Send + Sync + 'static {
         tape: Self::Tape,
         by_output: Tensor<2>,
         layout: &Layout,
-        wanted: Wanted,
+        request: GradientRequest,
     ) -> Backward;
 }
 

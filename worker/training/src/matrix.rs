@@ -151,11 +151,11 @@ mod tests {
     fn columns_of_a_matrix_are_a_matrix() {
         let (a, b) = ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0, 0.5, -1.0, 2.0, 0.0, 1.0]);
         let mut target = [0.0; 4];
-        let left = MatrixView::new(&a, 2, 3).columns(1..3);
-        multiply_alone(&mut target, left, MatrixView::new(&b, 2, 3).columns(0..2), WriteMode::Replace);
+        let view = MatrixView::new(&a, 2, 3).columns(1..3);
+        multiply_alone(&mut target, view, MatrixView::new(&b, 2, 3).columns(0..2), WriteMode::Replace);
         assert_eq!(target, [8.0, 1.0, 17.0, 2.5]);
         let mut one = [1.0];
-        multiply_alone(&mut one, left.columns(1..2).transposed(), left.columns(0..1), WriteMode::Add);
+        multiply_alone(&mut one, view.columns(1..2).transposed(), view.columns(0..1), WriteMode::Add);
         assert_eq!(one, [37.0]);
     }
 

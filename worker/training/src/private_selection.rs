@@ -1,11 +1,11 @@
 //! Selects the best of a secret number of runs, the only output of a private selection (Papernot and Steinke 2022;
 //! `privacy.md`, 9).
 //!
-//! A [`PrivateSelection`] begins with the [`Prize`] of a grant for the selection, before any other random choice of the round.
-//! It draws K, the number of runs that count, from the granted distribution. It selects the candidate of each run,
+//! A [`PrivateSelection`] begins with the [`SelectionPermit`] of a grant for the selection, before any other random
+//! choice of the round. It draws K, the number of runs that count, from the granted distribution. It selects the candidate of each run,
 //! accepts the update of each run with its score, and returns one update after *all* runs that the grant allows. It
-//! drops the other updates: an [`Update`] leaves by a [`Ticket`](undertone_worker_site::clearance::Ticket), and the
-//! only ticket is the prize's.
+//! drops the other updates: an [`Update`] leaves by a [`VectorTicket`](undertone_worker_site::clearance::VectorTicket), and the
+//! only ticket is the permit's.
 //!
 //! # Secrecy of K
 //! The number of runs made does not depend on K, so neither the time from grant to sending nor meeting the round's
@@ -21,9 +21,9 @@
 //!
 //! ```compile_fail,E0308
 //! use undertone_worker_training::release::Update;
-//! use undertone_worker_site::clearance::Prize;
-//! fn loser(update: Update, prize: Prize) {
-//!     let _ = update.leave(prize);
+//! use undertone_worker_site::clearance::SelectionPermit;
+//! fn loser(update: Update, permit: SelectionPermit) {
+//!     let _ = update.leave(permit);
 //! }
 //! ```
 
@@ -34,11 +34,11 @@ use super::noise::below;
 use super::randomness::Randomness;
 use super::release::{Outgoing, ReleaseError, Update};
 use super::runs::{NotDrawn, RunSampler, SecretRuns};
-use undertone_worker_site::clearance::Prize;
+use undertone_worker_site::clearance::SelectionPermit;
 
 /// The runs of one round.
 pub struct PrivateSelection {
-    prize: Prize,
+    permit: SelectionPermit,
     counted: SecretRuns,
     most: u16,
     made: u16,
@@ -60,10 +60,10 @@ impl PrivateSelection {
     ///
     /// # Errors
     /// [`NotDrawn`] if the granted distribution cannot be drawn here. Nothing is charged.
-    pub fn begin(prize: Prize, randomness: &Randomness) -> Result<Self, NotDrawn> {
-        let sampler = RunSampler::new(prize.runs())?;
+    pub fn begin(permit: SelectionPermit, randomness: &Randomness) -> Result<Self, NotDrawn> {
+        let sampler = RunSampler::new(permit.runs())?;
         Ok(Self {
-            prize,
+            permit,
             counted: sampler.draw(randomness),
             most: sampler.most(),
             made: 0,
@@ -101,9 +101,9 @@ impl PrivateSelection {
     /// [`ReleaseError::RunsLeft`] if runs are missing, [`ReleaseError::NotOfThisGrant`] if the best run was made under
     /// another grant or is incomplete. Nothing is charged.
     pub fn finish(self) -> Result<Outgoing, ReleaseError> {
-        let Self { prize, most, made, best, .. } = self;
+        let Self { permit, most, made, best, .. } = self;
         match best {
-            Some(best) if made >= most => best.update.leave(prize.into_ticket()),
+            Some(best) if made >= most => best.update.leave(permit.into_ticket()),
             _ => Err(ReleaseError::RunsLeft { made, most }),
         }
     }
@@ -125,12 +125,12 @@ mod tests {
     use crate::randomness::{Purpose, Randomness};
     use crate::release::{ReleaseError, Update};
     use crate::sampler::Sampler;
-    use undertone_worker_site::clearance::{Clearance, Permits, Prize, ReleaseGrant};
+    use undertone_worker_site::clearance::{Clearance, ReleaseGrant, SelectionPermit, StepPermits};
 
     const STEPS: u32 = 2;
     const MOST: u16 = 6;
 
-    fn granted(stopping: f64) -> (Vec<Permits>, Prize) {
+    fn granted(stopping: f64) -> (Vec<StepPermits>, SelectionPermit) {
         let of = Event::PoissonSampledGaussian {
             sampling_rate: SamplingRate::new(0.5).unwrap(),
             noise_multiplier: NoiseMultiplier::new(1.0).unwrap(),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     /// Returns an update that consists of the noise of `seed`.
-    fn run(permits: &mut Permits, seed: u8) -> Update {
+    fn run(permits: &mut StepPermits, seed: u8) -> Update {
         let mut update = Update::begin(Rule::Sgd { learning_rate: 1.0, momentum: 0.0 }, 1.0, 3);
         while let Some(permit) = permits.take() {
             let batch = Sampler::new(0, SamplingRate::new(0.5).unwrap()).draw_fresh();
@@ -158,8 +158,8 @@ mod tests {
 
     /// Returns the number of the run that is selected among runs with scores `losses`.
     fn winner(losses: [f64; MOST as usize], stopping: f64, seed: u8) -> usize {
-        let (mut permits, prize) = granted(stopping);
-        let mut contest = PrivateSelection::begin(prize, &Randomness::in_test(Purpose::Selection, seed)).unwrap();
+        let (mut permits, permit) = granted(stopping);
+        let mut contest = PrivateSelection::begin(permit, &Randomness::in_test(Purpose::Selection, seed)).unwrap();
         let mut all = Vec::new();
         for (number, loss) in losses.into_iter().enumerate() {
             let update = run(&mut permits[number], number as u8);
@@ -213,8 +213,8 @@ mod tests {
     #[test]
     fn finish_before_all_runs_is_refused() {
         for stopping in [0.01, 0.999_999] {
-            let (mut permits, prize) = granted(stopping);
-            let mut contest = PrivateSelection::begin(prize, &Randomness::in_test(Purpose::Selection, 1)).unwrap();
+            let (mut permits, permit) = granted(stopping);
+            let mut contest = PrivateSelection::begin(permit, &Randomness::in_test(Purpose::Selection, 1)).unwrap();
             for number in 0..MOST - 1 {
                 contest.submit(run(&mut permits[usize::from(number)], 1), 1.0);
             }
@@ -225,8 +225,8 @@ mod tests {
 
     #[test]
     fn run_of_another_grant_is_refused() {
-        let ((_, prize), (mut others, _)) = (granted(0.1), granted(0.1));
-        let mut contest = PrivateSelection::begin(prize, &Randomness::in_test(Purpose::Selection, 1)).unwrap();
+        let ((_, permit), (mut others, _)) = (granted(0.1), granted(0.1));
+        let mut contest = PrivateSelection::begin(permit, &Randomness::in_test(Purpose::Selection, 1)).unwrap();
         for permits in &mut others {
             contest.submit(run(permits, 1), 1.0);
         }

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use zeroize::Zeroizing;
 
-use undertone_worker_site::clearance::Published;
+use undertone_worker_site::clearance::PublicProof;
 
 /// The purpose of a randomness. Streams of different purposes never overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Randomness {
     /// Returns repeatable randomness for rehearsals on data that the site's policy marks as public, which need no
     /// protection. The permission is borrowed, not consumed; private data have no such permission, and so no such
     /// randomness.
-    pub fn rehearsed(_published: &Published, purpose: Purpose, seed: [u8; 32]) -> Self {
+    pub fn rehearsed(_published: &PublicProof, purpose: Purpose, seed: [u8; 32]) -> Self {
         Self { seed: Zeroizing::new(seed), purpose }
     }
 

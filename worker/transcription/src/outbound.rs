@@ -3,7 +3,7 @@
 //! The module is a chain of types. A [`BatchDraft`] writes finished sounds to disk; none of them can be sent. A
 //! [`BatchPermit`] is made only from the site's [`Clearance`], for exactly the release of the plan. [`BatchDraft::seal`]
 //! consumes it and returns a [`SealedSounds`] batch, which is durable and not yet paid. The site issues a
-//! [`Departure`](undertone_worker_site::clearance::Departure) once the batch is paid and the server has countersigned the
+//! [`DepartureProof`](undertone_worker_site::clearance::DepartureProof) once the batch is paid and the server has countersigned the
 //! payment. With it, the batch yields [`OutgoingSound`]s, and a [`ProviderLine`](super::provider::line::ProviderLine) sends
 //! nothing else. A caller cannot construct an outgoing sound:
 //!

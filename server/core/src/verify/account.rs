@@ -8,7 +8,7 @@ use undertone_api::log::leaf;
 use undertone_api::signed::Receipt;
 use undertone_privacy::curve::Curve;
 use undertone_privacy::ledger::{Balance, Budget, Cost, LedgerError, Reservation, ReservationId};
-use undertone_privacy::mechanism::{EVALUATOR_VERSION, can_verify, charged_every_unit};
+use undertone_privacy::mechanism::{EVALUATOR_VERSION, can_verify, charges_every_unit};
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, PrivacyUnit};
 use uuid::Uuid;
 
@@ -130,7 +130,7 @@ impl Account {
             self.limited_at = self.limited_at.or(Some(position));
             return;
         };
-        let is_own = entry.kind == "reserve" && charged_every_unit(&entry.evaluator);
+        let is_own = entry.kind == "reserve" && charges_every_unit(&entry.evaluator);
         if is_own
             && read::<Event>(&entry.event, "event").is_ok_and(|event| !is_beside(&event) && event != Event::NonPrivate)
         {

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OpenFlags};
 use undertone_api::budget::EntryKind;
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::signed::{Receipt, Signed};
-use undertone_worker::site::books::{self, AccountKey, Entry};
+use undertone_worker::site::books::{self, AccountKey, LedgerEntry};
 use undertone_worker::site::keys::SiteKey;
 use undertone_worker::site::ledger::{self, Ledger};
 
@@ -120,7 +120,7 @@ impl Books {
 
     /// Checks that the process's books agree with the disk.
     pub(crate) fn agrees(&self, ledger: &Ledger) -> Result<(), Stop> {
-        let (Ok(held), Ok(read)) = (ledger.books(), books::Books::read(&self.db)) else {
+        let (Ok(held), Ok(read)) = (ledger.books(), books::LedgerBooks::read(&self.db)) else {
             return Err(Stop::Wrong("the books of a site cannot be read".to_owned()));
         };
         for (key, book) in &held.accounts {
@@ -158,7 +158,7 @@ impl Books {
         let mut accounts: BTreeMap<AccountKey, BTreeMap<(JobId, DatasetId), Part>> = BTreeMap::new();
         let mut paid = 0;
         for row in rows(&self.db, "SELECT payload FROM entry ORDER BY sequence")? {
-            let entry: Entry = serde_json::from_str(&row[0]).map_err(Failed::from)?;
+            let entry: LedgerEntry = serde_json::from_str(&row[0]).map_err(Failed::from)?;
             let parts = accounts.entry(entry.account).or_default();
             let place = (entry.job, entry.dataset);
             match (entry.kind, parts.get_mut(&place)) {

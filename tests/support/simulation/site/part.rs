@@ -17,7 +17,7 @@ use undertone_worker::fault;
 use undertone_worker::gateway::Work;
 use undertone_worker::run::{Past, RunError};
 use undertone_worker::site::clearance::Clearance;
-use undertone_worker::site::jobs::Outcome;
+use undertone_worker::site::jobs::RunOutcome;
 
 use super::super::broken::{Broken, draw_again};
 use super::super::message::{Answer, Heard, Message};
@@ -49,9 +49,9 @@ pub(super) enum Stage {
     /// The vector has arrived, or the round does not need it.
     Average,
     /// The part has ended; that must be recorded.
-    Close(Outcome),
+    Close(RunOutcome),
     /// The end is recorded and must be reported.
-    Tell(Outcome),
+    Tell(RunOutcome),
 }
 
 pub(super) struct Part {
@@ -163,7 +163,7 @@ impl SiteProcess {
                     Some(Code::LeaseLost) | None => return Ok(false),
                     Some(code) if transient(code) => part.stage = Stage::Tell(outcome),
                     // A rejected result ends the part, as in the daemon.
-                    Some(_) => part.stage = Stage::Tell(Outcome::GaveUp { reason: "not taken".to_owned() }),
+                    Some(_) => part.stage = Stage::Tell(RunOutcome::GaveUp { reason: "not taken".to_owned() }),
                 }
             }
         }
@@ -184,7 +184,7 @@ impl SiteProcess {
             Stage::Round
         } else {
             let leads = spec.participants.first().is_some_and(|first| first.dataset == errand.examined().dataset.id);
-            Stage::Close(Outcome::Done { report: if leads { report(round) } else { String::new() }, audit: None })
+            Stage::Close(RunOutcome::Done { report: if leads { report(round) } else { String::new() }, audit: None })
         };
         Ok(())
     }
@@ -313,7 +313,7 @@ impl SiteProcess {
                 let lease = part.work.lease.clone();
                 match network.carry(self.worker, Message::Renew { lease }).await? {
                     Heard::Said(Answer::GoesOn(false, reason)) => {
-                        part.stage = Stage::Close(Outcome::Stopped { reason });
+                        part.stage = Stage::Close(RunOutcome::Stopped { reason });
                     }
                     Heard::No(Code::LeaseLost, _) => return Ok(false),
                     _ => part.stage = stage,
@@ -321,7 +321,7 @@ impl SiteProcess {
             }
             Heard::No(_, reason) => {
                 network.trace.aside(&reason);
-                part.stage = Stage::Close(Outcome::GaveUp { reason });
+                part.stage = Stage::Close(RunOutcome::GaveUp { reason });
             }
         }
         Ok(true)
@@ -335,14 +335,14 @@ impl SiteProcess {
         job: JobId,
         dataset: DatasetId,
         lease: String,
-        outcome: &Outcome,
+        outcome: &RunOutcome,
     ) -> Result<Option<Code>, Stop> {
         let receipts = self.live(|life| daemon::closing(&life.site).map_err(|error| error.to_string()))?;
         let Some((numbers, receipts)) = self.told_of(network, "closing", receipts) else { return Ok(None) };
         let told = match outcome {
-            Outcome::Done { report, .. } if report.is_empty() => Told::Done(None),
-            Outcome::Done { report, .. } => Told::Done(Some(serde_json::from_str(report).map_err(Failed::from)?)),
-            Outcome::GaveUp { reason } | Outcome::Stopped { reason } => Told::GaveUp(reason.clone()),
+            RunOutcome::Done { report, .. } if report.is_empty() => Told::Done(None),
+            RunOutcome::Done { report, .. } => Told::Done(Some(serde_json::from_str(report).map_err(Failed::from)?)),
+            RunOutcome::GaveUp { reason } | RunOutcome::Stopped { reason } => Told::GaveUp(reason.clone()),
         };
         match network.carry(self.worker, Message::Finish { lease, outcome: told, receipts }).await? {
             Heard::Said(_) => {
@@ -418,8 +418,8 @@ fn gives_up(network: &mut Network, error: &RunError) -> Stage {
     Stage::Close(failed(error))
 }
 
-fn failed(error: &RunError) -> Outcome {
-    Outcome::GaveUp { reason: error.to_string() }
+fn failed(error: &RunError) -> RunOutcome {
+    RunOutcome::GaveUp { reason: error.to_string() }
 }
 
 /// Returns the lead's report.

@@ -1,7 +1,7 @@
 //! Spontaneous accidents: processes crash, clocks jump, disks fail, fill up and are restored from older copies.
 
 use time::Duration;
-use undertone_worker::fault::{Accident, Plan};
+use undertone_worker::fault::{FailureKind, FailurePlan};
 
 use super::super::Stop;
 use super::super::server::plan;
@@ -18,8 +18,8 @@ impl World<'_> {
         let (death, after) = (dice.percent(65), dice.between(1, 7));
         if dice.percent(50) {
             let which = dice.below(self.sites.len() as u64) as usize;
-            let accident = if death { Accident::Death } else { Accident::Disk };
-            self.sites[which].planned = Some(Plan { accident, after });
+            let accident = if death { FailureKind::Crash } else { FailureKind::Disk };
+            self.sites[which].planned = Some(FailurePlan { accident, after });
         } else {
             let which = self.network.somewhere();
             self.network.servers[which].planned = Some(plan(death, after));

@@ -22,7 +22,7 @@ use super::grams::HashedGrams;
 use super::masks::DropoutMasks;
 use undertone_worker_training::layers::affine::Linear;
 use undertone_worker_training::layers::recurrent::lstm::{Lstm, Tape as LstmTape};
-use undertone_worker_training::layers::{Backward, Layer, Layout, Parameters, Wanted};
+use undertone_worker_training::layers::{Backward, GradientRequest, Layer, Layout, Parameters};
 
 /// Dimensions of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -245,7 +245,7 @@ impl<'a> NetworkPass<'a> {
         let texts = Layout::new((0..tape.hidden.len() / width).map(|_| [1]));
         let by_logits = tensor(by_logits, [texts.rows(), self.shape.outputs()], self.device);
         let (layer, output) = gradient.split_at_mut(self.shape.split());
-        let back = self.shape.output().backward(&self.output, tape.output, by_logits, &texts, Wanted::ALL);
+        let back = self.shape.output().backward(&self.output, tape.output, by_logits, &texts, GradientRequest::ALL);
         let mut by_hidden = take_gradient(back, output);
         by_hidden.chunks_exact_mut(width).enumerate().for_each(|(text, row)| masks.apply(1, text, row));
         let by_output = match &tape.layer {
@@ -264,9 +264,11 @@ impl<'a> NetworkPass<'a> {
         };
         let by_output = tensor(by_output, [self.layout.rows(), width], self.device);
         let back = match tape.layer {
-            LayerTape::Bag(tape) => self.shape.bag().backward(&self.layer, tape, by_output, &self.layout, Wanted::ALL),
+            LayerTape::Bag(tape) => {
+                self.shape.bag().backward(&self.layer, tape, by_output, &self.layout, GradientRequest::ALL)
+            }
             LayerTape::Lstm(tape) => {
-                self.shape.lstm().backward(&self.layer, tape, by_output, &self.layout, Wanted::ALL)
+                self.shape.lstm().backward(&self.layer, tape, by_output, &self.layout, GradientRequest::ALL)
             }
         };
         let mut by_rows = take_gradient(back, layer);

@@ -7,7 +7,7 @@
 //! (`privacy.md`, 6.6).
 
 use crate::released::Released;
-use undertone_worker_site::clearance::Published;
+use undertone_worker_site::clearance::PublicProof;
 
 /// A text that may be read without a charge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -15,7 +15,7 @@ pub struct Visible<'a>(&'a str);
 
 impl<'a> Visible<'a> {
     /// Makes a text of a dataset that the site's policy marks as public. The permission is borrowed, not consumed.
-    pub const fn public(_published: &Published, text: &'a str) -> Self {
+    pub const fn public(_published: &PublicProof, text: &'a str) -> Self {
         Self(text)
     }
 

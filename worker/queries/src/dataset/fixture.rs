@@ -9,7 +9,7 @@ use undertone_api::dataset::Visibility;
 use super::Reader;
 use crate::log::{ColumnMap, ReadOptions};
 use crate::prepare::{PrepareOptions, prepare};
-use undertone_worker_site::progress::Silent;
+use undertone_worker_site::progress::SilentProgress;
 
 /// Returns options that prepare the CSV `text`, written to `folder`, as the dataset `folder/<name>`. Columns have their
 /// usual names: text, session or user, count, intent, split. Logs with labels are public.
@@ -38,6 +38,6 @@ pub fn options(folder: &Path, name: &str, text: &str) -> PrepareOptions {
 /// Prepares and opens the dataset of [`options`].
 pub fn prepared(folder: &Path, name: &str, text: &str) -> Reader {
     let options = options(folder, name, text);
-    prepare(&options, &Silent).expect("the log has rows that can be used");
+    prepare(&options, &SilentProgress).expect("the log has rows that can be used");
     Reader::open(&options.output).expect("it was just written")
 }

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::GateError;
 use crate::count::CountError;
-use undertone_worker_site::clearance::{Clearance, GrantId, Published};
+use undertone_worker_site::clearance::{Clearance, GrantId, PublicProof};
 
 /// The texts with at least k kept rows, with their exact counts. As private as the log.
 ///
@@ -98,7 +98,7 @@ impl Survivors {
 
     /// Returns the result of a release with counts, for rehearsals on data that the site's policy marks as public; a
     /// rehearsal sends nothing. The permission is borrowed, not consumed; private data have none.
-    pub(crate) fn rehearsed(self, _published: &Published) -> Vec<(String, u64)> {
+    pub(crate) fn rehearsed(self, _published: &PublicProof) -> Vec<(String, u64)> {
         self.texts.into_iter().map(|survivor| (survivor.text, survivor.count)).collect()
     }
 

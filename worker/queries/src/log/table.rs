@@ -12,7 +12,7 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchR
 use super::{
     ColumnMap, FIELDS, LONGEST_ROW, LogError, LogField, LogPosition, LogSource, NextRow, RawRow, RejectReason, find,
 };
-use undertone_worker_site::contained::contained;
+use undertone_worker_site::panics::catch_panic;
 
 /// Rows decoded at once.
 const BATCH: usize = 4096;
@@ -44,7 +44,7 @@ enum ColumnValues {
 impl ParquetLog {
     /// Opens the file at `place`.
     pub(super) fn open(path: &Path, columns: &ColumnMap, place: LogPosition) -> Result<Self, LogError> {
-        contained(|| Self::try_open(path, columns, place)).unwrap_or_else(|| Err(damaged(path)))
+        catch_panic(|| Self::try_open(path, columns, place)).unwrap_or_else(|| Err(damaged(path)))
     }
 
     fn try_open(path: &Path, columns: &ColumnMap, place: LogPosition) -> Result<Self, LogError> {
@@ -142,10 +142,10 @@ impl LogSource for ParquetLog {
                 Some((batch, at)) if at < batch.rows => break (batch, at),
                 _ => {}
             }
-            match contained(|| self.reader.next()).ok_or_else(|| damaged(&self.path))? {
+            match catch_panic(|| self.reader.next()).ok_or_else(|| damaged(&self.path))? {
                 None => return Ok(NextRow::End),
                 Some(Ok(batch)) => {
-                    let batch = contained(|| self.batch(&batch)).ok_or_else(|| damaged(&self.path))??;
+                    let batch = catch_panic(|| self.batch(&batch)).ok_or_else(|| damaged(&self.path))??;
                     self.batch = Some((batch, 0));
                 }
                 Some(Err(error)) => {

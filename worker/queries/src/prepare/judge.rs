@@ -6,7 +6,7 @@ use super::PrepareOptions;
 use crate::dataset::user::UserHasher;
 use crate::dataset::{RowRef, Subset};
 use crate::log::{LARGEST_COUNT, LogField, RawRow, RejectReason};
-use undertone_worker_site::normalize::Normalizer;
+use undertone_worker_site::normalize::TextNormalizer;
 
 /// The result of a row.
 pub(super) enum RowVerdict<'a> {
@@ -19,7 +19,7 @@ pub(super) enum RowVerdict<'a> {
 /// Decides the result of a row, by the options and by that row alone.
 pub(super) fn judge<'a>(
     options: &PrepareOptions,
-    normalizer: &'a mut Normalizer,
+    normalizer: &'a mut TextNormalizer,
     users: Option<&UserHasher>,
     last: &mut (String, u128),
     raw: &'a RawRow,

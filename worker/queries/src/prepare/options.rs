@@ -11,7 +11,7 @@ use super::PrepareError;
 use crate::dataset::FORMAT;
 use crate::dataset::user::KEY;
 use crate::log::{LONGEST_ROW, LogError, ReadOptions};
-use undertone_worker_site::normalize::{Normalization, unicode};
+use undertone_worker_site::normalize::{TextNormalization, unicode};
 
 /// The default longest query, characters: the limit of a question.
 pub const LONGEST: usize = MOST_CHARACTERS;
@@ -28,7 +28,7 @@ pub struct PrepareOptions {
     /// The intended visibility of the data. Rows of CSV that is not public are lines.
     pub visibility: Visibility,
     /// The normalization of each query.
-    pub normalization: Normalization,
+    pub normalization: TextNormalization,
     /// The longest normalized query to keep, characters.
     pub longest: usize,
     /// The values of the column of subsets whose rows are held out for tests.
@@ -59,7 +59,7 @@ impl PrepareOptions {
             inputs,
             reading,
             visibility: Visibility::Private,
-            normalization: Normalization::default(),
+            normalization: TextNormalization::default(),
             longest: LONGEST,
             test: Vec::new(),
             train: Vec::new(),
@@ -82,7 +82,7 @@ impl PrepareOptions {
             unicode: String,
             inputs: Vec<(PathBuf, u64, i128)>,
             reading: &'a ReadOptions,
-            normalization: Normalization,
+            normalization: TextNormalization,
             longest: usize,
             test: &'a [String],
             train: &'a [String],

@@ -13,9 +13,9 @@ use crate::dataset::user::KEY;
 use crate::dataset::{KEY_FILE, Row};
 use crate::log::{ColumnMap, ReadOptions};
 use undertone_worker_site::dataset_meta::{META_FILE, REPORT_FILE};
-use undertone_worker_site::fault::{self, Accident, Plan};
-use undertone_worker_site::normalize::Normalization;
-use undertone_worker_site::progress::Silent;
+use undertone_worker_site::fault::{self, FailureKind, FailurePlan};
+use undertone_worker_site::normalize::TextNormalization;
+use undertone_worker_site::progress::SilentProgress;
 
 fn rows(folder: &Path, subset: Subset) -> Vec<Row> {
     Reader::open(folder).unwrap().rows(subset).map(Result::unwrap).collect()
@@ -66,7 +66,7 @@ fn prepare_undisturbed(dir: &Path) -> (PrepareOptions, PreparedDataset) {
     options.inputs.push(second);
     options.stride = 20;
     let quiet = PrepareOptions { output: dir.join("quiet"), ..options.clone() };
-    prepare(&quiet, &Silent).unwrap();
+    prepare(&quiet, &SilentProgress).unwrap();
     let whole = read_output(&quiet);
     assert!(whole.0.parts.len() > 3 && whole.0.labels.len() > 4, "{:?}", whole.0.parts);
     (options, whole)
@@ -85,22 +85,22 @@ fn interrupted_preparation_gives_the_same_dataset() {
     let dir = tempfile::tempdir().unwrap();
     let (options, whole) = prepare_undisturbed(dir.path());
     let again = PrepareOptions { key: [8; KEY], ..options.clone() };
-    for accident in [Accident::Death, Accident::Disk] {
+    for accident in [FailureKind::Crash, FailureKind::Disk] {
         let (mut place, mut is_interrupted) = (0, true);
         while is_interrupted {
             place += 1;
-            fault::plan(Some(Plan { accident, after: place }));
-            let ended = std::panic::catch_unwind(AssertUnwindSafe(|| prepare(&options, &Silent)));
+            fault::plan(Some(FailurePlan { accident, after: place }));
+            let ended = std::panic::catch_unwind(AssertUnwindSafe(|| prepare(&options, &SilentProgress)));
             is_interrupted = fault::plan(None).is_none();
             assert_eq!(is_interrupted, !matches!(ended, Ok(Ok(_))), "{accident:?} at {place}");
             if options.output.exists() {
                 // It had its name already.
                 assert!(matches!(
-                    prepare(&again, &Silent).unwrap_err(),
+                    prepare(&again, &SilentProgress).unwrap_err(),
                     PrepareError::Dataset(DatasetError::Exists(_))
                 ));
             } else {
-                let report = prepare(&again, &Silent).unwrap();
+                let report = prepare(&again, &SilentProgress).unwrap();
                 assert!(report.resumed <= report.rows && (report.resumed > 0 || place < 8), "{accident:?} at {place}");
                 assert_eq!(count_siblings(&options), 0, "{accident:?} at {place}");
             }
@@ -120,7 +120,7 @@ fn interrupted_preparation_gives_the_same_dataset() {
 /// Dies at the n-th progress update.
 struct DyingProgress(AtomicU64);
 
-impl Progress for DyingProgress {
+impl ProgressReporter for DyingProgress {
     fn start(&self, _what: &str, _total: u64) {}
     fn advance(&self, _steps: u64) {
         if self.0.fetch_sub(1, Ordering::Relaxed) == 1 {
@@ -140,7 +140,7 @@ fn each_interruption_loses_at_most_a_stride() {
     let mut options = options(dir.path(), "ward", &text);
     options.stride = 2 * TELL;
     let quiet = PrepareOptions { output: dir.path().join("quiet"), ..options.clone() };
-    prepare(&quiet, &Silent).unwrap();
+    prepare(&quiet, &SilentProgress).unwrap();
     let mut cuts = 0;
     let report = loop {
         // Updates occur at the start, every `TELL` rows, and at the end: the run reads one or two strides before it
@@ -164,24 +164,24 @@ fn changed_options_or_log_restart_the_preparation() {
     let mut options = options(dir.path(), "ward", &log());
     options.stride = 7;
     let interrupt = |options: &PrepareOptions| {
-        fault::plan(Some(Plan { accident: Accident::Death, after: 12 }));
-        assert!(std::panic::catch_unwind(AssertUnwindSafe(|| prepare(options, &Silent))).is_err());
+        fault::plan(Some(FailurePlan { accident: FailureKind::Crash, after: 12 }));
+        assert!(std::panic::catch_unwind(AssertUnwindSafe(|| prepare(options, &SilentProgress))).is_err());
     };
     interrupt(&options);
-    let other = PrepareOptions { normalization: Normalization::NONE, ..options.clone() };
-    let report = prepare(&other, &Silent).unwrap();
+    let other = PrepareOptions { normalization: TextNormalization::NONE, ..options.clone() };
+    let report = prepare(&other, &SilentProgress).unwrap();
     assert_eq!((report.resumed, report.changed), (0, 0));
     std::fs::remove_dir_all(&options.output).unwrap();
     interrupt(&options);
     std::fs::write(&options.inputs[0], log() + "one more,s1,1,a,train\n").unwrap();
-    let report = prepare(&options, &Silent).unwrap();
+    let report = prepare(&options, &SilentProgress).unwrap();
     assert_eq!((report.resumed, report.rows), (0, 41));
     std::fs::remove_dir_all(&options.output).unwrap();
     // A part that changed since it was written.
     interrupt(&options);
     let part = dir.path().join(".ward.preparing/dataset/rows/000000.parquet");
     std::fs::write(&part, "x").unwrap();
-    assert_eq!(prepare(&options, &Silent).unwrap().resumed, 0);
+    assert_eq!(prepare(&options, &SilentProgress).unwrap().resumed, 0);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn bad_rows_are_counted_with_few_local_examples() {
     );
     text.push_str(&"x".repeat(61));
     text.extend(["\n", &"y".repeat(2001), ",s1,1,a\n"]);
-    let report = prepare(&options(dir.path(), "ward", &text), &Silent).unwrap();
+    let report = prepare(&options(dir.path(), "ward", &text), &SilentProgress).unwrap();
     let count = |reason| report.malformed.get(&reason).map(|malformed| malformed.rows);
     assert_eq!((report.rows, report.train.rows, report.malformed_rows()), (59, 1, 58));
     for (reason, rows) in [
@@ -229,7 +229,7 @@ fn normalized_spellings_are_one_recorded_query() {
     let reader = prepared(dir.path(), "ward", text);
     let texts: Vec<String> = reader.rows(Subset::Train).map(|row| row.unwrap().text).collect();
     assert_eq!(texts, ["caf\u{e9} now"; 3]);
-    assert_eq!((reader.meta().train.texts, reader.meta().normalization), (1, Normalization::default()));
+    assert_eq!((reader.meta().train.texts, reader.meta().normalization), (1, TextNormalization::default()));
     assert!(reader.meta().unicode.contains("forms"));
     assert_eq!((reader.meta().units.as_slice(), reader.meta().has_users()), ([PrivacyUnit::Record].as_slice(), false));
     assert!(!dir.path().join("ward").join(KEY_FILE).exists(), "no users, no key");
@@ -244,11 +244,11 @@ fn subsets_follow_their_names_and_others_are_left_out() {
         let texts = rows(&options.output, subset).into_iter().map(|row| row.text);
         texts.collect::<String>()
     };
-    prepare(&options, &Silent).unwrap();
+    prepare(&options, &SilentProgress).unwrap();
     assert_eq!((texts(&options, Subset::Train), texts(&options, Subset::Test)), ("acd".to_owned(), "b".to_owned()));
     options.train = vec!["train".to_owned(), "oos".to_owned()];
     options.replace = true;
-    let report = prepare(&options, &Silent).unwrap();
+    let report = prepare(&options, &SilentProgress).unwrap();
     assert_eq!((texts(&options, Subset::Train), texts(&options, Subset::Test)), ("ac".to_owned(), "b".to_owned()));
     assert_eq!(report.outside, 1);
     assert!(report.to_string().contains("1 rows of other subsets"));
@@ -262,7 +262,7 @@ fn hold_out_is_by_user_and_stable() {
     let held_out_users = |name: &str, rows_: u32| {
         let mut options = options(dir.path(), name, &text(rows_));
         options.hold_out = 0.3;
-        prepare(&options, &Silent).unwrap();
+        prepare(&options, &SilentProgress).unwrap();
         let users = |subset| rows(&options.output, subset).into_iter().map(|row| row.user.unwrap());
         let train: std::collections::BTreeSet<u128> = users(Subset::Train).collect();
         let test: std::collections::BTreeSet<u128> = users(Subset::Test).collect();
@@ -274,7 +274,7 @@ fn hold_out_is_by_user_and_stable() {
     // Without users, whole queries are held out.
     let mut by_text = options(dir.path(), "texts", &text(970).replace("session", "other"));
     by_text.hold_out = 0.3;
-    prepare(&by_text, &Silent).unwrap();
+    prepare(&by_text, &SilentProgress).unwrap();
     let texts = |subset| {
         rows(&by_text.output, subset).into_iter().map(|row| row.text).collect::<std::collections::BTreeSet<_>>()
     };
@@ -287,21 +287,21 @@ fn hold_out_is_by_user_and_stable() {
 fn replacement_needs_the_flag_and_the_same_users() {
     let dir = tempfile::tempdir().unwrap();
     let first = options(dir.path(), "ward", "text,session\na,s1\n");
-    prepare(&first, &Silent).unwrap();
-    assert!(prepare(&first, &Silent).unwrap_err().to_string().contains("--replace"));
+    prepare(&first, &SilentProgress).unwrap();
+    assert!(prepare(&first, &SilentProgress).unwrap_err().to_string().contains("--replace"));
     let mut again = options(dir.path(), "ward", "text,user\nb,s1\n");
     again.replace = true;
-    let refused = prepare(&again, &Silent).unwrap_err().to_string();
+    let refused = prepare(&again, &SilentProgress).unwrap_err().to_string();
     assert!(refused.contains("--user-column session"), "{refused}");
     let mut same = options(dir.path(), "ward", "text,session\nb,s1\n");
     same.replace = true;
-    let whole = prepare(&same, &Silent).unwrap();
+    let whole = prepare(&same, &SilentProgress).unwrap();
     assert_eq!((rows(&same.output, Subset::Train)[0].text.as_str(), count_siblings(&same)), ("b", 0));
     assert_eq!(read_meta(&same.output).unwrap().digest, whole.digest);
     // At every place of the replacement, one of the two datasets exists when the next preparation begins.
     for place in 1.. {
-        fault::plan(Some(Plan { accident: Accident::Death, after: place }));
-        let ended = std::panic::catch_unwind(AssertUnwindSafe(|| prepare(&same, &Silent)));
+        fault::plan(Some(FailurePlan { accident: FailureKind::Crash, after: place }));
+        let ended = std::panic::catch_unwind(AssertUnwindSafe(|| prepare(&same, &SilentProgress)));
         fault::plan(None);
         if ended.is_ok() {
             break;
@@ -309,7 +309,7 @@ fn replacement_needs_the_flag_and_the_same_users() {
         let plain = PrepareOptions { replace: false, ..same.clone() };
         assert!(plain.output.exists() || WorkFolder::open(&plain.output).is_ok());
         assert!(
-            matches!(prepare(&plain, &Silent).unwrap_err(), PrepareError::Dataset(DatasetError::Exists(_))),
+            matches!(prepare(&plain, &SilentProgress).unwrap_err(), PrepareError::Dataset(DatasetError::Exists(_))),
             "{place}"
         );
         Reader::open(&plain.output).unwrap();
@@ -317,7 +317,7 @@ fn replacement_needs_the_flag_and_the_same_users() {
     // Only datasets are replaced.
     let other = PrepareOptions { output: dir.path().join("mine"), ..same.clone() };
     std::fs::create_dir(&other.output).unwrap();
-    assert!(prepare(&other, &Silent).unwrap_err().to_string().contains("meta.json"));
+    assert!(prepare(&other, &SilentProgress).unwrap_err().to_string().contains("meta.json"));
 }
 
 #[test]
@@ -325,9 +325,9 @@ fn concurrent_preparation_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let options = options(dir.path(), "ward", &log());
     let lock_holder = WorkFolder::open(&options.output).unwrap();
-    assert!(matches!(prepare(&options, &Silent), Err(PrepareError::Busy(_))));
+    assert!(matches!(prepare(&options, &SilentProgress), Err(PrepareError::Busy(_))));
     drop(lock_holder);
-    prepare(&options, &Silent).unwrap();
+    prepare(&options, &SilentProgress).unwrap();
 }
 
 #[test]
@@ -337,7 +337,7 @@ fn invalid_options_are_refused_and_leave_no_files() {
     let refused = |change: &dyn Fn(&mut PrepareOptions)| {
         let mut options = good.clone();
         change(&mut options);
-        prepare(&options, &Silent).unwrap_err().to_string()
+        prepare(&options, &SilentProgress).unwrap_err().to_string()
     };
     assert!(refused(&|options| options.inputs.clear()).contains("--queries"));
     assert!(refused(&|options| options.hold_out = 1.5).contains("--hold-out"));
@@ -363,7 +363,7 @@ fn real_log_becomes_a_dataset_with_its_counts() {
     let name = |name: &str| Some(name.to_owned());
     let columns = ColumnMap { user: name("session"), label: name("intent"), ..ColumnMap::text("text") };
     let options = PrepareOptions::new(vec![log], ReadOptions::new(columns), &dir.path().join("sgd"), "sgd", [3; KEY]);
-    let report = prepare(&options, &Silent).unwrap();
+    let report = prepare(&options, &SilentProgress).unwrap();
     assert_eq!((report.rows, report.malformed_rows(), report.labels.len()), (156_125, 0, 65));
     // Known exactly from the data: 17,193 sessions and 108,896 texts.
     for (found, exact) in [(report.train.users, 17_193), (report.train.texts, 108_896)] {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::classifier::{Example, Visible};
-use undertone_worker_site::clearance::Published;
+use undertone_worker_site::clearance::PublicProof;
 
 /// A distinct text of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct PublicQuery {
 
 /// A public log by its texts, and a test set.
 pub struct PublicLog<'p> {
-    published: &'p Published,
+    published: &'p PublicProof,
     labels: Vec<String>,
     queries: BTreeMap<String, PublicQuery>,
     tests: Vec<(String, u16, u64)>,
@@ -31,7 +31,7 @@ impl<'p> PublicLog<'p> {
     /// # Errors
     /// The first error of the rows.
     pub fn new<E>(
-        published: &'p Published,
+        published: &'p PublicProof,
         labels: Vec<String>,
         rows: impl Iterator<Item = Result<(String, u64, Option<u16>), E>>,
         tests: impl Iterator<Item = Result<(String, u64, u16), E>>,
@@ -96,11 +96,11 @@ pub fn frequencies(counts: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::{PublicLog, frequencies};
-    use undertone_worker_site::clearance::Published;
+    use undertone_worker_site::clearance::PublicProof;
 
     #[test]
     fn text_takes_the_label_of_most_rows() {
-        let published = Published::in_test();
+        let published = PublicProof::in_test();
         let rows = [
             ("yes", 3, Some(1)),
             ("yes", 2, Some(0)),

@@ -14,7 +14,7 @@ use crate::config::Queries;
 use crate::dataset::Row;
 use crate::gate::{Gate, GateError, is_question};
 use crate::sample::coins::RateCoins;
-use undertone_worker_site::clearance::Published;
+use undertone_worker_site::clearance::PublicProof;
 use undertone_worker_training::randomness::{Purpose, Randomness};
 
 /// Why a sieve failed.
@@ -55,7 +55,7 @@ pub struct GateSieve<'a, F> {
     /// The approximate number of occurrences.
     pub occurrences: u64,
     /// The site's statement that the log is public.
-    pub published: &'a Published,
+    pub published: &'a PublicProof,
     /// The unit that the gate protects.
     pub unit: PrivacyUnit,
     /// Largest number of texts of one unit.

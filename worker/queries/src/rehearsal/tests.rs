@@ -16,7 +16,7 @@ use super::{
 use crate::classifier::tests::settings;
 use crate::config::Queries;
 use crate::dataset::Row;
-use undertone_worker_site::clearance::Published;
+use undertone_worker_site::clearance::PublicProof;
 
 /// Returns rows of three subjects; text number n of a subject occurs n + 1 times.
 fn rows() -> Vec<Row> {
@@ -38,7 +38,7 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-fn public_log(published: &Published) -> PublicLog<'_> {
+fn public_log(published: &PublicProof) -> PublicLog<'_> {
     let labels = ["stop", "track", "greet"].map(str::to_owned).to_vec();
     let log = rows().into_iter().map(|row| Ok::<_, Infallible>((row.text, row.count, row.label)));
     let tests =
@@ -63,7 +63,7 @@ fn grid() -> Rehearsal {
 }
 
 fn sieve<'a>(
-    published: &'a Published,
+    published: &'a PublicProof,
     queries: &'a Queries,
     work: &'a std::path::Path,
     unit: PrivacyUnit,
@@ -85,7 +85,7 @@ fn gate() -> Gate {
 
 #[test]
 fn rehearsal_tries_every_pair_and_the_comparison() {
-    let published = Published::in_test();
+    let published = PublicProof::in_test();
     let queries = Queries::default();
     let work = tempfile::tempdir().unwrap();
     let public_log = public_log(&published);
@@ -128,7 +128,7 @@ fn rehearsal_tries_every_pair_and_the_comparison() {
 
 #[test]
 fn gate_output_matches_an_exact_count() {
-    let published = Published::in_test();
+    let published = PublicProof::in_test();
     let queries = Queries::default();
     let work = tempfile::tempdir().unwrap();
     let mut sieve = sieve(&published, &queries, work.path(), PrivacyUnit::Record);
@@ -150,7 +150,7 @@ fn gate_output_matches_an_exact_count() {
 
 #[test]
 fn counts_by_user_are_bounded_by_users() {
-    let published = Published::in_test();
+    let published = PublicProof::in_test();
     let queries = Queries::default();
     let work = tempfile::tempdir().unwrap();
     let mut sieve = sieve(&published, &queries, work.path(), PrivacyUnit::User);
@@ -166,7 +166,7 @@ fn rehearsal_stops_on_cancel_and_names_missing_data() {
             Ok(TrialOutput { texts: rows().into_iter().map(|row| row.text).collect(), violations: 2, missed: 0 })
         }
     }
-    let published = Published::in_test();
+    let published = PublicProof::in_test();
     let full = public_log(&published);
     let learner = learner();
     let grid = grid();

@@ -6,7 +6,7 @@ use super::*;
 use crate::dataset::{Reader, Subset};
 use crate::log::{ColumnMap, ReadOptions};
 use crate::prepare::{PrepareOptions, prepare};
-use undertone_worker_site::progress::Silent;
+use undertone_worker_site::progress::SilentProgress;
 
 #[test]
 fn ranks_have_distinct_texts_and_cover_all_intents() {
@@ -51,7 +51,7 @@ fn written_logs_read_back_with_their_malformed_rows() {
     for (name, malformed) in [("a.csv", 0.0), ("b.tsv", 0.2), ("c.jsonl", 0.2), ("d.parquet", 0.0)] {
         let config = SyntheticConfig { test: 0.3, malformed, ..SyntheticConfig::new(3000, 9) };
         let log = dir.path().join(name);
-        let log_report = super::log(&config, &log, &Silent).unwrap();
+        let log_report = super::log(&config, &log, &SilentProgress).unwrap();
         assert_eq!(log_report.malformed > 400, malformed > 0.0);
         let about = std::fs::read_to_string(dir.path().join(format!("{name}.about.json"))).unwrap();
         assert!(about.contains("\"synthetic\": true"), "{about}");
@@ -68,7 +68,7 @@ fn written_logs_read_back_with_their_malformed_rows() {
             [1; 32],
         );
         options.test = vec!["test".to_owned()];
-        let report = prepare(&options, &Silent).unwrap();
+        let report = prepare(&options, &SilentProgress).unwrap();
         assert_eq!((report.rows, report.malformed_rows()), (3000, log_report.malformed), "{name}");
         let reader = Reader::open(&options.output).unwrap();
         let rows: Vec<_> = reader.rows(Subset::Train).map(Result::unwrap).collect();
@@ -83,7 +83,7 @@ fn invalid_synthesis_option_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let base = SyntheticConfig::new(10, 1);
     let refused = |config: SyntheticConfig, name: &str| {
-        super::log(&config, &dir.path().join(name), &Silent).unwrap_err().to_string()
+        super::log(&config, &dir.path().join(name), &SilentProgress).unwrap_err().to_string()
     };
     for (config, name, what) in [
         (SyntheticConfig { rows: 0, ..base.clone() }, "a.csv", "--rows"),
@@ -97,7 +97,7 @@ fn invalid_synthesis_option_is_refused_by_name() {
     ] {
         assert!(refused(config, name).contains(what), "{what}");
     }
-    super::log(&base, &dir.path().join("a.csv"), &Silent).unwrap();
+    super::log(&base, &dir.path().join("a.csv"), &SilentProgress).unwrap();
     assert!(refused(base, "a.csv").contains("exists already"));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "nothing half-made is left");
 }

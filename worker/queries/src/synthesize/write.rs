@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::{QueryGenerator, SyntheticQuery, TELL};
 use crate::log::LogFormat;
-use undertone_worker_site::progress::Progress;
+use undertone_worker_site::progress::ProgressReporter;
 
 /// The columns of a log.
 pub(super) const COLUMNS: [&str; 4] = ["session", "text", "intent", "split"];
@@ -26,7 +26,7 @@ pub(super) fn all(
     generator: &mut QueryGenerator,
     format: LogFormat,
     path: &Path,
-    progress: &dyn Progress,
+    progress: &dyn ProgressReporter,
 ) -> io::Result<u64> {
     let file = File::create(path)?;
     match format {
@@ -50,7 +50,7 @@ fn session<'a>(query: &SyntheticQuery<'_>, buffer: &'a mut String) -> &'a str {
     buffer
 }
 
-fn tell(row: u64, rows: u64, progress: &dyn Progress) {
+fn tell(row: u64, rows: u64, progress: &dyn ProgressReporter) {
     if row.is_multiple_of(TELL) {
         progress.advance(TELL);
     } else if row == rows {
@@ -58,7 +58,12 @@ fn tell(row: u64, rows: u64, progress: &dyn Progress) {
     }
 }
 
-fn separated(generator: &mut QueryGenerator, delimiter: u8, file: File, progress: &dyn Progress) -> io::Result<u64> {
+fn separated(
+    generator: &mut QueryGenerator,
+    delimiter: u8,
+    file: File,
+    progress: &dyn ProgressReporter,
+) -> io::Result<u64> {
     let mut file = BufWriter::with_capacity(1 << 18, file);
     let mut buffer = String::new();
     let mut broken = 0;
@@ -85,7 +90,7 @@ fn separated(generator: &mut QueryGenerator, delimiter: u8, file: File, progress
     Ok(broken)
 }
 
-fn json(generator: &mut QueryGenerator, file: File, progress: &dyn Progress) -> io::Result<u64> {
+fn json(generator: &mut QueryGenerator, file: File, progress: &dyn ProgressReporter) -> io::Result<u64> {
     /// A line.
     #[derive(Serialize)]
     struct JsonLine<'a> {
@@ -121,7 +126,7 @@ fn json(generator: &mut QueryGenerator, file: File, progress: &dyn Progress) -> 
     Ok(broken)
 }
 
-fn parquet(generator: &mut QueryGenerator, file: File, progress: &dyn Progress) -> io::Result<u64> {
+fn parquet(generator: &mut QueryGenerator, file: File, progress: &dyn ProgressReporter) -> io::Result<u64> {
     let schema = Arc::new(Schema::new(COLUMNS.map(|name| Field::new(name, DataType::Utf8, false)).to_vec()));
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))

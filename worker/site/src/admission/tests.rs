@@ -12,18 +12,22 @@ use undertone_api::signed::{Limits, Manifest, Signed, SignedError};
 use undertone_privacy::{Event, PrivacyUnit};
 use uuid::Uuid;
 
-use super::{CLOCKS, Examined, Fault, Identity, examine};
+use super::{CLOCKS, ExaminedManifest, ManifestFault, SiteIdentity, examine};
 use crate::clock;
-use crate::datasets::Local;
+use crate::datasets::LocalDataset;
 use crate::server_trust::ServerTrust;
 use crate::testing::{LEAD, ORGANIZATION, OURS, WORKER, dp_sgd, local, manifest, rounds, server_key, spec, z};
 
-fn identity() -> Identity {
-    Identity { worker: WORKER, organization: ORGANIZATION, server_key: ServerTrust::new(&server_key().verifying_key()) }
+fn identity() -> SiteIdentity {
+    SiteIdentity {
+        worker: WORKER,
+        organization: ORGANIZATION,
+        server_key: ServerTrust::new(&server_key().verifying_key()),
+    }
 }
 
 fn honest() -> Manifest {
-    manifest(spec(), spec().cost(&local(Visibility::Private).as_seen(OURS, ORGANIZATION, WORKER)))
+    manifest(spec(), spec().cost(&local(Visibility::Private).to_dataset(OURS, ORGANIZATION, WORKER)))
 }
 
 fn sign(manifest: &Manifest) -> Signed {
@@ -40,22 +44,22 @@ fn settle(manifest: &mut Manifest) {
     manifest.limits = Some(Limits::of(&manifest.spec, &manifest.participants, manifest.issued_at));
 }
 
-fn ask_with(change: impl FnOnce(&mut Manifest), datasets: &[Local]) -> Result<Examined, Fault> {
+fn ask_with(change: impl FnOnce(&mut Manifest), datasets: &[LocalDataset]) -> Result<ExaminedManifest, ManifestFault> {
     let mut manifest = honest();
     change(&mut manifest);
     examine(&sign(&manifest), OURS, &identity(), datasets, now())
 }
 
-fn ask(change: impl FnOnce(&mut Manifest)) -> Result<Examined, Fault> {
+fn ask(change: impl FnOnce(&mut Manifest)) -> Result<ExaminedManifest, ManifestFault> {
     ask_with(change, &[local(Visibility::Private)])
 }
 
-fn fault(change: impl FnOnce(&mut Manifest)) -> Fault {
+fn fault(change: impl FnOnce(&mut Manifest)) -> ManifestFault {
     ask(change).expect_err("it lies")
 }
 
 #[test]
-fn an_honest_manifest_is_believed() {
+fn honest_manifest_is_admitted() {
     let examined = ask(|_| ()).expect("it is honest");
     assert_eq!((examined.own, examined.own().dataset), (1, OURS));
     assert_eq!(examined.charge.as_ref().map(|charge| charge.releases), Some(12));
@@ -65,7 +69,7 @@ fn an_honest_manifest_is_believed() {
 }
 
 #[test]
-fn a_forged_manifest_is_refused() {
+fn forged_manifest_is_refused() {
     let by_another = Signed::new(&honest(), &SigningKey::from_bytes(&[8; 32])).expect("it has a JSON form");
     let mut widened = sign(&honest());
     widened.payload = widened.payload.replace("\"rounds\":10", "\"rounds\":11");
@@ -73,12 +77,12 @@ fn a_forged_manifest_is_refused() {
     for signed in [by_another, widened] {
         let fault =
             examine(&signed, OURS, &identity(), &[local(Visibility::Private)], now()).expect_err("it is forged");
-        assert_eq!(fault, Fault::Signature(SignedError::Forged));
+        assert_eq!(fault, ManifestFault::Signature(SignedError::Forged));
     }
 }
 
 #[test]
-fn a_spec_that_was_widened_after_the_charge_is_refused() {
+fn spec_that_was_widened_after_the_charge_is_refused() {
     type Change = fn(&mut undertone_api::job::dp_sgd::Spec);
     let changes: [Change; 4] = [
         |spec| spec.private.iter_mut().for_each(|private| private.rounds += 1),
@@ -89,19 +93,19 @@ fn a_spec_that_was_widened_after_the_charge_is_refused() {
     for change in changes {
         let mut wider = dp_sgd();
         change(&mut wider);
-        assert_eq!(fault(|manifest| manifest.spec = Spec::DpSgd(wider)), Fault::Charge("ward-7".to_owned()));
+        assert_eq!(fault(|manifest| manifest.spec = Spec::DpSgd(wider)), ManifestFault::Charge("ward-7".to_owned()));
     }
 }
 
 /// Features normalized by speaker, and a dataset without users: refused regardless of the registration at the server.
 #[test]
-fn a_unit_that_the_data_do_not_keep_apart_is_refused() {
-    let of = |unit, data: &Local| {
+fn unit_that_the_data_do_not_keep_apart_is_refused() {
+    let of = |unit, data: &LocalDataset| {
         let mut spec = dp_sgd();
         spec.unit = unit;
         let spec = Spec::DpSgd(spec);
-        let charge = spec.cost(&data.as_seen(OURS, ORGANIZATION, WORKER));
-        let units = charge.as_ref().map_or(0, |_| data.as_seen(OURS, ORGANIZATION, WORKER).count(unit).0);
+        let charge = spec.cost(&data.to_dataset(OURS, ORGANIZATION, WORKER));
+        let units = charge.as_ref().map_or(0, |_| data.to_dataset(OURS, ORGANIZATION, WORKER).count(unit).0);
         let change = |manifest: &mut Manifest| {
             manifest.spec = spec;
             manifest.participants[1].charge = charge;
@@ -113,27 +117,27 @@ fn a_unit_that_the_data_do_not_keep_apart_is_refused() {
     let (record, speaker, user) = (PrivacyUnit::Record, PrivacyUnit::Speaker, PrivacyUnit::User);
     let plain = local(Visibility::Private);
     assert_eq!((of(record, &plain), of(speaker, &plain)), (Ok(500), Ok(50)));
-    assert_eq!(of(user, &plain), Err(Fault::Mixed("ward-7".to_owned(), user)));
-    let by_speaker = Local { units: vec![speaker], ..plain.clone() };
-    assert_eq!(of(record, &by_speaker), Err(Fault::Mixed("ward-7".to_owned(), record)));
+    assert_eq!(of(user, &plain), Err(ManifestFault::Mixed("ward-7".to_owned(), user)));
+    let by_speaker = LocalDataset { units: vec![speaker], ..plain.clone() };
+    assert_eq!(of(record, &by_speaker), Err(ManifestFault::Mixed("ward-7".to_owned(), record)));
     assert_eq!(of(speaker, &by_speaker), Ok(50));
-    let with_users = Local { users: Some(190), units: vec![record, speaker, user], ..plain };
+    let with_users = LocalDataset { users: Some(190), units: vec![record, speaker, user], ..plain };
     assert_eq!(of(user, &with_users), Ok(200));
 }
 
 #[test]
-fn a_charge_below_the_cost_is_refused() {
-    assert_eq!(fault(|manifest| manifest.participants[1].charge = None), Fault::Charge("ward-7".to_owned()));
+fn charge_below_the_cost_is_refused() {
+    assert_eq!(fault(|manifest| manifest.participants[1].charge = None), ManifestFault::Charge("ward-7".to_owned()));
     let less = fault(|manifest| manifest.participants[1].charge.iter_mut().for_each(|charge| charge.releases = 1));
-    assert_eq!(less, Fault::Charge("ward-7".to_owned()));
+    assert_eq!(less, ManifestFault::Charge("ward-7".to_owned()));
 }
 
 #[test]
-fn the_servers_word_on_visibility_counts_for_nothing() {
+fn visibility_claimed_by_the_server_is_ignored() {
     // The server declares the dataset public, so that nothing would be charged; the site's policy differs.
-    let public = spec().cost(&local(Visibility::Public).as_seen(OURS, ORGANIZATION, WORKER));
+    let public = spec().cost(&local(Visibility::Public).to_dataset(OURS, ORGANIZATION, WORKER));
     assert_eq!(public, None);
-    assert_eq!(fault(|manifest| manifest.participants[1].charge = public), Fault::Charge("ward-7".to_owned()));
+    assert_eq!(fault(|manifest| manifest.participants[1].charge = public), ManifestFault::Charge("ward-7".to_owned()));
 }
 
 #[test]
@@ -142,25 +146,25 @@ fn exact_gradients_of_a_private_dataset_are_refused() {
     open.open = Some(rounds());
     open.private = None;
     let open = Spec::DpSgd(open);
-    let as_open = open.cost(&local(Visibility::Open).as_seen(OURS, ORGANIZATION, WORKER));
+    let as_open = open.cost(&local(Visibility::Open).to_dataset(OURS, ORGANIZATION, WORKER));
     assert_eq!(as_open.as_ref().map(|charge| &charge.event), Some(&Event::NonPrivate));
     let lie = |manifest: &mut Manifest| {
         manifest.spec = open.clone();
         manifest.participants[1].charge = as_open.clone();
         settle(manifest);
     };
-    assert_eq!(fault(lie), Fault::Charge("ward-7".to_owned()));
+    assert_eq!(fault(lie), ManifestFault::Charge("ward-7".to_owned()));
     let examined = ask_with(lie, &[local(Visibility::Open)]).expect("the site marks it open");
     assert_eq!(examined.release("open"), Some(Event::NonPrivate));
     assert_eq!(examined.release("private"), None);
 }
 
 #[test]
-fn a_comparison_charges_the_private_arm_of_an_open_dataset_too() {
+fn comparison_charges_the_private_arm_of_an_open_dataset_too() {
     let mut comparison = dp_sgd();
     comparison.open = Some(rounds());
     let comparison = Spec::DpSgd(comparison);
-    let charge = comparison.cost(&local(Visibility::Open).as_seen(OURS, ORGANIZATION, WORKER));
+    let charge = comparison.cost(&local(Visibility::Open).to_dataset(OURS, ORGANIZATION, WORKER));
     assert!(charge.as_ref().is_some_and(|charge| charge.event != Event::NonPrivate), "{charge:?}");
     let offer = |manifest: &mut Manifest| {
         manifest.spec = comparison.clone();
@@ -176,18 +180,18 @@ fn a_comparison_charges_the_private_arm_of_an_open_dataset_too() {
 }
 
 #[test]
-fn a_manifest_for_another_worker_dataset_or_line_is_refused() {
-    let not_named = Fault::NotNamed("ward-7".to_owned());
+fn manifest_for_another_worker_dataset_or_line_is_refused() {
+    let not_named = ManifestFault::NotNamed("ward-7".to_owned());
     assert_eq!(fault(|manifest| manifest.participants[1].worker = WorkerId(Uuid::from_u128(99))), not_named);
     assert_eq!(fault(|manifest| manifest.participants.truncate(1)), not_named);
     assert_eq!(fault(|manifest| manifest.participants.push(manifest.participants[1].clone())), not_named);
     assert_eq!(fault(|manifest| manifest.participants[1].purpose = Purpose::Evaluate), not_named);
     assert_eq!(
         fault(|manifest| manifest.participants[1].lineage = LineageId(Uuid::from_u128(99))),
-        Fault::Lineage("ward-7".to_owned())
+        ManifestFault::Lineage("ward-7".to_owned())
     );
-    let elsewhere = Local { id: Some(DatasetId(Uuid::from_u128(77))), ..local(Visibility::Private) };
-    assert_eq!(ask_with(|_| (), &[elsewhere]).expect_err("it is not here"), Fault::Stranger);
+    let elsewhere = LocalDataset { id: Some(DatasetId(Uuid::from_u128(77))), ..local(Visibility::Private) };
+    assert_eq!(ask_with(|_| (), &[elsewhere]).expect_err("it is not here"), ManifestFault::Stranger);
 }
 
 #[test]
@@ -197,18 +201,18 @@ fn participants_that_are_not_in_the_spec_are_refused() {
         other.dataset = DatasetId(Uuid::from_u128(99));
         manifest.participants.push(other);
     };
-    assert_eq!(fault(stranger), Fault::Participants);
-    assert_eq!(fault(|manifest| manifest.participants.swap(0, 1)), Fault::Participants);
+    assert_eq!(fault(stranger), ManifestFault::Participants);
+    assert_eq!(fault(|manifest| manifest.participants.swap(0, 1)), ManifestFault::Participants);
 }
 
 #[test]
-fn a_public_size_that_is_not_ours_is_refused() {
+fn public_size_that_is_not_ours_is_refused() {
     let fault = fault(|manifest| manifest.participants[1].units = 49);
-    assert_eq!(fault, Fault::Units { dataset: "ward-7".to_owned(), manifest: 49, site: 50 });
+    assert_eq!(fault, ManifestFault::Units { dataset: "ward-7".to_owned(), manifest: 49, site: 50 });
 }
 
 #[test]
-fn a_test_set_of_this_site_must_be_public_by_its_own_policy() {
+fn test_set_of_this_site_must_be_public_by_its_own_policy() {
     let other = DatasetId(Uuid::from_u128(11));
     let mut read = dp_sgd();
     read.tests[0].dataset = other;
@@ -219,7 +223,7 @@ fn a_test_set_of_this_site_must_be_public_by_its_own_policy() {
         manifest.spec = Spec::DpSgd(read.clone());
         manifest.participants.push(entry);
     };
-    let second = |visibility| Local {
+    let second = |visibility| LocalDataset {
         name: "ward-8".to_owned(),
         id: Some(other),
         lineage: LineageId(Uuid::from_u128(12)),
@@ -245,29 +249,32 @@ fn two_datasets_of_one_lineage_in_a_job_are_refused() {
         let at = manifest.spec.datasets().iter().position(|(id, _)| *id == other).expect("it is named");
         manifest.participants.insert(at, entry);
     };
-    let second = Local { name: "ward-8".to_owned(), id: Some(other), ..local(Visibility::Private) };
+    let second = LocalDataset { name: "ward-8".to_owned(), id: Some(other), ..local(Visibility::Private) };
     let answer = ask_with(lie, &[local(Visibility::Private), second]);
-    assert_eq!(answer.err(), Some(Fault::SharedAccounts("ward-8".to_owned())));
+    assert_eq!(answer.err(), Some(ManifestFault::SharedAccounts("ward-8".to_owned())));
 }
 
 #[test]
-fn a_dataset_that_the_manifest_gives_to_another_owner_or_name_is_refused() {
+fn dataset_of_another_owner_or_name_is_refused() {
     let other = undertone_api::id::OrganizationId(Uuid::from_u128(99));
-    assert_eq!(fault(|manifest| manifest.participants[1].organization = other), Fault::Owner("ward-7".to_owned()));
+    assert_eq!(
+        fault(|manifest| manifest.participants[1].organization = other),
+        ManifestFault::Owner("ward-7".to_owned())
+    );
     let renamed = fault(|manifest| manifest.participants[1].dataset_name = "ward-8".to_owned());
-    assert_eq!(renamed, Fault::NotNamed("ward-7".to_owned()));
+    assert_eq!(renamed, ManifestFault::NotNamed("ward-7".to_owned()));
 }
 
 #[test]
-fn a_start_from_another_model_is_refused() {
+fn start_from_another_model_is_refused() {
     for model in [None, Some("00".repeat(32)), spec().model(14)] {
-        assert_eq!(fault(|manifest| manifest.model = model), Fault::Model("ward-7".to_owned()));
+        assert_eq!(fault(|manifest| manifest.model = model), ManifestFault::Model("ward-7".to_owned()));
     }
 }
 
 #[test]
 fn limits_that_are_not_those_of_the_spec_are_refused() {
-    assert_eq!(fault(|manifest| manifest.limits = None), Fault::NoLimits);
+    assert_eq!(fault(|manifest| manifest.limits = None), ManifestFault::NoLimits);
     type Change = fn(&mut Limits);
     let changes: [Change; 7] = [
         |limits| limits.releases += 1,
@@ -279,7 +286,7 @@ fn limits_that_are_not_those_of_the_spec_are_refused() {
         |limits| limits.not_after += Duration::SECOND,
     ];
     for change in changes {
-        assert_eq!(fault(|manifest| manifest.limits.iter_mut().for_each(change)), Fault::Limits);
+        assert_eq!(fault(|manifest| manifest.limits.iter_mut().for_each(change)), ManifestFault::Limits);
     }
     // An earlier end does not widen the manifest.
     let sooner = |limits: &mut Limits| limits.not_after -= Duration::DAY;
@@ -287,11 +294,11 @@ fn limits_that_are_not_those_of_the_spec_are_refused() {
 }
 
 #[test]
-fn a_manifest_holds_from_its_issue_until_its_limit() {
+fn manifest_holds_from_its_issue_until_its_limit() {
     let ends =
         |until| move |manifest: &mut Manifest| manifest.limits.iter_mut().for_each(|limits| limits.not_after = until);
     let past = now() - Duration::SECOND;
-    assert_eq!(fault(ends(past)), Fault::Expired(past));
+    assert_eq!(fault(ends(past)), ManifestFault::Expired(past));
     ask(ends(now() + Duration::MINUTE)).expect("it holds a minute more");
     let issue = |at| {
         move |manifest: &mut Manifest| {
@@ -300,20 +307,20 @@ fn a_manifest_holds_from_its_issue_until_its_limit() {
         }
     };
     let tomorrow = now() + Duration::days(2);
-    assert_eq!(fault(issue(tomorrow)), Fault::Future(tomorrow));
+    assert_eq!(fault(issue(tomorrow)), ManifestFault::Future(tomorrow));
     ask(issue(now() + CLOCKS)).expect("clocks may differ by a day");
     let beyond = now() + CLOCKS + Duration::SECOND;
-    assert_eq!(fault(issue(beyond)), Fault::Future(beyond));
+    assert_eq!(fault(issue(beyond)), ManifestFault::Future(beyond));
 }
 
 #[test]
-fn a_word_that_this_worker_does_not_know_is_refused() {
+fn unknown_value_in_the_manifest_is_refused() {
     let mut signed = sign(&honest());
     let more = format!("{{\"also\":{{\"series\":\"raw\"}},{}", &signed.payload[1..]);
     let document = Foreign(serde_json::from_str(&more).expect("it is JSON"));
     signed = Signed::new(&document, &server_key()).expect("it has a JSON form");
     let fault = examine(&signed, OURS, &identity(), &[local(Visibility::Private)], now()).expect_err("it says more");
-    assert_eq!(fault, Fault::Strange("also".to_owned()));
+    assert_eq!(fault, ManifestFault::Strange("also".to_owned()));
 }
 
 /// Any JSON under the signature of a manifest.

@@ -13,7 +13,7 @@ use undertone_privacy::ledger::{Account, Budget, Reservation};
 use undertone_privacy::mechanism::{self, EVALUATOR_VERSION};
 use undertone_privacy::transfer::event_at;
 
-use super::{AccountKey, BooksError, Entry, reservation_id};
+use super::{AccountKey, BooksError, LedgerEntry, reservation_id};
 
 /// A job in its own account.
 struct ReplayedJob {
@@ -26,7 +26,7 @@ struct ReplayedJob {
 }
 
 #[derive(Default)]
-struct Replay {
+struct LedgerReplay {
     accounts: BTreeMap<AccountKey, Account>,
     jobs: BTreeMap<(AccountKey, JobId), ReplayedJob>,
 }
@@ -35,12 +35,12 @@ struct Replay {
 ///
 /// # Errors
 /// [`BooksError::Row`] at the first row that was not admissible, or whose evaluator is unknown here.
-pub(crate) fn replay(rows: &[Entry]) -> Result<BTreeMap<AccountKey, Account>, BooksError> {
-    let mut replay = Replay::default();
+pub(crate) fn replay(rows: &[LedgerEntry]) -> Result<BTreeMap<AccountKey, Account>, BooksError> {
+    let mut replay = LedgerReplay::default();
     for (row, sequence) in rows.iter().zip(1..) {
         replay.follow(row).map_err(|problem| match problem {
-            Problem::Row(problem) => BooksError::Row { sequence, problem },
-            Problem::Books(error) => error,
+            ReplayProblem::Row(problem) => BooksError::Row { sequence, problem },
+            ReplayProblem::Books(error) => error,
         })?;
     }
     for key in replay.accounts.keys().copied().collect::<Vec<_>>() {
@@ -50,21 +50,21 @@ pub(crate) fn replay(rows: &[Entry]) -> Result<BTreeMap<AccountKey, Account>, Bo
 }
 
 /// Reasons why a row cannot be replayed.
-enum Problem {
+enum ReplayProblem {
     Row(String),
     Books(BooksError),
 }
 
-impl<E: Into<BooksError>> From<E> for Problem {
+impl<E: Into<BooksError>> From<E> for ReplayProblem {
     fn from(error: E) -> Self {
         Self::Books(error.into())
     }
 }
 
-impl Replay {
-    fn follow(&mut self, row: &Entry) -> Result<(), Problem> {
+impl LedgerReplay {
+    fn follow(&mut self, row: &LedgerEntry) -> Result<(), ReplayProblem> {
         if !mechanism::can_verify(&row.evaluator) {
-            return Err(Problem::Row(format!(
+            return Err(ReplayProblem::Row(format!(
                 "was priced by evaluator `{}`, this worker has `{EVALUATOR_VERSION}`: verify it with the version that wrote it",
                 row.evaluator,
             )));
@@ -76,9 +76,9 @@ impl Replay {
         }
     }
 
-    fn reserve(&mut self, row: &Entry) -> Result<(), Problem> {
-        let budget = row.budget.ok_or_else(|| Problem::Row("reserves without a budget".to_owned()))?;
-        if mechanism::charged_every_unit(&row.evaluator) {
+    fn reserve(&mut self, row: &LedgerEntry) -> Result<(), ReplayProblem> {
+        let budget = row.budget.ok_or_else(|| ReplayProblem::Row("reserves without a budget".to_owned()))?;
+        if mechanism::charges_every_unit(&row.evaluator) {
             self.open(row.account, budget)?;
             for other in &row.others {
                 self.open(row.account.for_unit(other.unit), other.budget)?;
@@ -104,14 +104,14 @@ impl Replay {
     }
 
     /// Checks that the row charges each account of its lineage the cost of its event there.
-    fn check_others(&mut self, row: &Entry) -> Result<(), Problem> {
-        let beside: Vec<AccountKey> = self.accounts.keys().filter(|key| key.is_beside(row.account)).copied().collect();
+    fn check_others(&mut self, row: &LedgerEntry) -> Result<(), ReplayProblem> {
+        let beside: Vec<AccountKey> = self.accounts.keys().filter(|key| key.is_sibling(row.account)).copied().collect();
         for key in beside {
             self.take_in(key)?;
             let stated = row.others.iter().find(|other| row.account.for_unit(other.unit) == key);
             let due = event_at(&row.event, row.account.unit, key.unit).ok();
             if stated.map(|other| &other.event) != due.as_ref() {
-                return Err(Problem::Row(format!(
+                return Err(ReplayProblem::Row(format!(
                     "does not charge the account of the unit {:?} what it costs",
                     key.unit
                 )));
@@ -120,17 +120,23 @@ impl Replay {
         Ok(())
     }
 
-    fn admit(&mut self, row: &Entry, key: AccountKey, event: &Event, budget: Budget) -> Result<(), Problem> {
+    fn admit(
+        &mut self,
+        row: &LedgerEntry,
+        key: AccountKey,
+        event: &Event,
+        budget: Budget,
+    ) -> Result<(), ReplayProblem> {
         let account = self.accounts.entry(key).or_insert_with(|| Account::new(Some(budget)));
         account.set_budget(budget)?;
         let cost = account.price(event, key.adjacency())?;
         account
             .reserve(reservation_id(row.job), &cost, row.count)
-            .map_err(|error| Problem::Row(format!("was never admissible: {error}")))
+            .map_err(|error| ReplayProblem::Row(format!("was never admissible: {error}")))
     }
 
-    fn commit(&mut self, row: &Entry) -> Result<(), Problem> {
-        let unpaid = |error: &dyn std::fmt::Display| Problem::Row(format!("was never paid for: {error}"));
+    fn commit(&mut self, row: &LedgerEntry) -> Result<(), ReplayProblem> {
+        let unpaid = |error: &dyn std::fmt::Display| ReplayProblem::Row(format!("was never paid for: {error}"));
         let job = self.jobs.get_mut(&(row.account, row.job)).ok_or_else(|| unpaid(&"nothing is reserved"))?;
         for key in std::iter::once(&row.account).chain(&job.others) {
             let account = self.accounts.get_mut(key).ok_or_else(|| unpaid(&"there is no such account"))?;
@@ -140,13 +146,13 @@ impl Replay {
         Ok(())
     }
 
-    fn settle(&mut self, row: &Entry) -> Result<(), Problem> {
-        let missing = || Problem::Row("settles what was never reserved".to_owned());
+    fn settle(&mut self, row: &LedgerEntry) -> Result<(), ReplayProblem> {
+        let missing = || ReplayProblem::Row("settles what was never reserved".to_owned());
         let job = self.jobs.get_mut(&(row.account, row.job)).ok_or_else(missing)?;
         for key in std::iter::once(&row.account).chain(&job.others) {
-            let left = self.accounts.get_mut(key).ok_or_else(missing)?.settle(reservation_id(row.job))?;
-            if left != row.count {
-                return Err(Problem::Row(format!("gives back {} releases of {left} left", row.count)));
+            let rest = self.accounts.get_mut(key).ok_or_else(missing)?.settle(reservation_id(row.job))?;
+            if rest != row.count {
+                return Err(ReplayProblem::Row(format!("gives back {} releases of {rest} left", row.count)));
             }
         }
         job.settled = true;
@@ -160,7 +166,7 @@ impl Replay {
         let mut rows: Vec<Reservation> = account.reservations().cloned().collect();
         let before = rows.len();
         for ((own, id), job) in &mut self.jobs {
-            if !own.is_beside(key) || job.others.contains(&key) {
+            if !own.is_sibling(key) || job.others.contains(&key) {
                 continue;
             }
             let Ok(event) = event_at(&job.event, own.unit, key.unit) else { continue };

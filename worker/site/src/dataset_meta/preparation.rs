@@ -59,8 +59,8 @@ impl PreparationRecord {
     /// Returns the used options and conditions that require public data, as text. Returns `None` if there are none, or
     /// if the dataset is public.
     pub fn conflict_with(&self, visibility: Visibility) -> Option<String> {
-        let counted = (self.class_source == ClassSource::Labels).then_some("classes counted in the labels");
-        let causes: Vec<&str> = self.across_units.iter().map(String::as_str).chain(counted).collect();
+        let option = (self.class_source == ClassSource::Labels).then_some("classes counted in the labels");
+        let causes: Vec<&str> = self.across_units.iter().map(String::as_str).chain(option).collect();
         (visibility != Visibility::Public && !causes.is_empty()).then(|| causes.join(", "))
     }
 }
@@ -81,8 +81,8 @@ mod tests {
         assert_eq!((plain.query_units(false), plain.query_units(true)), (vec![record], vec![record, user]));
         let first = PreparationRecord { across_records: vec!["--first".to_owned()], ..plain.clone() };
         assert_eq!(first.speech_units(true), [speaker, user]);
-        let counted = PreparationRecord { across_units: vec!["--least-frames".to_owned()], ..plain };
-        assert!(counted.speech_units(true).is_empty() && counted.query_units(true).is_empty());
+        let record = PreparationRecord { across_units: vec!["--least-frames".to_owned()], ..plain };
+        assert!(record.speech_units(true).is_empty() && record.query_units(true).is_empty());
     }
 
     #[test]

@@ -103,7 +103,7 @@ mod tests {
     use std::path::Path;
 
     use super::{FolderError, at_once, exchange, in_steps, recover};
-    use crate::fault::{self, Accident, Plan};
+    use crate::fault::{self, FailureKind, FailurePlan};
 
     /// Creates a folder with a file of the given content.
     fn folder(at: &Path, said: &str) {
@@ -111,7 +111,7 @@ mod tests {
         fs::write(at.join("file"), said).unwrap();
     }
 
-    fn said(at: &Path) -> Option<String> {
+    fn read_text(at: &Path) -> Option<String> {
         fs::read_to_string(at.join("file")).ok()
     }
 
@@ -129,14 +129,14 @@ mod tests {
             folder(&new, "new");
             folder(&place, "old");
             exchange(&new, &place).unwrap();
-            assert_eq!((said(&place).as_deref(), said(&new).as_deref()), (Some("new"), Some("old")));
+            assert_eq!((read_text(&place).as_deref(), read_text(&new).as_deref()), (Some("new"), Some("old")));
             assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "nothing else is left");
         }
         let dir = tempfile::tempdir().unwrap();
         let (new, place) = (dir.path().join("new"), dir.path().join("place"));
         folder(&new, "new");
         exchange(&new, &place).unwrap();
-        assert_eq!((said(&place).as_deref(), new.exists()), (Some("new"), false));
+        assert_eq!((read_text(&place).as_deref(), new.exists()), (Some("new"), false));
     }
 
     #[cfg(target_os = "linux")]
@@ -147,39 +147,39 @@ mod tests {
         folder(&new, "new");
         folder(&place, "old");
         assert!(at_once(&new, &place).unwrap());
-        assert_eq!(said(&place).as_deref(), Some("new"));
+        assert_eq!(read_text(&place).as_deref(), Some("new"));
     }
 
     #[test]
-    fn who_died_between_two_steps_finds_the_old_one_again() {
+    fn crash_between_both_steps_recovers_the_old_folder() {
         let dir = tempfile::tempdir().unwrap();
         let (new, place) = (dir.path().join("new"), dir.path().join("place"));
         folder(&new, "new");
         folder(&place, "old");
-        fault::plan(Some(Plan { accident: Accident::Death, after: 1 }));
+        fault::plan(Some(FailurePlan { accident: FailureKind::Crash, after: 1 }));
         assert!(std::panic::catch_unwind(|| in_steps(&new, &place)).is_err(), "it was planned");
         assert!(!place.exists());
         recover(&place).unwrap();
-        assert_eq!((said(&place).as_deref(), said(&new).as_deref()), (Some("old"), Some("new")));
+        assert_eq!((read_text(&place).as_deref(), read_text(&new).as_deref()), (Some("old"), Some("new")));
         // Without an interrupted exchange, recovery changes nothing.
         recover(&place).unwrap();
         exchange(&new, &place).unwrap();
         recover(&place).unwrap();
-        assert_eq!(said(&place).as_deref(), Some("new"));
+        assert_eq!(read_text(&place).as_deref(), Some("new"));
     }
 
     #[test]
-    fn who_died_after_both_steps_does_not_find_the_old_one_when_the_new_one_is_removed() {
+    fn crash_after_both_steps_does_not_bring_the_old_folder_back() {
         let dir = tempfile::tempdir().unwrap();
         let (new, place) = (dir.path().join("new"), dir.path().join("place"));
         folder(&new, "new");
         folder(&place, "old");
-        fault::plan(Some(Plan { accident: Accident::Death, after: 2 }));
+        fault::plan(Some(FailurePlan { accident: FailureKind::Crash, after: 2 }));
         assert!(std::panic::catch_unwind(|| in_steps(&new, &place)).is_err(), "it was planned");
-        assert_eq!((said(&place).as_deref(), new.exists()), (Some("new"), false));
+        assert_eq!((read_text(&place).as_deref(), new.exists()), (Some("new"), false));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "the old one lies aside");
         recover(&place).unwrap();
-        assert_eq!(said(&place).as_deref(), Some("new"));
+        assert_eq!(read_text(&place).as_deref(), Some("new"));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         fs::remove_dir_all(&place).unwrap();
         recover(&place).unwrap();

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use undertone_api::id::WorkerId;
 
-use crate::books::Head;
+use crate::books::ChainHead;
 use crate::folder::{FolderError, write_durably};
 
 /// The file's content.
@@ -99,7 +99,7 @@ impl LedgerAnchor {
     ///
     /// # Errors
     /// [`AnchorError::Exists`] when the file exists.
-    pub fn begin(&self, head: &Head) -> Result<AnchoredHead, AnchorError> {
+    pub fn begin(&self, head: &ChainHead) -> Result<AnchoredHead, AnchorError> {
         if self.path.exists() {
             return Err(AnchorError::Exists(self.path.clone()));
         }
@@ -131,7 +131,7 @@ impl LedgerAnchor {
     /// [`AnchorError::Older`] and [`AnchorError::Forked`] when the ledger does not continue the anchor.
     pub fn check<E: From<AnchorError>>(
         &self,
-        head: &Head,
+        head: &ChainHead,
         digest: impl FnOnce(u64) -> Result<Option<String>, E>,
     ) -> Result<AnchoredHead, E> {
         let anchored = self.read()?;
@@ -150,7 +150,7 @@ impl LedgerAnchor {
     /// The errors of [`Self::check`], and those of writing the file.
     pub fn follow<E: From<AnchorError>>(
         &self,
-        head: &Head,
+        head: &ChainHead,
         digest: impl FnOnce(u64) -> Result<Option<String>, E>,
     ) -> Result<(), E> {
         let anchored = self.check(head, digest)?;
@@ -160,7 +160,7 @@ impl LedgerAnchor {
         Ok(())
     }
 
-    fn write(&self, head: &Head) -> Result<AnchoredHead, AnchorError> {
+    fn write(&self, head: &ChainHead) -> Result<AnchoredHead, AnchorError> {
         let digest = if head.sequence == 0 { String::new() } else { head.hash.clone() };
         let anchored = AnchoredHead { worker: self.worker, receipts: head.sequence, digest };
         let text = serde_json::to_string(&anchored)

@@ -19,10 +19,10 @@ use undertone_privacy::Epsilon;
 use undertone_privacy::ledger::Account;
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 
-use super::{Ledger, LedgerError, Under, charged, insert_entry, insert_row, no_receipt};
-use crate::books::{AccountKey, Books, Entry, Head, Published, receipts};
+use super::{Ledger, LedgerError, ReleaseContext, account_steps, insert_entry, insert_row, no_receipt};
+use crate::books::{AccountKey, ChainHead, LedgerBooks, LedgerEntry, OpenRelease, receipts};
 use crate::outbox;
-use crate::policy::{Limit, is_exact};
+use crate::policy::{LifetimeLimit, is_exact};
 use crate::restore;
 use crate::rotation::rotations;
 use crate::store::{Store, StoreError, sql};
@@ -59,7 +59,7 @@ pub enum ImportError {
 
 /// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportSummary {
     /// The number of receipts before the import.
     pub before: u64,
     /// The number of imported receipts.
@@ -75,8 +75,8 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerError::Import`] when they contradict the ledger. In that case nothing has changed.
-    pub fn import(&self, shown: &[Signed], limit: Option<Limit>) -> Result<Imported, LedgerError> {
-        let mut state = self.fresh()?;
+    pub fn import(&self, shown: &[Signed], limit: Option<LifetimeLimit>) -> Result<ImportSummary, LedgerError> {
+        let mut state = self.lock_state()?;
         let at = (self.clock)();
         let mut books = state.books.clone();
         let imported = self.append(&mut state, |_, tx| {
@@ -84,13 +84,13 @@ impl Ledger {
                 SiteKeys::leading_to(self.key.public(), &rotations(tx)?).map_err(crate::books::BooksError::from)?;
             let missing = self.missing(tx, &keys, &books.receipts, shown)?;
             let imported =
-                Imported { before: books.receipts.sequence, missing: missing.len() as u64, jobs: jobs(&missing) };
+                ImportSummary { before: books.receipts.sequence, missing: missing.len() as u64, jobs: jobs(&missing) };
             if imported.missing > 0 {
                 restore::withhold(tx, at)?;
             }
-            let mut writer = Writer { tx, books: &mut books, at, limit };
+            let mut writer = ImportWriter { tx, books: &mut books, at, limit };
             writer.take(&missing)?;
-            restore::reconciled(tx, imported.before, imported.missing, at)?;
+            restore::record_comparison(tx, imported.before, imported.missing, at)?;
             Ok(imported)
         })?;
         // The next access reads the books again from the rows, which are authoritative.
@@ -103,12 +103,12 @@ impl Ledger {
         &self,
         tx: &Transaction<'_>,
         keys: &SiteKeys,
-        last: &Head,
+        last: &ChainHead,
         shown: &[Signed],
     ) -> Result<Vec<(Signed, Receipt)>, LedgerError> {
         let own = receipts(tx)?;
         let mut missing = Vec::new();
-        let mut head = if last.sequence == 0 { Head { sequence: 0, hash: no_receipt() } } else { last.clone() };
+        let mut head = if last.sequence == 0 { ChainHead { sequence: 0, hash: no_receipt() } } else { last.clone() };
         for signed in shown {
             let claimed: Receipt = serde_json::from_str(&signed.payload)
                 .map_err(|error| ImportError::Signature(SignedError::Payload(error.to_string())))?;
@@ -132,7 +132,7 @@ impl Ledger {
                 }
                 .into());
             }
-            head = Head { sequence: number, hash: signed.digest() };
+            head = ChainHead { sequence: number, hash: signed.digest() };
             missing.push((signed.clone(), receipt));
         }
         Ok(missing)
@@ -152,19 +152,19 @@ fn account_of(receipt: &Receipt) -> AccountKey {
 }
 
 /// Writes the missing receipts within one transaction, and updates the books in memory.
-struct Writer<'a> {
+struct ImportWriter<'a> {
     tx: &'a Transaction<'a>,
-    books: &'a mut Books,
+    books: &'a mut LedgerBooks,
     at: OffsetDateTime,
-    limit: Option<Limit>,
+    limit: Option<LifetimeLimit>,
 }
 
-impl Writer<'_> {
+impl ImportWriter<'_> {
     fn take(&mut self, missing: &[(Signed, Receipt)]) -> Result<(), LedgerError> {
         // A new reservation covers exactly the job's paid releases.
-        let mut paid: BTreeMap<(AccountKey, JobId), u64> = BTreeMap::new();
+        let mut counts: BTreeMap<(AccountKey, JobId), u64> = BTreeMap::new();
         for (_, receipt) in missing.iter().filter(|(_, receipt)| !is_exact(&receipt.event)) {
-            *paid.entry((account_of(receipt), receipt.job)).or_default() += 1;
+            *counts.entry((account_of(receipt), receipt.job)).or_default() += 1;
         }
         let mut reserved = Vec::new();
         for (signed, receipt) in missing {
@@ -173,7 +173,7 @@ impl Writer<'_> {
             } else {
                 let place = (account_of(receipt), receipt.job);
                 if self.book(place).is_none() {
-                    self.reserve(receipt, paid.get(&place).copied().unwrap_or(1))?;
+                    self.reserve(receipt, counts.get(&place).copied().unwrap_or(1))?;
                     reserved.push((place, receipt));
                 }
                 self.commit(receipt)?;
@@ -187,8 +187,8 @@ impl Writer<'_> {
         self.books.accounts.get(&account).filter(|book| book.jobs.contains_key(&job)).map(|book| &book.account)
     }
 
-    fn entry(&self, kind: EntryKind, receipt: &Receipt, count: u64) -> Entry {
-        Entry {
+    fn entry(&self, kind: EntryKind, receipt: &Receipt, count: u64) -> LedgerEntry {
+        LedgerEntry {
             kind,
             account: account_of(receipt),
             job: receipt.job,
@@ -204,14 +204,14 @@ impl Writer<'_> {
         }
     }
 
-    fn append(&mut self, entry: &Entry) -> Result<(), LedgerError> {
+    fn append(&mut self, entry: &LedgerEntry) -> Result<(), LedgerError> {
         self.books.entries = insert_entry(self.tx, &self.books.entries, entry)?;
         Ok(())
     }
 
     fn reserve(&mut self, receipt: &Receipt, count: u64) -> Result<(), LedgerError> {
         let (unit, adjacency, event) = (receipt.unit, receipt.adjacency, receipt.event.clone());
-        let under = Under {
+        let under = ReleaseContext {
             job: receipt.job,
             dataset: receipt.dataset,
             lineage: receipt.lineage,
@@ -220,17 +220,17 @@ impl Writer<'_> {
         };
         let own = under.account();
         let mut steps = vec![self.step(receipt.sequence, &under, own, &under.charge)?];
-        let beside: Vec<AccountKey> = self.books.accounts.keys().filter(|key| key.is_beside(own)).copied().collect();
+        let beside: Vec<AccountKey> = self.books.accounts.keys().filter(|key| key.is_sibling(own)).copied().collect();
         for key in beside {
             // A release without a price there still happened: `ledger show` lists it.
             if let Ok(charge) = under.charge.for_unit(key.unit) {
                 steps.push(self.step(receipt.sequence, &under, key, &charge)?);
             }
         }
-        let (budget, others) = charged::stated(&steps);
-        let entry = Entry { budget, others, ..self.entry(EntryKind::Reserve, receipt, count) };
+        let (budget, others) = account_steps::reservation_terms(&steps);
+        let entry = LedgerEntry { budget, others, ..self.entry(EntryKind::Reserve, receipt, count) };
         self.append(&entry)?;
-        charged::adopt(self.books, receipt.job, steps);
+        account_steps::adopt(self.books, receipt.job, steps);
         Ok(())
     }
 
@@ -238,18 +238,18 @@ impl Writer<'_> {
     fn step(
         &self,
         number: u64,
-        under: &Under,
+        under: &ReleaseContext,
         key: AccountKey,
         charge: &Charge,
-    ) -> Result<charged::AccountStep, LedgerError> {
+    ) -> Result<account_steps::AccountStep, LedgerError> {
         let standing = self.books.accounts.get(&key).and_then(|book| book.account.balance().budget());
-        let known = standing.map(|budget| Limit { epsilon: budget.epsilon(), delta: budget.delta() });
+        let present = standing.map(|budget| LifetimeLimit { epsilon: budget.epsilon(), delta: budget.delta() });
         let without =
             || ImportError::Unfit { number, problem: "policy.toml sets no budget at all; set one".to_owned() };
-        let mut limit = known.or(self.limit).ok_or_else(without)?;
+        let mut limit = present.or(self.limit).ok_or_else(without)?;
         let mut refused = String::new();
         for _ in 0..DOUBLINGS {
-            match charged::step(self.books, under, key, charge, Some(limit)) {
+            match account_steps::step(self.books, under, key, charge, Some(limit)) {
                 Ok(step) => return Ok(step),
                 Err(LedgerError::Rule(error)) => refused = error.to_string(),
                 Err(error) => return Err(error),
@@ -268,10 +268,10 @@ impl Writer<'_> {
         if reserved.event != receipt.event || reserved.manifest != receipt.manifest {
             return Err(unfit("another release, or another manifest, was reserved".to_owned()).into());
         }
-        let steps = charged::commit(self.books, key, receipt.job).map_err(|error| unfit(error.to_string()))?;
-        let entry = Entry { receipt: Some(receipt.sequence), ..self.entry(EntryKind::Commit, receipt, 1) };
+        let steps = account_steps::commit(self.books, key, receipt.job).map_err(|error| unfit(error.to_string()))?;
+        let entry = LedgerEntry { receipt: Some(receipt.sequence), ..self.entry(EntryKind::Commit, receipt, 1) };
         self.append(&entry)?;
-        charged::adopt(self.books, receipt.job, steps);
+        account_steps::adopt(self.books, receipt.job, steps);
         Ok(())
     }
 
@@ -280,15 +280,15 @@ impl Writer<'_> {
         if !self.books.accounts.contains_key(&key) {
             return Ok(());
         }
-        let (steps, left) = charged::settle(self.books, key, receipt.job)?;
+        let (steps, left) = account_steps::settle(self.books, key, receipt.job)?;
         let entry = self.entry(EntryKind::Settle, receipt, left);
         self.append(&entry)?;
-        charged::adopt(self.books, receipt.job, steps);
+        account_steps::adopt(self.books, receipt.job, steps);
         Ok(())
     }
 
     fn publish(&mut self, receipt: &Receipt) -> Result<(), LedgerError> {
-        let row = Published {
+        let row = OpenRelease {
             lineage: receipt.lineage,
             job: receipt.job,
             receipt: receipt.sequence,
@@ -328,171 +328,4 @@ pub fn length(store: &Store) -> Result<u64, StoreError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use undertone_api::dataset::Visibility;
-    use undertone_api::signed::Signed;
-    use undertone_privacy::Event;
-
-    use super::{ImportError, Imported, LedgerError};
-    use crate::books;
-    use crate::folder::Folder;
-    use crate::keys::SiteKey;
-    use crate::ledger::verify;
-    use crate::restore::{backup, restored};
-    use crate::store::Store;
-    use crate::testing::{JOB, gaussian, ledger_at, limit, stored, under};
-
-    /// Sets up a site that paid for rounds 1 and 2 before its backup. Returns its receipts after rounds 3 and 4, one
-    /// exact result, and a second job of one release.
-    fn spent() -> (tempfile::TempDir, Folder, Vec<Signed>) {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let folder = Folder::new(dir.path());
-        SiteKey::load_or_make(&folder.key()).expect("the folder is writable");
-        let job = under(gaussian(4.0), 10);
-        let pay = |rounds: std::ops::Range<u32>| {
-            let ledger = ledger_at(&folder);
-            ledger.reserve(&job, &limit(8.0)).expect("there is room");
-            for round in rounds {
-                ledger.commit(&job, &gaussian(4.0), &stored(&job, "private", round)).expect("it is reserved");
-            }
-            ledger
-        };
-        drop(pay(1..3));
-        let copy = dir.path().join("copy.db");
-        Store::create(&folder.ledger()).and_then(|store| store.copy_to(&copy)).expect("it is copied");
-        let ledger = pay(3..5);
-        ledger
-            .publish(&job, Visibility::Open, &Event::NonPrivate, &stored(&job, "open", 1))
-            .expect("the data are open");
-        ledger.settle(&job).expect("it is over");
-        let mut other = under(gaussian(2.0), 3);
-        other.job = undertone_api::id::JobId(uuid::Uuid::from_u128(77));
-        ledger.reserve(&other, &limit(8.0)).expect("there is room");
-        ledger.commit(&other, &gaussian(2.0), &stored(&other, "private", 1)).expect("it is reserved");
-        drop(ledger);
-        let all = Store::create(&folder.ledger()).expect("it is there").read(books::receipts).expect("it is open");
-        for file in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
-            drop(std::fs::remove_file(dir.path().join(file)));
-        }
-        std::fs::rename(&copy, folder.ledger()).expect("the folder is writable");
-        (dir, folder, all)
-    }
-
-    #[test]
-    fn what_an_older_copy_lacks_is_taken_in_as_spent() {
-        let (_dir, folder, all) = spent();
-        let ledger = ledger_at(&folder);
-        let before = ledger.books().expect("it is open");
-        // The last receipt of the copy is included, so that a fork is detected.
-        let imported = ledger.import(&all[1..], Some(limit(8.0))).expect("they are this site's own");
-        assert_eq!((imported.before, imported.missing, imported.jobs.len()), (2, 4, 2));
-        let after = ledger.books().expect("it is open");
-        assert_eq!((after.receipts.sequence, after.published.sequence), (6, 1));
-        let spent = |books: &books::Books| books.accounts.values().next().map(|book| book.account.epsilon_spent());
-        assert!(spent(&after) > spent(&before));
-        assert_eq!(ledger.import(&all, Some(limit(8.0))).expect("nothing is missing").missing, 0);
-        drop(ledger);
-        // The import survives a restart, and the rules admit every row again.
-        let key = SiteKey::load(&folder.key()).expect("it is there").public();
-        let store = Store::create(&folder.ledger()).expect("it is there");
-        assert_eq!(store.read(|db| verify(db, &key)).expect("every row holds").receipts, 6);
-        let ledger = ledger_at(&folder);
-        // An imported release is never made a second time.
-        for round in [3, 4] {
-            let again = ledger.commit(
-                &under(gaussian(4.0), 10),
-                &gaussian(4.0),
-                &stored(&under(gaussian(4.0), 10), "private", round),
-            );
-            assert!(matches!(again, Err(LedgerError::Released { .. })), "{again:?}");
-        }
-        // The job unknown to the copy is settled here; the known one continues with its remaining reservation.
-        let mut unknown = under(gaussian(2.0), 3);
-        unknown.job = undertone_api::id::JobId(uuid::Uuid::from_u128(77));
-        assert!(ledger.commit(&unknown, &gaussian(2.0), &stored(&unknown, "private", 2)).is_err());
-        assert!(
-            ledger
-                .commit(&under(gaussian(4.0), 10), &gaussian(4.0), &stored(&under(gaussian(4.0), 10), "private", 5))
-                .is_ok()
-        );
-        assert_eq!(ledger.settle_job(JOB, None).expect("it is open"), 0, "and gives nothing back when it is over");
-    }
-
-    #[test]
-    fn what_was_paid_counts_even_where_the_limit_would_not_have_admitted_it() {
-        let (_dir, folder, all) = spent();
-        let ledger = ledger_at(&folder);
-        ledger.settle_job(JOB, None).expect("somebody settled it");
-        let store = Store::create(&folder.ledger()).expect("it is there");
-        drop(store);
-        // The job is settled in the copy, so later payments for it cannot be imported: all are rejected and nothing is
-        // stored.
-        // The budget is valid, but too small for one release.
-        let little = limit(0.25);
-        let refused = ledger.import(&all, Some(little));
-        assert!(matches!(refused, Err(LedgerError::Import(ImportError::Unfit { number: 3, .. }))), "{refused:?}");
-        assert_eq!(ledger.books().expect("it is open").receipts.sequence, 2);
-        drop(ledger);
-        let fresh = tempfile::tempdir().expect("a temporary folder");
-        let empty = Folder::new(fresh.path());
-        std::fs::copy(folder.key(), empty.key()).expect("the folder is writable");
-        let ledger = ledger_at(&empty);
-        let imported = ledger.import(&all, Some(little)).expect("a limit is no reason to forget");
-        assert_eq!(imported.missing, 6);
-        // One release alone would fit under the second of these limits; after the imported payments it does not.
-        let mut another = under(gaussian(4.0), 1);
-        another.job = undertone_api::id::JobId(uuid::Uuid::from_u128(78));
-        for limit in [little, limit(4.0)] {
-            let refused = ledger.reserve(&another, &limit);
-            assert!(matches!(refused, Err(LedgerError::Rule(_))), "nothing is left: {refused:?}");
-        }
-    }
-
-    #[test]
-    fn a_ledger_that_has_forked_is_no_older_copy() {
-        let (_dir, folder, all) = spent();
-        let ledger = ledger_at(&folder);
-        ledger
-            .commit(&under(gaussian(4.0), 10), &gaussian(4.0), &stored(&under(gaussian(4.0), 10), "private", 9))
-            .expect("nobody asked the server");
-        let refused = ledger.import(&all, Some(limit(8.0)));
-        assert!(matches!(refused, Err(LedgerError::Import(ImportError::Forked(3)))), "{refused:?}");
-        assert_eq!(ledger.books().expect("it is open").receipts.sequence, 3);
-    }
-
-    #[test]
-    fn nobody_else_s_receipts_and_no_gaps_are_taken_in() {
-        let (_dir, folder, mut all) = spent();
-        let ledger = ledger_at(&folder);
-        let gap = ledger.import(&all[3..], Some(limit(8.0)));
-        assert!(matches!(gap, Err(LedgerError::Import(ImportError::Chain(4)))), "{gap:?}");
-        let last = all.last_mut().expect("there are some");
-        last.payload = last.payload.replace("private", "prlvate");
-        let forged = ledger.import(&all[2..], Some(limit(8.0)));
-        assert!(matches!(forged, Err(LedgerError::Import(ImportError::Signature(_)))), "{forged:?}");
-        assert_eq!(ledger.books().expect("it is open").receipts.sequence, 2);
-    }
-
-    #[test]
-    fn a_restored_ledger_lets_nothing_leave_until_it_was_compared() {
-        let (dir, folder, all) = spent();
-        let file = dir.path().join("site.backup");
-        backup(&folder, &file, None, (crate::testing::clock())()).expect("the site is whole");
-        let store = Store::create(&folder.ledger()).expect("it is there");
-        restored(&store, "some day", 2, (crate::testing::clock())()).expect("it is noted");
-        let ledger = ledger_at(&folder);
-        let job = under(gaussian(4.0), 10);
-        for refused in [
-            ledger.commit(&job, &gaussian(4.0), &stored(&job, "private", 3)).map(drop),
-            ledger.publish(&job, Visibility::Open, &Event::NonPrivate, &stored(&job, "open", 1)).map(drop),
-            ledger.reserve(&job, &limit(8.0)),
-        ] {
-            assert!(matches!(refused, Err(LedgerError::Restored { .. })), "{refused:?}");
-        }
-        assert_eq!(
-            ledger.import(&all[1..], Some(limit(8.0))).expect("they are this site's own"),
-            Imported { before: 2, missing: 4, jobs: vec![JOB, undertone_api::id::JobId(uuid::Uuid::from_u128(77))] }
-        );
-        assert!(ledger.commit(&job, &gaussian(4.0), &stored(&job, "private", 5)).is_ok());
-    }
-}
+mod tests;

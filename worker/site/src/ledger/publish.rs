@@ -3,8 +3,8 @@
 use undertone_api::dataset::Visibility;
 use undertone_privacy::Event;
 
-use super::{Ledger, LedgerError, Paid, Under, insert_row, quiet, refer};
-use crate::books::Published;
+use super::{Ledger, LedgerError, ReleaseContext, ReleasePayment, check_quiet, insert_row, refer};
+use crate::books::OpenRelease;
 use crate::fault;
 use crate::outbox::StoredRelease;
 use crate::policy::is_exact;
@@ -19,11 +19,11 @@ impl Ledger {
     /// exact and must be paid, [`LedgerError::Released`] as for [`Ledger::commit`].
     pub fn publish(
         &self,
-        under: &Under,
+        under: &ReleaseContext,
         visibility: Visibility,
         event: &Event,
         release: &StoredRelease,
-    ) -> Result<Paid, LedgerError> {
+    ) -> Result<ReleasePayment, LedgerError> {
         if visibility != Visibility::Open {
             return Err(LedgerError::NotOpen);
         }
@@ -31,15 +31,15 @@ impl Ledger {
             let (reserved, asked) = (Box::new(Event::NonPrivate), Box::new(event.clone()));
             return Err(LedgerError::OtherEvent { reserved, asked });
         }
-        let mut state = self.fresh()?;
-        self.thawed(under)?;
+        let mut state = self.lock_state()?;
+        self.check_freeze(under)?;
         let at = (self.clock)();
         let (last, head) = (state.books.receipts.clone(), state.books.published.clone());
         fault::point(fault::BEFORE_COMMIT);
         let (published, receipts, signed) = self.append(&mut state, |_, tx| {
-            quiet(tx)?;
+            check_quiet(tx)?;
             let (receipts, signed) = self.insert_receipt(tx, &last, under, event, release, at)?;
-            let row = Published {
+            let row = OpenRelease {
                 lineage: under.lineage,
                 job: under.job,
                 receipt: receipts.sequence,
@@ -56,7 +56,7 @@ impl Ledger {
         let receipt = receipts.sequence;
         state.books.receipts = receipts;
         state.books.published = published;
-        Ok(Paid { signed, receipt })
+        Ok(ReleasePayment { signed, receipt })
     }
 
     /// Records the reference to a stored release of public data, which costs nothing; on disk when this returns.
@@ -66,7 +66,7 @@ impl Ledger {
     pub fn refer_public(&self, release: &StoredRelease) -> Result<(), LedgerError> {
         fault::point(fault::BEFORE_COMMIT);
         self.store.write(|tx| {
-            quiet(tx)?;
+            check_quiet(tx)?;
             refer(tx, release, None)
         })?;
         fault::point(fault::AFTER_COMMIT);

@@ -8,20 +8,20 @@ use undertone_api::signed::Receipt;
 use undertone_privacy::Event;
 use undertone_privacy::ledger::{LedgerError as RuleError, Refusal};
 
-use super::{Ledger, LedgerError, Under, verify};
+use super::{Ledger, LedgerError, ReleaseContext, verify};
 use crate::books::BooksError;
 use crate::folder::{Folder, FolderError};
 use crate::keys::SiteKey;
 use crate::store::{Store, StoreError};
-use crate::testing::{JOB, LINEAGE, OURS, WORKER, charge, clock, gaussian, limit, sampled, stored};
+use crate::testing::{JOB, LINEAGE, OURS, WORKER, charge, clock, gaussian, limit, sampled_gaussian, stored_release};
 
-struct Site {
+struct LedgerSite {
     folder: Folder,
     key: SiteKey,
     _dir: tempfile::TempDir,
 }
 
-impl Site {
+impl LedgerSite {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let folder = Folder::new(dir.path());
@@ -42,7 +42,7 @@ impl Site {
         Ledger::open(self.store(), lock, self.key.clone(), WORKER, clock())
     }
 
-    fn verify(&self) -> Result<super::Verified, BooksError> {
+    fn verify(&self) -> Result<super::LedgerSummary, BooksError> {
         self.store().read(|db| verify(db, &self.key.public()))
     }
 }
@@ -55,22 +55,28 @@ fn rule<T: std::fmt::Debug>(answer: Result<T, LedgerError>) -> RuleError {
     }
 }
 
-fn under(event: Event, releases: u64) -> Under {
-    Under { job: JOB, dataset: OURS, lineage: LINEAGE, manifest: "digest".to_owned(), charge: charge(event, releases) }
+fn release_context(event: Event, releases: u64) -> ReleaseContext {
+    ReleaseContext {
+        job: JOB,
+        dataset: OURS,
+        lineage: LINEAGE,
+        manifest: "digest".to_owned(),
+        charge: charge(event, releases),
+    }
 }
 
-fn job(number: u128, under: &Under) -> Under {
-    Under { job: undertone_api::id::JobId(uuid::Uuid::from_u128(number)), ..under.clone() }
+fn job(number: u128, under: &ReleaseContext) -> ReleaseContext {
+    ReleaseContext { job: undertone_api::id::JobId(uuid::Uuid::from_u128(number)), ..under.clone() }
 }
 
 #[test]
-fn a_refused_reservation_changes_nothing() {
-    let site = Site::new();
+fn refused_reservation_changes_nothing() {
+    let site = LedgerSite::new();
     let ledger = site.open();
-    let small = under(gaussian(4.0), 2);
+    let small = release_context(gaussian(4.0), 2);
     ledger.reserve(&small, &limit(8.0)).expect("there is room");
     let before = ledger.books().expect("it is open");
-    let refused = ledger.reserve(&job(40, &under(gaussian(0.1), 100)), &limit(8.0));
+    let refused = ledger.reserve(&job(40, &release_context(gaussian(0.1), 100)), &limit(8.0));
     assert!(matches!(rule(refused), RuleError::Refused(Refusal::OverBudget { .. })));
     assert_eq!(ledger.books().expect("it is open"), before);
     drop(ledger);
@@ -78,16 +84,17 @@ fn a_refused_reservation_changes_nothing() {
 }
 
 #[test]
-fn a_ledger_reopens_as_it_was_closed() {
-    let site = Site::new();
+fn ledger_reopens_as_it_was_closed() {
+    let site = LedgerSite::new();
     let ledger = site.open();
-    let (one, two) = (under(sampled(0.1, 2.0), 5), job(40, &under(gaussian(8.0), 3)));
+    let (one, two) = (release_context(sampled_gaussian(0.1, 2.0), 5), job(40, &release_context(gaussian(8.0), 3)));
     ledger.reserve(&one, &limit(8.0)).expect("there is room");
     ledger.reserve(&two, &limit(8.0)).expect("there is room");
     for round in 1..=3 {
-        let _ = ledger.commit(&one, &one.charge.event, &stored(&one, "private", round)).expect("it is reserved");
+        let _ =
+            ledger.commit(&one, &one.charge.event, &stored_release(&one, "private", round)).expect("it is reserved");
     }
-    let _ = ledger.commit(&two, &two.charge.event, &stored(&two, "private", 1)).expect("it is reserved");
+    let _ = ledger.commit(&two, &two.charge.event, &stored_release(&two, "private", 1)).expect("it is reserved");
     assert_eq!(ledger.settle(&two).expect("it is open"), 2);
     let before = ledger.books().expect("it is open");
     drop(ledger);
@@ -98,15 +105,16 @@ fn a_ledger_reopens_as_it_was_closed() {
 }
 
 #[test]
-fn a_crash_between_payment_and_release_pays_again() {
-    let site = Site::new();
-    let under = under(gaussian(4.0), 3);
+fn crash_between_payment_and_release_pays_again() {
+    let site = LedgerSite::new();
+    let under = release_context(gaussian(4.0), 3);
     let ledger = site.open();
     ledger.reserve(&under, &limit(8.0)).expect("there is room");
-    let _ = ledger.commit(&under, &under.charge.event, &stored(&under, "private", 1)).expect("it is reserved");
+    let _ = ledger.commit(&under, &under.charge.event, &stored_release(&under, "private", 1)).expect("it is reserved");
     drop(ledger); // The process crashed here: paid, nothing stored.
     let ledger = site.open();
-    let again = ledger.commit(&under, &under.charge.event, &stored(&under, "private", 1)).expect("it is reserved");
+    let again =
+        ledger.commit(&under, &under.charge.event, &stored_release(&under, "private", 1)).expect("it is reserved");
     let receipt: Receipt = again.signed.open(&site.key.public()).expect("the site signed it");
     assert_eq!((receipt.sequence, receipt.round, receipt.attempt), (2, 1, 2));
     let books = ledger.books().expect("it is open");
@@ -119,83 +127,88 @@ fn a_crash_between_payment_and_release_pays_again() {
 }
 
 #[test]
-fn a_job_commits_no_more_than_it_reserved_and_nothing_once_settled() {
-    let site = Site::new();
+fn job_commits_at_most_its_reservation_and_none_once_settled() {
+    let site = LedgerSite::new();
     let ledger = site.open();
-    let one = under(gaussian(4.0), 1);
+    let one = release_context(gaussian(4.0), 1);
     ledger.reserve(&one, &limit(8.0)).expect("there is room");
-    let _ = ledger.commit(&one, &one.charge.event, &stored(&one, "private", 1)).expect("it is reserved");
-    let more = ledger.commit(&one, &one.charge.event, &stored(&one, "private", 2));
+    let _ = ledger.commit(&one, &one.charge.event, &stored_release(&one, "private", 1)).expect("it is reserved");
+    let more = ledger.commit(&one, &one.charge.event, &stored_release(&one, "private", 2));
     assert!(matches!(rule(more), RuleError::Exhausted { .. }));
-    let two = job(40, &under(gaussian(4.0), 2));
+    let two = job(40, &release_context(gaussian(4.0), 2));
     ledger.reserve(&two, &limit(8.0)).expect("there is room");
     let elsewhere = undertone_api::id::DatasetId(uuid::Uuid::from_u128(99));
     assert_eq!(ledger.settle_job(two.job, Some(elsewhere)).expect("it is open"), 0);
     assert_eq!(ledger.settle_job(two.job, None).expect("it is open"), 2);
     assert_eq!(ledger.settle_job(two.job, None).expect("it is open"), 0);
-    assert!(ledger.commit(&two, &two.charge.event, &stored(&two, "private", 1)).is_err());
+    assert!(ledger.commit(&two, &two.charge.event, &stored_release(&two, "private", 1)).is_err());
     assert!(matches!(ledger.reserve(&two, &limit(8.0)), Err(LedgerError::Settled)));
 }
 
 #[test]
-fn only_the_reserved_release_can_be_paid_under_the_reserved_manifest() {
-    let site = Site::new();
+fn other_release_or_manifest_than_reserved_is_not_paid() {
+    let site = LedgerSite::new();
     let ledger = site.open();
-    let under = under(gaussian(4.0), 3);
+    let under = release_context(gaussian(4.0), 3);
     assert!(matches!(
-        ledger.commit(&under, &under.charge.event, &stored(&under, "private", 1)),
+        ledger.commit(&under, &under.charge.event, &stored_release(&under, "private", 1)),
         Err(LedgerError::NotReserved)
     ));
     ledger.reserve(&under, &limit(8.0)).expect("there is room");
     assert!(matches!(
-        ledger.commit(&under, &gaussian(3.9), &stored(&under, "private", 1)),
+        ledger.commit(&under, &gaussian(3.9), &stored_release(&under, "private", 1)),
         Err(LedgerError::OtherEvent { .. })
     ));
-    let swapped = Under { manifest: "another".to_owned(), ..under.clone() };
+    let swapped = ReleaseContext { manifest: "another".to_owned(), ..under.clone() };
     assert!(matches!(
-        ledger.commit(&swapped, &under.charge.event, &stored(&swapped, "private", 1)),
+        ledger.commit(&swapped, &under.charge.event, &stored_release(&swapped, "private", 1)),
         Err(LedgerError::Changed { .. })
     ));
     assert!(matches!(ledger.reserve(&swapped, &limit(8.0)), Err(LedgerError::Changed { .. })));
 }
 
 #[test]
-fn a_raised_limit_admits_more_and_a_lowered_one_refuses_without_rewriting() {
-    let site = Site::new();
+fn raised_limit_admits_more_and_lowered_one_refuses() {
+    let site = LedgerSite::new();
     let ledger = site.open();
-    let job_of = |number| job(number, &under(gaussian(1.0), 1));
+    let job_of = |number| job(number, &release_context(gaussian(1.0), 1));
     ledger.reserve(&job_of(40), &limit(6.0)).expect("there is room");
     assert!(ledger.reserve(&job_of(41), &limit(6.0)).is_err());
     assert!(ledger.check(&job_of(41), &limit(60.0)).is_ok());
     ledger.reserve(&job_of(41), &limit(60.0)).expect("the limit was raised");
-    let _ = ledger.commit(&job_of(41), &gaussian(1.0), &stored(&job_of(41), "private", 1)).expect("it is reserved");
+    let _ =
+        ledger.commit(&job_of(41), &gaussian(1.0), &stored_release(&job_of(41), "private", 1)).expect("it is reserved");
     let before = ledger.books().expect("it is open");
     assert!(ledger.reserve(&job_of(42), &limit(1.0)).is_err());
     assert_eq!(ledger.books().expect("it is open"), before);
     // A reservation under the higher limit can still be released.
-    let _ = ledger.commit(&job_of(40), &gaussian(1.0), &stored(&job_of(40), "private", 1)).expect("it is reserved");
+    let _ =
+        ledger.commit(&job_of(40), &gaussian(1.0), &stored_release(&job_of(40), "private", 1)).expect("it is reserved");
     site.verify().expect("the rows carry the limits under which they were admitted");
 }
 
 #[test]
-fn a_release_in_the_clear_has_a_receipt_and_charges_nothing() {
-    let site = Site::new();
+fn release_in_the_clear_has_a_receipt_and_charges_nothing() {
+    let site = LedgerSite::new();
     let ledger = site.open();
-    let open = under(Event::NonPrivate, 10);
+    let open = release_context(Event::NonPrivate, 10);
     assert_eq!(rule(ledger.reserve(&open, &limit(8.0))), RuleError::Refused(Refusal::Infinite));
-    let paid = ledger
-        .publish(&open, Visibility::Open, &Event::NonPrivate, &stored(&open, "open", 1))
+    let payment = ledger
+        .publish(&open, Visibility::Open, &Event::NonPrivate, &stored_release(&open, "open", 1))
         .expect("the data are open");
-    assert_eq!(paid.receipt, 1);
-    let private = job(40, &under(gaussian(4.0), 1));
+    assert_eq!(payment.receipt, 1);
+    let private = job(40, &release_context(gaussian(4.0), 1));
     for visibility in [Visibility::Private, Visibility::Public] {
-        let refused = ledger.publish(&private, visibility, &Event::NonPrivate, &stored(&private, "open", 1));
+        let refused = ledger.publish(&private, visibility, &Event::NonPrivate, &stored_release(&private, "open", 1));
         assert!(matches!(refused, Err(LedgerError::NotOpen)), "{visibility:?}");
     }
-    let unpaid = ledger.publish(&private, Visibility::Open, &private.charge.event, &stored(&private, "private", 1));
+    let unpaid =
+        ledger.publish(&private, Visibility::Open, &private.charge.event, &stored_release(&private, "private", 1));
     assert!(matches!(unpaid, Err(LedgerError::OtherEvent { .. })), "what has a price is paid, not published");
     ledger.reserve(&private, &limit(8.0)).expect("nothing was charged");
-    let _ = ledger.commit(&private, &private.charge.event, &stored(&private, "private", 1)).expect("it is reserved");
+    let _ = ledger
+        .commit(&private, &private.charge.event, &stored_release(&private, "private", 1))
+        .expect("it is reserved");
     drop(ledger);
     let verified = site.verify().expect("both kinds of release are in one chain");
     assert_eq!((verified.published, verified.receipts), (1, 2));
@@ -203,15 +216,15 @@ fn a_release_in_the_clear_has_a_receipt_and_charges_nothing() {
 
 #[test]
 fn two_processes_never_write_one_ledger() {
-    let site = Site::new();
-    let held = site.open();
+    let site = LedgerSite::new();
+    let ledger = site.open();
     assert!(matches!(site.folder.lock(), Err(FolderError::Locked(_))));
-    drop(held);
+    drop(ledger);
     assert!(site.folder.lock().is_ok());
 }
 
 /// Changes rows after dropping the triggers, as an attacker with access to the file could.
-fn tamper(site: &Site, sql: &str) {
+fn tamper(site: &LedgerSite, sql: &str) {
     site.store()
         .write(|tx| {
             let names: Vec<String> = tx
@@ -226,20 +239,22 @@ fn tamper(site: &Site, sql: &str) {
         .expect("the file is ours to damage");
 }
 
-fn spent_site() -> Site {
-    let site = Site::new();
+fn spent_site() -> LedgerSite {
+    let site = LedgerSite::new();
     let ledger = site.open();
-    let under = under(gaussian(4.0), 3);
+    let under = release_context(gaussian(4.0), 3);
     ledger.reserve(&under, &limit(8.0)).expect("there is room");
     for round in 1..=2 {
-        let _ = ledger.commit(&under, &under.charge.event, &stored(&under, "private", round)).expect("it is reserved");
+        let _ = ledger
+            .commit(&under, &under.charge.event, &stored_release(&under, "private", round))
+            .expect("it is reserved");
     }
     drop(ledger);
     site
 }
 
 #[test]
-fn a_changed_or_missing_row_is_found_and_nothing_is_released_from_then_on() {
+fn changed_or_missing_row_stops_every_release() {
     for sql in [
         "UPDATE entry SET payload = replace(payload, '4.0', '9.0') WHERE sequence = 1",
         "DELETE FROM entry WHERE sequence = 2",
@@ -253,7 +268,7 @@ fn a_changed_or_missing_row_is_found_and_nothing_is_released_from_then_on() {
 }
 
 #[test]
-fn a_changed_cut_or_orphaned_receipt_is_found() {
+fn changed_cut_or_orphaned_receipt_is_found() {
     for sql in [
         "UPDATE receipt SET payload = replace(payload, '\"round\":1', '\"round\":3') WHERE sequence = 1",
         // One signature in 256 begins with `00` already.
@@ -269,9 +284,9 @@ fn a_changed_cut_or_orphaned_receipt_is_found() {
 }
 
 #[test]
-fn a_receipt_that_another_key_signed_is_found() {
+fn receipt_that_another_key_signed_is_found() {
     let site = spent_site();
-    let other = Site::new();
+    let other = LedgerSite::new();
     let verified = site.store().read(|db| verify(db, &other.key.public()));
     assert!(matches!(verified, Err(BooksError::Receipt { sequence: 1, .. })));
 }

@@ -8,12 +8,14 @@ use undertone_api::budget::EntryKind;
 use undertone_api::signed::{Receipt, SiteKeys};
 
 use super::no_receipt;
-use crate::books::{AccountKey, Books, BooksError, Entry, Published, entries, published, receipts, replay};
+use crate::books::{
+    AccountKey, BooksError, LedgerBooks, LedgerEntry, OpenRelease, entries, open_releases, receipts, replay,
+};
 use crate::rotation::rotations;
 
 /// The result of a verification.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verified {
+pub struct LedgerSummary {
     /// The number of rows of the ledger.
     pub entries: u64,
     /// The number of releases without noise.
@@ -23,7 +25,7 @@ pub struct Verified {
     /// Digest of the last receipt; empty without one. A recorded digest later reveals a truncated chain.
     pub head: String,
     /// The resulting books.
-    pub books: Books,
+    pub books: LedgerBooks,
 }
 
 /// Verifies the whole ledger of a site whose present key is `key`. Checks the chains of the rows, the chain and every
@@ -32,10 +34,10 @@ pub struct Verified {
 ///
 /// # Errors
 /// [`BooksError`] with the first invalid row.
-pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<Verified, BooksError> {
-    let books = Books::read(db)?;
+pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<LedgerSummary, BooksError> {
+    let books = LedgerBooks::read(db)?;
     cross_check(db, &books)?;
-    let (rows, open) = (entries(db)?, published(db)?);
+    let (rows, open) = (entries(db)?, open_releases(db)?);
     let keys = SiteKeys::leading_to(*key, &rotations(db)?)?;
     let mut released = releases(&rows, &open);
     let mut previous = no_receipt();
@@ -48,7 +50,7 @@ pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<Verified, BooksErro
             return Err(wrong("does not follow the one before it"));
         }
         match released.remove(&sequence) {
-            Some(Release::Paid(row)) => {
+            Some(ReleaseRow::Paid(row)) => {
                 let agrees = row.event == receipt.event
                     && row.job == receipt.job
                     && row.dataset == receipt.dataset
@@ -58,7 +60,7 @@ pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<Verified, BooksErro
                     return Err(wrong("says something else than its row of the ledger"));
                 }
             }
-            Some(Release::Published(row)) => {
+            Some(ReleaseRow::Published(row)) => {
                 if (row.job, row.lineage, &row.event) != (receipt.job, receipt.lineage, &receipt.event) {
                     return Err(wrong("says something else than its row of the releases in the clear"));
                 }
@@ -72,26 +74,26 @@ pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<Verified, BooksErro
     if let Some(sequence) = released.keys().next() {
         return Err(BooksError::Receipt { sequence: *sequence, problem: "is missing".to_owned() });
     }
-    Ok(Verified { entries: rows.len() as u64, published: open.len() as u64, receipts: count, head, books })
+    Ok(LedgerSummary { entries: rows.len() as u64, published: open.len() as u64, receipts: count, head, books })
 }
 
-enum Release<'a> {
-    Paid(&'a Entry),
-    Published(&'a Published),
+enum ReleaseRow<'a> {
+    Paid(&'a LedgerEntry),
+    OpenRelease(&'a OpenRelease),
 }
 
-fn releases<'a>(rows: &'a [Entry], open: &'a [Published]) -> BTreeMap<u64, Release<'a>> {
-    let paid = rows.iter().filter(|row| row.kind == EntryKind::Commit);
+fn releases<'a>(rows: &'a [LedgerEntry], open: &'a [OpenRelease]) -> BTreeMap<u64, ReleaseRow<'a>> {
+    let commits = rows.iter().filter(|row| row.kind == EntryKind::Commit);
     // A commit without a receipt is stored under 0, which no receipt has, and is reported as missing.
-    let paid = paid.map(|row| (row.receipt.unwrap_or(0), Release::Paid(row)));
-    paid.chain(open.iter().map(|row| (row.receipt, Release::Published(row)))).collect()
+    let payments = commits.map(|row| (row.receipt.unwrap_or(0), ReleaseRow::Paid(row)));
+    payments.chain(open.iter().map(|row| (row.receipt, ReleaseRow::Published(row)))).collect()
 }
 
 /// Checks that the rules, applied row by row, yield the same books as the sums of the rows.
 ///
 /// # Errors
 /// [`BooksError`] when a row was not admissible or the sums differ.
-pub(super) fn cross_check(db: &Connection, books: &Books) -> Result<(), BooksError> {
+pub(super) fn cross_check(db: &Connection, books: &LedgerBooks) -> Result<(), BooksError> {
     let rows = entries(db)?;
     let replayed = replay(&rows)?;
     let agree = replayed.len() == books.accounts.len()

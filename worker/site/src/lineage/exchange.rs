@@ -19,9 +19,9 @@ use undertone_api::dataset::Visibility;
 use undertone_api::id::{LineageId, OrganizationId};
 
 use super::fingerprint::{FingerprintKind, OrganizationKey};
-use super::sketch::{Sketch, count_common, from_bytes};
+use super::sketch::{FingerprintSketch, count_common, from_bytes};
 use super::table::{self, FingerprintRow};
-use super::{KnownDataset, LineageError, Overlap, known, lines, load_keys};
+use super::{DataOverlap, KnownDataset, LineageError, dataset_lineages, load_keys, load_lineages};
 use crate::config::ConfigError;
 use crate::datasets::{DatasetDescription, scan};
 use crate::folder::{Folder, FolderError, sync_folder};
@@ -156,10 +156,10 @@ pub fn export<D: DatasetDescription>(
     scan::<D>(folder, &store, &policy).map_err(super::settle::from_scan)?;
     let mut all: BTreeMap<LineageId, FileLineage> = BTreeMap::new();
     let of = |id| FileLineage { id, datasets: Vec::new(), fingerprints: Vec::new() };
-    for (lineage, (name, worker)) in store.read(table::elsewhere)? {
+    for (lineage, (name, worker)) in store.read(table::other_lineages)? {
         all.entry(lineage).or_insert_with(|| of(lineage)).datasets.push((name, worker));
     }
-    for (lineage, name) in lines(&store)? {
+    for (lineage, name) in dataset_lineages(&store)? {
         if policy.rules(&name).visibility != Visibility::Public {
             all.entry(lineage).or_insert_with(|| of(lineage)).datasets.push((name, owner.worker.clone()));
         }
@@ -239,9 +239,9 @@ pub fn import<D: DatasetDescription>(
         for key in &keys {
             imported.keys += usize::from(table::add_key(tx, key, now)?);
         }
-        let found = table::keys(tx)?.len();
-        if found > MOST_KEYS {
-            return Err(ExchangeError::Keys { path: file.to_owned(), found });
+        let count = table::keys(tx)?.len();
+        if count > MOST_KEYS {
+            return Err(ExchangeError::Keys { path: file.to_owned(), found: count });
         }
         for lineage in &content.lineages {
             for (name, worker) in &lineage.datasets {
@@ -275,7 +275,7 @@ fn open(file: &Path, passphrase: SecretString) -> Result<LineageFile, ExchangeEr
 }
 
 /// Pairs of lineages that share data although each has accounts of its own.
-pub type SharedLineages = Vec<(KnownDataset, KnownDataset, Overlap)>;
+pub type SharedLineages = Vec<(KnownDataset, KnownDataset, DataOverlap)>;
 
 /// Returns the pairs of lineages that share data although each has accounts of its own, and the number of the
 /// organization's keys here.
@@ -288,11 +288,11 @@ pub fn warnings(store: &Store, policy: &Policy) -> Result<(SharedLineages, usize
 
 /// Returns pairs of lineages that share data although each has accounts of its own, neither of them public.
 fn shared(store: &Store, policy: &Policy) -> Result<SharedLineages, LineageError> {
-    let names = lines(store)?;
-    let known = store.read(|db| known(db, &names, policy))?;
-    let is_public = |lineage: &LineageId| known.get(lineage).is_some_and(super::KnownLineage::is_public);
+    let names = dataset_lineages(store)?;
+    let lineages = store.read(|db| load_lineages(db, &names, policy))?;
+    let is_public = |lineage: &LineageId| lineages.get(lineage).is_some_and(super::KnownLineage::is_public);
     let mut all: Vec<FingerprintRow> = Vec::new();
-    let mut found: BTreeMap<(LineageId, LineageId), Overlap> = BTreeMap::new();
+    let mut overlaps: BTreeMap<(LineageId, LineageId), DataOverlap> = BTreeMap::new();
     store.read(|db| {
         table::each_fingerprint(db, |row| {
             if is_public(&row.lineage) {
@@ -303,14 +303,14 @@ fn shared(store: &Store, policy: &Policy) -> Result<SharedLineages, LineageError
             };
             for other in all.iter().filter(same) {
                 let pair = (row.lineage.min(other.lineage), row.lineage.max(other.lineage));
-                found.entry(pair).or_default().add(row.kind, count_common(&row.items, &other.items));
+                overlaps.entry(pair).or_default().add(row.kind, count_common(&row.items, &other.items));
             }
             all.push(row);
             Ok(())
         })
     })?;
-    let dataset = |lineage: &LineageId| known.get(lineage).map(|of| of.dataset.clone());
-    Ok(found
+    let dataset = |lineage: &LineageId| lineages.get(lineage).map(|of| of.dataset.clone());
+    Ok(overlaps
         .into_iter()
         .filter(|(_, overlap)| !overlap.is_empty())
         .filter_map(|((one, other), overlap)| Some((dataset(&one)?, dataset(&other)?, overlap)))
@@ -325,7 +325,7 @@ pub struct LineageSummary {
     /// Its datasets, beginning with the one that founded it.
     pub datasets: Vec<KnownDataset>,
     /// The numbers of known recordings, people and runs of rows; lower bounds where `is_sample`.
-    pub counts: Overlap,
+    pub counts: DataOverlap,
     /// Whether it had more fingerprints of one kind than are stored.
     pub is_sample: bool,
 }
@@ -337,20 +337,20 @@ pub struct LineageSummary {
 pub fn summarize(store: &Store) -> Result<(Vec<LineageSummary>, Vec<String>), StoreError> {
     let keys: Vec<String> = store.read(table::keys)?.iter().map(OrganizationKey::id).collect();
     let mut all: BTreeMap<LineageId, LineageSummary> = BTreeMap::new();
-    let of = |id| LineageSummary { id, datasets: Vec::new(), counts: Overlap::default(), is_sample: false };
-    for (lineage, name) in lines(store)?.into_iter().rev() {
-        let named = KnownDataset { name, worker: None };
-        all.entry(lineage).or_insert_with(|| of(lineage)).datasets.push(named);
+    let of = |id| LineageSummary { id, datasets: Vec::new(), counts: DataOverlap::default(), is_sample: false };
+    for (lineage, name) in dataset_lineages(store)?.into_iter().rev() {
+        let dataset = KnownDataset { name, worker: None };
+        all.entry(lineage).or_insert_with(|| of(lineage)).datasets.push(dataset);
     }
-    for (lineage, (name, worker)) in store.read(table::elsewhere)? {
-        let named = KnownDataset { name, worker: Some(worker) };
-        all.entry(lineage).or_insert_with(|| of(lineage)).datasets.push(named);
+    for (lineage, (name, worker)) in store.read(table::other_lineages)? {
+        let dataset = KnownDataset { name, worker: Some(worker) };
+        all.entry(lineage).or_insert_with(|| of(lineage)).datasets.push(dataset);
     }
     store.read(|db| {
         table::each_fingerprint(db, |row| {
             if let Some(lineage) = all.get_mut(&row.lineage) {
                 lineage.counts.add(row.kind, row.items.len());
-                let mut sketch = Sketch::new(row.kind.most());
+                let mut sketch = FingerprintSketch::new(row.kind.most());
                 sketch.merge(&row.items);
                 lineage.is_sample |= sketch.is_full();
             }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
-use super::sketch::{Sketch, from_bytes};
+use super::sketch::{FingerprintSketch, from_bytes};
 
 /// The length of an organization's key, bytes.
 pub(super) const KEY_LENGTH: usize = 32;
@@ -103,8 +103,8 @@ impl OrganizationKey {
 }
 
 fn fingerprint(mac: &Hmac<Sha256>, kind: FingerprintKind, data: &[u8]) -> u128 {
-    let named = mac.clone().chain_update("undertone fingerprint 1\0").chain_update(kind.word()).chain_update([0]);
-    let code = named.chain_update(data).finalize().into_bytes();
+    let prefix = mac.clone().chain_update("undertone fingerprint 1\0").chain_update(kind.word()).chain_update([0]);
+    let code = prefix.chain_update(data).finalize().into_bytes();
     let mut first = [0; 16];
     first.copy_from_slice(&code[..16]);
     u128::from_be_bytes(first)
@@ -116,19 +116,19 @@ pub(super) struct KeyedSketches {
     /// The key's id.
     pub(super) key: String,
     mac: Hmac<Sha256>,
-    sketches: [Sketch; FingerprintKind::ALL.len()],
+    sketches: [FingerprintSketch; FingerprintKind::ALL.len()],
     /// Fingerprints of the last rows, at most [`RUN`].
     rows: VecDeque<u128>,
 }
 
 impl KeyedSketches {
     fn new(key: &OrganizationKey) -> Self {
-        let sketches = FingerprintKind::ALL.map(|kind| Sketch::new(kind.most()));
+        let sketches = FingerprintKind::ALL.map(|kind| FingerprintSketch::new(kind.most()));
         Self { key: key.id(), mac: key.mac(), sketches, rows: VecDeque::with_capacity(RUN + 1) }
     }
 
     /// Returns the sketch of a kind.
-    pub(super) fn sketch(&mut self, kind: FingerprintKind) -> &mut Sketch {
+    pub(super) fn sketch(&mut self, kind: FingerprintKind) -> &mut FingerprintSketch {
         &mut self.sketches[kind as usize]
     }
 
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn saved_collector_goes_on_where_it_stopped() {
+    fn saved_collector_resumes_where_it_stopped() {
         let mut whole = log(1, 0..100);
         let mut first = log(1, 0..60);
         let mut second = collector(1);

@@ -9,21 +9,26 @@ use undertone_api::id::LineageId;
 
 use super::fingerprint::FingerprintCollector;
 use super::settle::LineageMarker;
-use super::{KnownLineage, LineageError, Overlap, judge, known, lines, load_keys, new_lineage, overlaps, table};
+use super::{
+    DataOverlap, KnownLineage, LineageError, dataset_lineages, judge, load_keys, load_lineages, new_lineage, overlaps,
+    table,
+};
 use crate::datasets::{DatasetDescription, scan};
 use crate::folder::Folder;
-use crate::normalize::{Blanks, Case, Digits, Form, Normalization, Normalizer, Punctuation};
+use crate::normalize::{
+    BlankRule, CaseRule, DigitRule, PunctuationRule, TextNormalization, TextNormalizer, UnicodeForm,
+};
 use crate::policy::{Policy, word};
 use crate::store::Store;
 
 /// The normalization of query rows for comparison. It removes most differences between preparations with different
 /// options.
-pub const COMPARED: Normalization = Normalization {
-    form: Form::Nfkc,
-    case: Case::Lower,
-    punctuation: Punctuation::Drop,
-    digits: Digits::Keep,
-    blanks: Blanks::Single,
+pub const COMPARED: TextNormalization = TextNormalization {
+    form: UnicodeForm::Nfkc,
+    case: CaseRule::Lower,
+    punctuation: PunctuationRule::Drop,
+    digits: DigitRule::Keep,
+    blanks: BlankRule::Single,
 };
 
 /// Collects the fingerprints of a dataset in preparation, and admits it to a lineage.
@@ -38,7 +43,7 @@ pub struct LineageIntake {
     /// The dataset to continue, with its lineage.
     continues: Option<(String, LineageId)>,
     collector: FingerprintCollector,
-    normalizer: Normalizer,
+    normalizer: TextNormalizer,
     now: OffsetDateTime,
     has_new_key: bool,
 }
@@ -64,7 +69,7 @@ impl LineageIntake {
         let continues = match continues {
             None => None,
             Some(other) => {
-                let line = store.read(|db| table::named(db, other))?;
+                let line = store.read(|db| table::find_lineage(db, other))?;
                 Some((other.to_owned(), line.ok_or_else(|| LineageError::Unknown(other.to_owned()))?))
             }
         };
@@ -77,7 +82,7 @@ impl LineageIntake {
         let visibility = if visibility == Visibility::Private { policy.rules(name).visibility } else { visibility };
         let intake = Self {
             collector: FingerprintCollector::new(&keys),
-            normalizer: Normalizer::new(COMPARED),
+            normalizer: TextNormalizer::new(COMPARED),
             store,
             policy,
             name: name.to_owned(),
@@ -133,12 +138,12 @@ impl LineageIntake {
         let line = self.own.or(self.continues.as_ref().map(|(_, line)| *line));
         let new = new_lineage()?;
         // The slow comparison runs outside the transaction; it is repeated if the tables changed meanwhile.
-        let mut looked = self.look(line)?;
+        let mut comparison = self.look(line)?;
         loop {
-            judge(&self.name, self.visibility, (self.own, line), &looked.found, &looked.known)?;
+            judge(&self.name, self.visibility, (self.own, line), &comparison.overlaps, &comparison.lineages)?;
             let Self { store, collector, name, continues, own, now, .. } = self;
             let admitted = store.write(|tx| {
-                if table::extent(tx)? != looked.extent {
+                if table::extent(tx)? != comparison.extent {
                     return Ok::<_, LineageError>(None);
                 }
                 let lineage = match (line, continues.as_ref()) {
@@ -159,17 +164,17 @@ impl LineageIntake {
                 self.own = Some(lineage);
                 return Ok(LineageMarker::new(lineage));
             }
-            looked = self.look(line)?;
+            comparison = self.look(line)?;
         }
     }
 
-    fn look(&mut self, line: Option<LineageId>) -> Result<Looked, LineageError> {
+    fn look(&mut self, line: Option<LineageId>) -> Result<LineageComparison, LineageError> {
         let extent = self.store.read(table::extent)?;
-        let names = lines(&self.store)?;
+        let names = dataset_lineages(&self.store)?;
         let Self { store, collector, policy, .. } = self;
-        let found = store.read(|db| overlaps(db, collector, line))?;
-        let known = store.read(|db| known(db, &names, policy))?;
-        Ok(Looked { extent, found, known })
+        let overlaps = store.read(|db| overlaps(db, collector, line))?;
+        let lineages = store.read(|db| load_lineages(db, &names, policy))?;
+        Ok(LineageComparison { extent, overlaps, lineages })
     }
 
     /// Checks that a lineage is not protected less under this name than under another.
@@ -180,12 +185,13 @@ impl LineageIntake {
             Visibility::Open => other == Visibility::Private,
             Visibility::Public => other != Visibility::Public,
         };
-        let names = lines(&self.store)?.into_iter().filter(|(lineage, _)| lineage == line);
+        let names = dataset_lineages(&self.store)?.into_iter().filter(|(lineage, _)| lineage == line);
         for (_, other) in names {
-            let found = self.policy.rules(&other).visibility;
-            if less(found) {
-                let (name, asked, found) = (self.name.clone(), word(self.visibility), word(found));
-                return Err(LineageError::Visibility { name, asked, other, found });
+            let visibility = self.policy.rules(&other).visibility;
+            if less(visibility) {
+                let name = self.name.clone();
+                let asked = word(self.visibility);
+                return Err(LineageError::Visibility { name, asked, other, found: word(visibility) });
             }
         }
         Ok(())
@@ -193,8 +199,8 @@ impl LineageIntake {
 }
 
 /// The result of a comparison with the other lineages.
-struct Looked {
+struct LineageComparison {
     extent: i64,
-    found: BTreeMap<LineageId, Overlap>,
-    known: BTreeMap<LineageId, KnownLineage>,
+    overlaps: BTreeMap<LineageId, DataOverlap>,
+    lineages: BTreeMap<LineageId, KnownLineage>,
 }

@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use undertone_api::id::LineageId;
 
 use super::fingerprint::FingerprintCollector;
-use super::{KnownDataset, LineageError, judge, known, lines, load_keys, new_lineage, overlaps, table};
+use super::{
+    KnownDataset, LineageError, dataset_lineages, judge, load_keys, load_lineages, new_lineage, overlaps, table,
+};
 use crate::clock;
 use crate::datasets::{DatasetDescription, DatasetsError};
 use crate::policy::Policy;
@@ -69,19 +71,19 @@ pub(crate) fn settle<D: DatasetDescription>(
     let digest = described.digest();
     let own = store.read(|db| table::of_name(db, name))?;
     if let Some(own) = own
-        && store.read(|db| table::fingerprinted(db, name, digest))?.is_some()
+        && store.read(|db| table::fingerprint_state(db, name, digest))?.is_some()
     {
         return Ok(own);
     }
     let marked = LineageMarker::read(folder).map(|marker| marker.lineage);
     let now = clock::system()();
-    let names = lines(store)?;
-    let known = store.read(|db| known(db, &names, policy))?;
+    let names = dataset_lineages(store)?;
+    let lineages = store.read(|db| load_lineages(db, &names, policy))?;
     if let (Some(own), Some(marked)) = (own, marked)
         && own != marked
     {
         let nameless = KnownDataset { name: "(of another site)".to_owned(), worker: None };
-        let other = known.get(&marked).map_or(nameless, |of| of.dataset.clone());
+        let other = lineages.get(&marked).map_or(nameless, |of| of.dataset.clone());
         return Err(LineageError::Moved { path: folder.to_owned(), name: name.to_owned(), other });
     }
     // The fingerprints of the lineage in the marker are stored already, so nothing must be read.
@@ -99,16 +101,16 @@ pub(crate) fn settle<D: DatasetDescription>(
     if !is_kept {
         described.derive_fingerprints(folder, &mut collector);
         collector.finish();
-        let found = store.read(|db| overlaps(db, &mut collector, line))?;
+        let overlaps = store.read(|db| overlaps(db, &mut collector, line))?;
         // A folder that names its lineage has declared it.
-        judge(name, policy.rules(name).visibility, (own, line), &found, &known)?;
+        judge(name, policy.rules(name).visibility, (own, line), &overlaps, &lineages)?;
     }
     let new = new_lineage()?;
     store.write(|tx| {
         // Another process may have been faster.
         let lineage = match table::of_name(tx, name)?.or(line) {
             Some(line) if table::of_name(tx, name)?.is_some() => line,
-            Some(line) if table::is_begun(tx, line)? || known.contains_key(&line) => {
+            Some(line) if table::is_founded(tx, line)? || lineages.contains_key(&line) => {
                 table::join(tx, name, line, "", now)?;
                 line
             }

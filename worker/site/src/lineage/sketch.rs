@@ -10,7 +10,7 @@ const WIDTH: usize = size_of::<u128>();
 
 /// The smallest fingerprints of a set. Stores at most twice `most` of them.
 #[derive(Debug, Clone)]
-pub(super) struct Sketch {
+pub(super) struct FingerprintSketch {
     most: usize,
     items: Vec<u128>,
     /// The greatest fingerprint that may still be included, once the sketch is full.
@@ -18,7 +18,7 @@ pub(super) struct Sketch {
     is_sorted: bool,
 }
 
-impl Sketch {
+impl FingerprintSketch {
     /// Returns an empty sketch of at most `most` fingerprints, at least 1.
     pub(super) fn new(most: usize) -> Self {
         Self { most, items: Vec::new(), bound: u128::MAX, is_sorted: true }
@@ -95,7 +95,7 @@ pub(super) fn count_common(one: &[u128], other: &[u128]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Sketch, count_common, from_bytes};
+    use super::{FingerprintSketch, count_common, from_bytes};
 
     /// Returns a value of a fixed pseudorandom function (SplitMix64, twice).
     fn random(n: u64) -> u128 {
@@ -108,8 +108,8 @@ mod tests {
         u128::from(mix(n)) << 64 | u128::from(mix(n ^ 0x5555))
     }
 
-    fn sketch(most: usize, items: impl Iterator<Item = u64>) -> Sketch {
-        let mut sketch = Sketch::new(most);
+    fn sketch(most: usize, items: impl Iterator<Item = u64>) -> FingerprintSketch {
+        let mut sketch = FingerprintSketch::new(most);
         items.for_each(|item| sketch.insert(random(item)));
         sketch
     }
@@ -150,10 +150,10 @@ mod tests {
     fn common_members_are_found_at_the_rate_of_the_sample() {
         let mut one = sketch(1_000, 0..20_000);
         let mut other = sketch(1_000, 10_000..30_000);
-        let found = count_common(one.items(), other.items());
+        let count = count_common(one.items(), other.items());
         // Each of the 10,000 common members is sampled with probability 1/20: 500 expected, with a standard deviation
         // of about 22.
-        assert!((400..600).contains(&found), "{found}");
+        assert!((400..600).contains(&count), "{count}");
         assert_eq!(count_common(one.items(), sketch(1_000, 40_000..60_000).items()), 0);
     }
 }

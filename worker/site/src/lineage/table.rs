@@ -4,21 +4,16 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use undertone_api::id::{DatasetId, LineageId};
 use uuid::Uuid;
 
 use super::fingerprint::{FingerprintCollector, FingerprintKind, OrganizationKey};
-use super::sketch::{Sketch, from_bytes};
+use super::sketch::{FingerprintSketch, from_bytes};
+use crate::clock::format_time;
 use crate::store::{Store, StoreError};
 
 fn lineage_id(text: &str) -> Result<LineageId, StoreError> {
     Uuid::parse_str(text).map(LineageId).map_err(StoreError::row)
-}
-
-fn written(at: OffsetDateTime) -> String {
-    // Formatting a time of this era never fails.
-    at.format(&Rfc3339).unwrap_or_default()
 }
 
 /// Returns the lineage of the dataset called `name`, if it has one.
@@ -30,7 +25,7 @@ pub(super) fn of_name(db: &Connection, name: &str) -> Result<Option<LineageId>, 
 }
 
 /// Returns the lineage that `name` denotes in `--continues`: of this site's dataset, otherwise of another worker's.
-pub(super) fn named(db: &Connection, name: &str) -> Result<Option<LineageId>, StoreError> {
+pub(super) fn find_lineage(db: &Connection, name: &str) -> Result<Option<LineageId>, StoreError> {
     if let Some(own) = of_name(db, name)? {
         return Ok(Some(own));
     }
@@ -45,24 +40,24 @@ pub(super) fn named(db: &Connection, name: &str) -> Result<Option<LineageId>, St
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn lines(store: &Store) -> Result<Vec<(LineageId, String)>, StoreError> {
+pub fn dataset_lineages(store: &Store) -> Result<Vec<(LineageId, String)>, StoreError> {
     store.read(|db| {
         let joined = pairs(db, "SELECT lineage, name FROM lineage_join ORDER BY name")?;
-        let begun = pairs(db, "SELECT lineage, name FROM lineage ORDER BY name")?;
-        joined.into_iter().chain(begun).map(|(lineage, name)| Ok((lineage_id(&lineage)?, name))).collect()
+        let founders = pairs(db, "SELECT lineage, name FROM lineage ORDER BY name")?;
+        joined.into_iter().chain(founders).map(|(lineage, name)| Ok((lineage_id(&lineage)?, name))).collect()
     })
 }
 
 /// Returns the names of the site's datasets: first those that founded a lineage, then those that joined one, each
 /// oldest first.
 pub(crate) fn in_order(db: &Connection) -> Result<Vec<String>, StoreError> {
-    let begun = pairs(db, "SELECT lineage, name FROM lineage ORDER BY rowid")?;
+    let founders = pairs(db, "SELECT lineage, name FROM lineage ORDER BY rowid")?;
     let joined = pairs(db, "SELECT lineage, name FROM lineage_join ORDER BY rowid")?;
-    Ok(begun.into_iter().chain(joined).map(|(_, name)| name).collect())
+    Ok(founders.into_iter().chain(joined).map(|(_, name)| name).collect())
 }
 
 /// Returns the datasets of other workers that a steward imported: lineage, then name and worker.
-pub(super) fn elsewhere(db: &Connection) -> Result<BTreeMap<LineageId, (String, String)>, StoreError> {
+pub(super) fn other_lineages(db: &Connection) -> Result<BTreeMap<LineageId, (String, String)>, StoreError> {
     let mut statement = db
         .prepare("SELECT lineage, name, worker FROM lineage_elsewhere ORDER BY rowid DESC")
         .map_err(StoreError::sqlite("read lineages"))?;
@@ -91,7 +86,7 @@ pub(super) fn begin(tx: &Transaction<'_>, name: &str, lineage: LineageId) -> Res
 }
 
 /// Returns whether a dataset of this site founded the lineage.
-pub(super) fn is_begun(db: &Connection, lineage: LineageId) -> Result<bool, StoreError> {
+pub(super) fn is_founded(db: &Connection, lineage: LineageId) -> Result<bool, StoreError> {
     db.query_row("SELECT EXISTS (SELECT 1 FROM lineage WHERE lineage = ?1)", [lineage.to_string()], |row| row.get(0))
         .map_err(StoreError::sqlite("read a lineage"))
 }
@@ -106,7 +101,7 @@ pub(super) fn join(
 ) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO lineage_join (name, lineage, continues, at) VALUES (?1, ?2, ?3, ?4)",
-        params![name, lineage.to_string(), continues, written(at)],
+        params![name, lineage.to_string(), continues, format_time(at)],
     )
     .map(drop)
     .map_err(StoreError::sqlite("join a lineage"))
@@ -122,7 +117,7 @@ pub(super) fn note_elsewhere(
 ) -> Result<bool, StoreError> {
     tx.execute(
         "INSERT INTO lineage_elsewhere (lineage, name, worker, at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
-        params![lineage.to_string(), name, worker, written(at)],
+        params![lineage.to_string(), name, worker, format_time(at)],
     )
     .map(|rows| rows > 0)
     .map_err(StoreError::sqlite("note a lineage of another worker"))
@@ -144,7 +139,7 @@ pub(super) fn keys(db: &Connection) -> Result<Vec<OrganizationKey>, StoreError> 
 pub(super) fn add_key(tx: &Transaction<'_>, key: &OrganizationKey, at: OffsetDateTime) -> Result<bool, StoreError> {
     tx.execute(
         "INSERT INTO organization_key (id, secret, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
-        params![key.id(), key.as_bytes().as_slice(), written(at)],
+        params![key.id(), key.as_bytes().as_slice(), format_time(at)],
     )
     .map(|rows| rows > 0)
     .map_err(StoreError::sqlite("keep a key"))
@@ -201,15 +196,15 @@ pub(super) fn merge(tx: &Transaction<'_>, row: &FingerprintRow) -> Result<(), St
         return Ok(());
     }
     let place = params![row.lineage.to_string(), row.key, row.kind.word()];
-    let known: Option<Vec<u8>> = tx
+    let bytes: Option<Vec<u8>> = tx
         .query_row("SELECT items FROM fingerprint WHERE lineage = ?1 AND key = ?2 AND kind = ?3", place, |row| {
             row.get(0)
         })
         .optional()
         .map_err(StoreError::sqlite("read fingerprints"))?;
-    let known = known.map(|bytes| from_bytes(&bytes).ok_or_else(|| StoreError::row("fingerprints are out of order")));
-    let mut sketch = Sketch::new(row.kind.most());
-    sketch.merge(&known.transpose()?.unwrap_or_default());
+    let items = bytes.map(|bytes| from_bytes(&bytes).ok_or_else(|| StoreError::row("fingerprints are out of order")));
+    let mut sketch = FingerprintSketch::new(row.kind.most());
+    sketch.merge(&items.transpose()?.unwrap_or_default());
     if !sketch.merge(&row.items) {
         return Ok(());
     }
@@ -239,7 +234,7 @@ pub(super) fn merge_all(
 }
 
 /// Returns `Some` if the fingerprints of this version of a dataset are stored, with true if its sources are included.
-pub(super) fn fingerprinted(db: &Connection, name: &str, digest: &str) -> Result<Option<bool>, StoreError> {
+pub(super) fn fingerprint_state(db: &Connection, name: &str, digest: &str) -> Result<Option<bool>, StoreError> {
     db.query_row("SELECT sources FROM fingerprinted WHERE name = ?1 AND digest = ?2", [name, digest], |row| row.get(0))
         .optional()
         .map_err(StoreError::sqlite("read what is fingerprinted"))
@@ -262,7 +257,7 @@ pub(super) fn note_fingerprinted(
 }
 
 /// Returns the server's id of a dataset, once it has one.
-pub(crate) fn registered(store: &Store, name: &str) -> Result<Option<DatasetId>, StoreError> {
+pub(crate) fn registration_id(store: &Store, name: &str) -> Result<Option<DatasetId>, StoreError> {
     let text: Option<String> = store.read(|db| {
         db.query_row("SELECT dataset FROM registered_dataset WHERE name = ?1", [name], |row| row.get(0))
             .optional()

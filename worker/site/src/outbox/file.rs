@@ -13,7 +13,7 @@ use crate::folder::{FolderError, write_durably};
 const MARK: &[u8] = b"undertone-release 1 ";
 
 /// The content of a file.
-pub(super) struct Content {
+pub(super) struct ReleaseFile {
     /// The bytes in the form of the wire.
     pub(super) bytes: Vec<u8>,
     /// SHA-256 of the bytes, hex.
@@ -33,7 +33,7 @@ pub(super) fn write(path: &Path, bytes: &[u8], length: u64) -> Result<String, Fo
 }
 
 /// Reads a release; returns `None` when there is no file.
-pub(super) fn read(path: &Path) -> Result<Option<Content>, FolderError> {
+pub(super) fn read(path: &Path) -> Result<Option<ReleaseFile>, FolderError> {
     let content = match fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         read => read.map_err(FolderError::io("read", path))?,
@@ -41,7 +41,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Content>, FolderError> {
     let (bytes, announced) = parse(&content).map_or((&*content, None), |(bytes, line)| (bytes, Some(line)));
     let digest = hex::encode(Sha256::digest(bytes));
     let length = announced.filter(|line| line.0 == digest).map(|line| line.1);
-    Ok(Some(Content { bytes: bytes.to_vec(), digest, length }))
+    Ok(Some(ReleaseFile { bytes: bytes.to_vec(), digest, length }))
 }
 
 /// Splits the content into the bytes, and digest and length from the header.

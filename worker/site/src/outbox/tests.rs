@@ -1,22 +1,22 @@
-use super::{Kept, Outbox, OutboxError, StoredRelease, refer};
+use super::{OutboxError, ReleaseOutbox, ReleaseProgress, StoredRelease, refer};
 use crate::store::{Store, StoreError};
 use crate::testing::{JOB, OURS};
 
-fn outbox() -> (tempfile::TempDir, Store, Outbox) {
+fn outbox() -> (tempfile::TempDir, Store, ReleaseOutbox) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
-    let outbox = Outbox::new(JOB, OURS, &dir.path().join("work"));
+    let outbox = ReleaseOutbox::new(JOB, OURS, &dir.path().join("work"));
     (dir, store, outbox)
 }
 
 /// Stores a release of public data and its reference.
-fn keep(outbox: &Outbox, store: &Store, bytes: &[u8]) -> StoredRelease {
+fn keep(outbox: &ReleaseOutbox, store: &Store, bytes: &[u8]) -> StoredRelease {
     let release = outbox.store("private", 1, bytes, 1).expect("the disk has room");
     assert!(store.write(|tx| refer(tx, &release, None)).expect("it is open"));
     release
 }
 
-fn state(outbox: &Outbox, store: &Store) -> Kept {
+fn state(outbox: &ReleaseOutbox, store: &Store) -> ReleaseProgress {
     outbox.state(store, "private", 1).expect("it is open")
 }
 
@@ -35,16 +35,16 @@ fn receipt(store: &Store, sequence: u32) {
 fn stored_release_is_sent_again_bit_for_bit_once_referred_to() {
     let (_dir, store, outbox) = outbox();
     let bits: Vec<u8> = [1.5_f32, -0.0, f32::MIN_POSITIVE].iter().flat_map(|value| value.to_le_bytes()).collect();
-    assert_eq!(state(&outbox, &store), Kept::Nothing);
+    assert_eq!(state(&outbox, &store), ReleaseProgress::Nothing);
     let release = outbox.store("private", 1, &bits, 3).expect("the disk has room");
-    assert_eq!(state(&outbox, &store), Kept::Unpaid(release.clone()));
+    assert_eq!(state(&outbox, &store), ReleaseProgress::Unpaid(release.clone()));
     assert!(matches!(outbox.parcel(&store, "private", 1), Err(OutboxError::Missing { .. })), "nothing pays for it");
     assert!(store.write(|tx| refer(tx, &release, None)).expect("it is open"));
-    assert_eq!(state(&outbox, &store), Kept::Stored);
+    assert_eq!(state(&outbox, &store), ReleaseProgress::Stored);
     let parcel = outbox.parcel(&store, "private", 1).expect("it is kept");
     assert_eq!((parcel.bytes, parcel.length, parcel.receipt), (bits, 3, None));
-    outbox.accepted(&store, "private", 1, &[]).expect("it is open");
-    assert_eq!(state(&outbox, &store), Kept::Accepted);
+    outbox.mark_accepted(&store, "private", 1, &[]).expect("it is open");
+    assert_eq!(state(&outbox, &store), ReleaseProgress::Accepted);
 }
 
 #[test]
@@ -52,10 +52,10 @@ fn damaged_release_is_never_sent() {
     let (_dir, store, outbox) = outbox();
     keep(&outbox, &store, &[1, 2, 3, 4]);
     std::fs::write(outbox.file("private", 1), [0, 0, 0, 0]).expect("it is there");
-    assert_eq!(state(&outbox, &store), Kept::Gone);
+    assert_eq!(state(&outbox, &store), ReleaseProgress::Gone);
     assert!(matches!(outbox.parcel(&store, "private", 1), Err(OutboxError::Damaged(_))));
     std::fs::remove_file(outbox.file("private", 1)).expect("it is there");
-    assert_eq!(state(&outbox, &store), Kept::Gone);
+    assert_eq!(state(&outbox, &store), ReleaseProgress::Gone);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn file_that_no_row_refers_to_is_not_nothing() {
     std::fs::create_dir_all(&outbox.folder).expect("the folder is writable");
     // The file of an older worker, which paid first: with an older copy of the ledger, the release may have left.
     std::fs::write(outbox.file("private", 1), [1, 2, 3, 4]).expect("the folder is writable");
-    assert_eq!(state(&outbox, &store), Kept::Lost);
+    assert_eq!(state(&outbox, &store), ReleaseProgress::Lost);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn receipt_without_a_reference_is_lost() {
     let (_dir, store, outbox) = outbox();
     let release = outbox.store("private", 1, &[1, 2, 3, 4], 1).expect("the disk has room");
     receipt(&store, 1);
-    assert_eq!(state(&outbox, &store), Kept::Lost);
+    assert_eq!(state(&outbox, &store), ReleaseProgress::Lost);
     receipt(&store, 2);
     assert!(!store.write(|tx| refer(tx, &release, Some(2))).expect("it is open"), "nothing is paid a second time");
 }
@@ -81,10 +81,10 @@ fn receipt_without_a_reference_is_lost() {
 fn accepted_release_is_never_replaced() {
     let (_dir, store, outbox) = outbox();
     keep(&outbox, &store, &[1, 2, 3, 4]);
-    outbox.accepted(&store, "private", 1, &[]).expect("it is open");
+    outbox.mark_accepted(&store, "private", 1, &[]).expect("it is open");
     let other = outbox.store("private", 1, &[5, 6, 7, 8], 1).expect("the disk has room");
     assert!(!store.write(|tx| refer(tx, &other, None)).expect("it is open"));
-    assert_eq!(state(&outbox, &store), Kept::Accepted);
+    assert_eq!(state(&outbox, &store), ReleaseProgress::Accepted);
 }
 
 #[test]
@@ -93,12 +93,12 @@ fn uncountersigned_release_is_never_sent() {
     let release = outbox.store("private", 1, &[1, 2, 3, 4], 1).expect("the disk has room");
     receipt(&store, 1);
     assert!(store.write(|tx| refer(tx, &release, Some(1))).expect("it is open"));
-    assert_eq!(state(&outbox, &store), Kept::Stored);
+    assert_eq!(state(&outbox, &store), ReleaseProgress::Stored);
     assert!(matches!(outbox.parcel(&store, "private", 1), Err(OutboxError::NotCountersigned { .. })));
 }
 
 #[test]
-fn nothing_is_left_of_a_job_that_is_over() {
+fn cleared_outbox_leaves_no_file() {
     let (dir, store, outbox) = outbox();
     keep(&outbox, &store, &[1, 2, 3, 4]);
     outbox.clear().expect("it is ours");

@@ -6,7 +6,7 @@ use undertone_api::signed::ApprovalRule;
 /// The approval that a job requires before it may run here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Approval {
+pub enum RequiredApproval {
     /// The policy alone: every job that it allows may run, while all of them together stay within
     /// `most_epsilon_automatic`.
     Automatic,
@@ -19,13 +19,13 @@ pub enum Approval {
     Manual,
 }
 
-impl From<Approval> for ApprovalRule {
-    fn from(approval: Approval) -> Self {
+impl From<RequiredApproval> for ApprovalRule {
+    fn from(approval: RequiredApproval) -> Self {
         match approval {
-            Approval::Automatic => Self::Automatic,
-            Approval::Steward => Self::Steward,
-            Approval::Server => Self::Server,
-            Approval::Manual => Self::Manual,
+            RequiredApproval::Automatic => Self::Automatic,
+            RequiredApproval::Steward => Self::Steward,
+            RequiredApproval::Server => Self::Server,
+            RequiredApproval::Manual => Self::Manual,
         }
     }
 }

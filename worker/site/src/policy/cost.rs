@@ -11,7 +11,7 @@ use undertone_api::dataset::{Dataset, SizeClass};
 use undertone_api::job::Spec;
 use undertone_api::job::transcription::{self, Money, Tariff, worst};
 
-use super::{PolicyRefusal, Rules};
+use super::{DatasetRules, PolicyRefusal};
 
 /// The limit for each listed currency; a job may not cost anything in another currency.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub struct MostCost(BTreeMap<String, Money>);
     "jobs.most_cost_per_job: `{currency} = \"{amount}\"` is no sum: three capital letters (ISO 4217), and a decimal number below \
      1000000 with at most 9 places, as in {{ USD = \"50.00\" }}"
 )]
-pub struct NoSum {
+pub struct AmountError {
     currency: String,
     amount: String,
 }
@@ -35,7 +35,7 @@ pub trait PricedProvider {
     fn name(&self) -> &str;
 
     /// Returns the tariff; `None` where the site has no price for it.
-    fn known_tariff(&self) -> Option<Tariff>;
+    fn tariff_if_known(&self) -> Option<Tariff>;
 }
 
 /// Reasons why a job may cost too much.
@@ -59,12 +59,12 @@ pub enum CostRefusal {
 }
 
 impl TryFrom<BTreeMap<String, String>> for MostCost {
-    type Error = NoSum;
+    type Error = AmountError;
 
-    fn try_from(said: BTreeMap<String, String>) -> Result<Self, NoSum> {
+    fn try_from(said: BTreeMap<String, String>) -> Result<Self, AmountError> {
         let sum = |(currency, amount): (String, String)| match Money::parse(&currency, &amount) {
             Some(money) => Ok((currency, money)),
-            None => Err(NoSum { currency, amount }),
+            None => Err(AmountError { currency, amount }),
         };
         said.into_iter().map(sum).collect::<Result<_, _>>().map(Self)
     }
@@ -85,7 +85,7 @@ impl std::fmt::Display for MostCost {
     }
 }
 
-impl Rules {
+impl DatasetRules {
     /// Checks that the highest cost of a job on `dataset`, by the prices of the site's `providers`, is within the
     /// limit.
     ///
@@ -148,8 +148,8 @@ fn most_of(spec: &transcription::Spec, tariffs: &[Tariff], dataset: &Dataset) ->
 /// Returns the site's own tariffs of the spec's providers, in their order.
 fn tariffs<P: PricedProvider>(spec: &transcription::Spec, providers: &[P]) -> Result<Vec<Tariff>, CostRefusal> {
     let tariff = |asked: &transcription::Provider| {
-        let known = providers.iter().find(|known| known.name() == asked.name);
-        let tariff = known.and_then(PricedProvider::known_tariff);
+        let provider = providers.iter().find(|known| known.name() == asked.name);
+        let tariff = provider.and_then(PricedProvider::tariff_if_known);
         tariff.ok_or_else(|| CostRefusal::Unpriced(asked.name.clone()))
     };
     spec.providers.iter().map(tariff).collect()

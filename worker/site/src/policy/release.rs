@@ -38,7 +38,7 @@ pub struct SecondsError {
     most: f64,
 }
 
-fn within(seconds: f64, least: Duration, most: Duration) -> Result<f64, SecondsError> {
+fn check_range(seconds: f64, least: Duration, most: Duration) -> Result<f64, SecondsError> {
     let (least, most) = (least.as_secs_f64(), most.as_secs_f64());
     // A comparison with NaN is false.
     if seconds >= least && seconds <= most { Ok(seconds) } else { Err(SecondsError { seconds, least, most }) }
@@ -79,7 +79,7 @@ impl TryFrom<f64> for ReleasePeriod {
     type Error = SecondsError;
 
     fn try_from(seconds: f64) -> Result<Self, SecondsError> {
-        let seconds = within(seconds, SHORTEST_PERIOD, LONGEST_PERIOD)?;
+        let seconds = check_range(seconds, SHORTEST_PERIOD, LONGEST_PERIOD)?;
         let outside =
             SecondsError { seconds, least: SHORTEST_PERIOD.as_secs_f64(), most: LONGEST_PERIOD.as_secs_f64() };
         Self::covering(Duration::from_secs_f64(seconds)).ok_or(outside)
@@ -172,7 +172,7 @@ impl TryFrom<f64> for UnitLength {
     type Error = SecondsError;
 
     fn try_from(seconds: f64) -> Result<Self, SecondsError> {
-        within(seconds, SHORTEST_UNIT, LONGEST_UNIT).map(Self)
+        check_range(seconds, SHORTEST_UNIT, LONGEST_UNIT).map(Self)
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use undertone_api::id::LineageId;
 
 use super::edit::TEMPLATE;
-use super::{Limit, Limits, Policy, PolicyError};
+use super::{LifetimeLimit, LifetimeLimits, Policy, PolicyError};
 
 impl Policy {
     /// Loads the policy as [`Policy::load`]; without a file, returns the template.
@@ -32,14 +32,14 @@ impl Policy {
     }
 
     /// Returns the limits of a dataset; where it shares accounts, the tightest for each unit.
-    pub(super) fn limits(&self, name: &str) -> Limits {
+    pub(super) fn limits(&self, name: &str) -> LifetimeLimits {
         let own = |name: &String| self.datasets.get(name).map(|of| of.budget).unwrap_or_default().or(self.budget);
         let others = self.shared.get(name).map(Vec::as_slice).unwrap_or_default();
         others.iter().fold(own(&name.to_owned()), |limits, other| limits.tighten(own(other)))
     }
 }
 
-impl Limits {
+impl LifetimeLimits {
     /// Returns these limits, with unset ones taken from `general`.
     pub(super) const fn or(self, general: Self) -> Self {
         Self {
@@ -52,8 +52,8 @@ impl Limits {
 
     /// Returns the tighter limit for each unit; if only one of them limits a unit, that limit.
     fn tighten(self, other: Self) -> Self {
-        let tighter = |one: Option<Limit>, other: Option<Limit>| match (one, other) {
-            (Some(one), Some(other)) => Some(Limit {
+        let tighter = |one: Option<LifetimeLimit>, other: Option<LifetimeLimit>| match (one, other) {
+            (Some(one), Some(other)) => Some(LifetimeLimit {
                 epsilon: if other.epsilon.get() < one.epsilon.get() { other.epsilon } else { one.epsilon },
                 delta: if other.delta.get() < one.delta.get() { other.delta } else { one.delta },
             }),

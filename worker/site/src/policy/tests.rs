@@ -6,26 +6,26 @@ use undertone_api::job::Spec;
 use undertone_privacy::kanon::Shown;
 use undertone_privacy::{Epsilon, Event, PrivacyUnit, SamplingRate};
 
-use super::{Approval, Policy, PolicyError, PolicyRefusal, Rules, TEMPLATE, declare};
+use super::{DatasetRules, Policy, PolicyError, PolicyRefusal, RequiredApproval, TEMPLATE, declare};
 use crate::testing::{charge, gaussian, spec};
 
 fn policy(text: &str) -> Result<Policy, PolicyError> {
     Policy::parse(text, Path::new("policy.toml"))
 }
 
-fn rules() -> Rules {
+fn rules() -> DatasetRules {
     policy(TEMPLATE).expect("the template is a policy").rules("ward-7")
 }
 
 #[test]
-fn the_template_is_careful() {
+fn template_is_careful() {
     let rules = rules();
-    assert_eq!((rules.visibility, rules.approval), (Visibility::Private, Approval::Steward));
-    assert!(rules.limits.of(PrivacyUnit::Speaker).is_some() && rules.limits.of(PrivacyUnit::Record).is_none());
+    assert_eq!((rules.visibility, rules.approval), (Visibility::Private, RequiredApproval::Steward));
+    assert!(rules.limits.limit(PrivacyUnit::Speaker).is_some() && rules.limits.limit(PrivacyUnit::Record).is_none());
 }
 
 #[test]
-fn an_unknown_or_impossible_line_refuses_the_whole_file() {
+fn unknown_or_invalid_line_refuses_the_whole_file() {
     for (from, to) in [
         ("approval = \"steward\"", "approval = \"nobody\""),
         ("kinds = [\"dp_sgd\"]", "kinds = \"dp_sgd\""),
@@ -57,21 +57,21 @@ fn an_unknown_or_impossible_line_refuses_the_whole_file() {
 }
 
 #[test]
-fn unknown_kind_is_refused_with_those_that_there_are() {
+fn unknown_kind_is_refused_with_the_known_ones() {
     let changed = TEMPLATE.replacen("kinds = [\"dp_sgd\"]", "kinds = [\"dp_sgdd\"]", 1);
-    let said = policy(&changed).expect_err("no such kind").to_string();
-    assert!(said.contains("policy.toml") && said.contains("`dp_sgdd`"), "{said}");
-    assert!(Spec::KINDS.iter().all(|kind| said.contains(&format!("`{kind}`"))), "{said}");
+    let message = policy(&changed).expect_err("no such kind").to_string();
+    assert!(message.contains("policy.toml") && message.contains("`dp_sgdd`"), "{message}");
+    assert!(Spec::KINDS.iter().all(|kind| message.contains(&format!("`{kind}`"))), "{message}");
 }
 
 #[test]
-fn a_kind_that_is_not_listed_may_not_run() {
-    let rules = Rules { kinds: vec!["count".to_owned()], ..rules() };
+fn kind_that_is_not_listed_may_not_run() {
+    let rules = DatasetRules { kinds: vec!["count".to_owned()], ..rules() };
     assert_eq!(rules.judge(&spec(), None), Err(PolicyRefusal::Kind("dp_sgd".to_owned())));
 }
 
 #[test]
-fn noise_below_the_least_may_not_run_however_it_is_wrapped() {
+fn noise_below_the_least_is_refused_in_any_event() {
     let thin = gaussian(0.25);
     let wrapped = Event::Composed { events: vec![gaussian(2.0), thin.clone().times(3)] };
     for event in [thin, wrapped] {
@@ -93,7 +93,7 @@ fn pool(rate: f64, k: u32) -> Event {
 }
 
 #[test]
-fn queries_that_are_rare_or_sampled_too_often_may_not_leave_however_they_are_wrapped() {
+fn rare_or_oversampled_queries_are_refused_in_any_event() {
     let judge = |event: Event| rules().judge(&spec(), Some(&charge(event, 1)));
     assert_eq!(judge(pool(0.1, 20)), Ok(()));
     for wrapped in [pool(0.1, 9), Event::Composed { events: vec![gaussian(2.0), pool(0.1, 9).times(3)] }] {
@@ -104,7 +104,7 @@ fn queries_that_are_rare_or_sampled_too_often_may_not_leave_however_they_are_wra
 }
 
 #[test]
-fn a_policy_that_says_nothing_of_queries_is_as_careful_as_the_template() {
+fn policy_without_rules_for_queries_uses_the_templates() {
     let silent = TEMPLATE.replace("least_threshold = 10\n", "").replace("most_sampling_rate = 0.5\n", "");
     let silent = silent.replace("voices_may_leave = false\n", "").replace("least_colluding = 1\n", "");
     assert!(!silent.contains("least_threshold =") && !silent.contains("most_sampling_rate ="));
@@ -113,7 +113,7 @@ fn a_policy_that_says_nothing_of_queries_is_as_careful_as_the_template() {
 }
 
 #[test]
-fn a_policy_of_before_there_was_a_total_has_none_and_the_template_has_one() {
+fn older_policy_has_no_total_and_the_template_has_one() {
     assert_eq!(rules().most_epsilon_automatic.map(Epsilon::get), Some(4.0));
     let silent = TEMPLATE.replace("most_epsilon_automatic = 4.0\n", "");
     assert_ne!(silent, TEMPLATE);
@@ -131,7 +131,7 @@ fn one_job_may_not_cost_more_than_its_limit() {
 }
 
 #[test]
-fn a_unit_without_a_budget_cannot_be_charged() {
+fn unit_without_a_budget_cannot_be_charged() {
     let mut charge = charge(gaussian(4.0), 1);
     charge.unit = PrivacyUnit::User;
     assert_eq!(rules().judge(&spec(), Some(&charge)), Err(PolicyRefusal::NoLimit(PrivacyUnit::User)));
@@ -143,16 +143,16 @@ fn exact_results_leave_only_what_the_site_marks_open() {
     for event in [Event::NonPrivate, hidden] {
         let charge = charge(event, 10);
         for visibility in [Visibility::Private, Visibility::Public] {
-            let rules = Rules { visibility, ..rules() };
+            let rules = DatasetRules { visibility, ..rules() };
             assert_eq!(rules.judge(&spec(), Some(&charge)), Err(PolicyRefusal::Exact), "{visibility:?}");
         }
-        let open = Rules { visibility: Visibility::Open, ..rules() };
+        let open = DatasetRules { visibility: Visibility::Open, ..rules() };
         assert_eq!(open.judge(&spec(), Some(&charge)), Ok(()));
     }
 }
 
 #[test]
-fn an_event_without_a_price_is_refused() {
+fn event_without_a_price_is_refused() {
     // Half of all rows are kept, and a row that is certainly kept loses more than ε.
     let Event::SampledThreshold { sampling_rate, threshold, shown, rows_per_unit, .. } = pool(0.5, 20) else {
         panic!("a pool")
@@ -164,21 +164,21 @@ fn an_event_without_a_price_is_refused() {
 }
 
 #[test]
-fn a_dataset_may_have_rules_of_its_own() {
+fn dataset_may_have_rules_of_its_own() {
     let text = format!(
         "{TEMPLATE}\n[datasets.\"ward-7\"]\nvisibility = \"open\"\napproval = \"manual\"\n\
          budget.speaker = {{ epsilon = 2.0, delta = 1e-7 }}\n"
     );
     let policy = policy(&text).expect("it is well formed");
     let (own, other) = (policy.rules("ward-7"), policy.rules("ward-8"));
-    assert_eq!((own.visibility, own.approval), (Visibility::Open, Approval::Manual));
-    assert_eq!(own.limits.of(PrivacyUnit::Speaker).map(|limit| limit.epsilon.get()), Some(2.0));
-    assert_eq!(own.limits.of(PrivacyUnit::Record), other.limits.of(PrivacyUnit::Record));
-    assert_eq!((other.visibility, other.approval), (Visibility::Private, Approval::Steward));
+    assert_eq!((own.visibility, own.approval), (Visibility::Open, RequiredApproval::Manual));
+    assert_eq!(own.limits.limit(PrivacyUnit::Speaker).map(|limit| limit.epsilon.get()), Some(2.0));
+    assert_eq!(own.limits.limit(PrivacyUnit::Record), other.limits.limit(PrivacyUnit::Record));
+    assert_eq!((other.visibility, other.approval), (Visibility::Private, RequiredApproval::Steward));
 }
 
 #[test]
-fn a_declared_visibility_is_written_once_and_never_overwritten() {
+fn declared_visibility_is_written_once_and_never_overwritten() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let path = dir.path().join("policy.toml");
     for _ in 0..2 {
@@ -193,7 +193,7 @@ fn a_declared_visibility_is_written_once_and_never_overwritten() {
 }
 
 #[test]
-fn a_transcription_that_hides_less_than_one_word_may_not_run() {
+fn transcription_that_hides_less_than_one_word_may_not_run() {
     let histogram = |distance: u32| Event::TruncatedLaplace {
         rate: Epsilon::new(0.25).expect("a finite number"),
         shift: 80,
@@ -220,7 +220,7 @@ fn a_transcription_that_hides_less_than_one_word_may_not_run() {
 }
 
 #[test]
-fn whom_a_site_does_not_trust_to_keep_apart_is_its_own_affair() {
+fn stricter_collusion_rule_of_a_site_is_applied() {
     let count = |count: u32| NonZeroU32::new(count).expect("at least 1");
     let judge = |least: u32, providers: u32, colluding: u32| {
         let partition = undertone_privacy::histogram::Partition::new(count(providers), count(colluding));
@@ -246,7 +246,7 @@ fn whom_a_site_does_not_trust_to_keep_apart_is_its_own_affair() {
 }
 
 #[test]
-fn speakers_leave_in_their_own_voices_only_where_the_site_says_so_itself() {
+fn speakers_keep_their_voices_only_where_the_site_permits() {
     let spec = |voice: &str| {
         let text = format!(
             r#"{{"kind": "transcription", "spec": {{
@@ -288,7 +288,7 @@ fn job_whose_deadline_is_no_longer_than_the_period_is_refused() {
             &format!("release_period_seconds = {{ dp_sgd = {seconds}"),
         );
         let rules = policy(&text).expect("it is a policy").rules("ward-7");
-        rules.judge(&spec(), Some(&charge(crate::testing::sampled(0.125, 4.0), 10)))
+        rules.judge(&spec(), Some(&charge(crate::testing::sampled_gaussian(0.125, 4.0), 10)))
     };
     // The job closes its rounds after 60 seconds.
     assert_eq!(judge("59.999"), Ok(()));

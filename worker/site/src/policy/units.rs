@@ -7,16 +7,16 @@ use undertone_api::job::Charge;
 use undertone_privacy::PrivacyUnit;
 use undertone_privacy::ledger::{Account, LedgerError, ReservationId};
 
-use super::{Limit, Limits, PolicyRefusal, Rules};
-use crate::datasets::Local;
+use super::{DatasetRules, LifetimeLimit, LifetimeLimits, PolicyRefusal};
+use crate::datasets::LocalDataset;
 
 /// The lifetime limits that a job on a dataset is charged to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnitLimits {
     /// The limit of the unit that the job protects.
-    pub own: Limit,
+    pub own: LifetimeLimit,
     /// The limits of all other units.
-    pub others: Vec<(PrivacyUnit, Limit)>,
+    pub others: Vec<(PrivacyUnit, LifetimeLimit)>,
 }
 
 impl From<&Self> for UnitLimits {
@@ -26,16 +26,16 @@ impl From<&Self> for UnitLimits {
 }
 
 #[cfg(any(test, feature = "testing"))]
-impl From<&Limit> for UnitLimits {
+impl From<&LifetimeLimit> for UnitLimits {
     /// Makes the limits of a dataset with a single one.
-    fn from(own: &Limit) -> Self {
+    fn from(own: &LifetimeLimit) -> Self {
         Self { own: *own, others: Vec::new() }
     }
 }
 
-impl Limits {
+impl LifetimeLimits {
     /// Returns the limit of one unit.
-    pub const fn of(&self, unit: PrivacyUnit) -> Option<Limit> {
+    pub const fn limit(&self, unit: PrivacyUnit) -> Option<LifetimeLimit> {
         match unit {
             PrivacyUnit::Record => self.record,
             PrivacyUnit::Speaker => self.speaker,
@@ -44,7 +44,7 @@ impl Limits {
         }
     }
 
-    pub(super) fn named(&self) -> impl Iterator<Item = (&'static str, Limit)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, LifetimeLimit)> {
         [("record", self.record), ("speaker", self.speaker), ("user", self.user), ("words", self.words)]
             .into_iter()
             .filter_map(|(name, limit)| limit.map(|limit| (name, limit)))
@@ -54,7 +54,7 @@ impl Limits {
 /// Returns the units whose limits apply to `local`: those that can be protected in its data, and those of other
 /// datasets of its lineage, which has the same people. Words cannot be converted to the other units: once a lineage is
 /// charged for words, the others are excluded, and vice versa.
-pub fn units_of(local: &Local, datasets: &[Local]) -> Vec<PrivacyUnit> {
+pub fn units_of(local: &LocalDataset, datasets: &[LocalDataset]) -> Vec<PrivacyUnit> {
     let is_words = |unit: &PrivacyUnit| *unit == PrivacyUnit::Words;
     let mut units = local.units.clone();
     for other in datasets.iter().filter(|other| other.lineage == local.lineage) {
@@ -67,13 +67,13 @@ pub fn units_of(local: &Local, datasets: &[Local]) -> Vec<PrivacyUnit> {
     units
 }
 
-impl Rules {
+impl DatasetRules {
     /// Restricts these rules to data in which `units` can be protected. A limit of another unit promises nothing about
     /// such data.
     #[must_use]
     pub fn for_units(mut self, units: &[PrivacyUnit]) -> Self {
-        let keep = |unit, limit: Option<Limit>| limit.filter(|_| units.contains(&unit));
-        self.limits = Limits {
+        let keep = |unit, limit: Option<LifetimeLimit>| limit.filter(|_| units.contains(&unit));
+        self.limits = LifetimeLimits {
             record: keep(PrivacyUnit::Record, self.limits.record),
             speaker: keep(PrivacyUnit::Speaker, self.limits.speaker),
             user: keep(PrivacyUnit::User, self.limits.user),
@@ -87,10 +87,10 @@ impl Rules {
     /// # Errors
     /// [`PolicyRefusal::NoLimit`] when that unit has none.
     pub fn unit_limits(&self, unit: PrivacyUnit) -> Result<UnitLimits, PolicyRefusal> {
-        let own = self.limits.of(unit).ok_or(PolicyRefusal::NoLimit(unit))?;
+        let own = self.limits.limit(unit).ok_or(PolicyRefusal::NoLimit(unit))?;
         let others = [PrivacyUnit::Record, PrivacyUnit::Speaker, PrivacyUnit::User, PrivacyUnit::Words];
         let others = others.into_iter().filter(|other| *other != unit);
-        Ok(UnitLimits { own, others: others.filter_map(|other| Some((other, self.limits.of(other)?))).collect() })
+        Ok(UnitLimits { own, others: others.filter_map(|other| Some((other, self.limits.limit(other)?))).collect() })
     }
 
     /// Checks that a charge stays within the limit per job for every limited unit.
@@ -108,8 +108,8 @@ impl Rules {
     }
 
     /// Checks that a charge by itself stays within the limit per job, at the δ of its unit's lifetime limit.
-    fn judge_alone(&self, charge: &Charge, limit: Limit) -> Result<(), PolicyRefusal> {
-        let per_job = Limit { epsilon: self.most_epsilon_per_job, delta: limit.delta }.budget(None)?;
+    fn judge_alone(&self, charge: &Charge, limit: LifetimeLimit) -> Result<(), PolicyRefusal> {
+        let per_job = LifetimeLimit { epsilon: self.most_epsilon_per_job, delta: limit.delta }.budget(None)?;
         let mut alone = Account::new(Some(per_job));
         let cost = alone.price(&charge.event, charge.adjacency)?;
         let refused = |error: LedgerError| PolicyRefusal::PerJob {
@@ -127,15 +127,16 @@ mod tests {
 
     use std::path::Path;
 
-    use super::super::{Limits, Policy, PolicyRefusal, Rules, TEMPLATE};
+    use super::super::{DatasetRules, LifetimeLimits, Policy, PolicyRefusal, TEMPLATE};
     use super::units_of;
     use crate::testing::{charge, gaussian, limit};
 
-    fn limited(record: bool, speaker: bool) -> Rules {
+    fn limited(record: bool, speaker: bool) -> DatasetRules {
         let of = |limited: bool, epsilon| limited.then(|| limit(epsilon));
-        let limits = Limits { record: of(record, 30.0), speaker: of(speaker, 8.0), ..Limits::default() };
+        let limits =
+            LifetimeLimits { record: of(record, 30.0), speaker: of(speaker, 8.0), ..LifetimeLimits::default() };
         let template = Policy::parse(TEMPLATE, Path::new("policy.toml")).expect("the template is a policy");
-        Rules { limits, ..template.rules("ward-7") }
+        DatasetRules { limits, ..template.rules("ward-7") }
     }
 
     #[test]
@@ -150,7 +151,7 @@ mod tests {
 
     #[test]
     fn limits_hold_for_the_units_of_every_dataset_of_the_lineage() {
-        let of = |units: &[PrivacyUnit]| crate::datasets::Local {
+        let of = |units: &[PrivacyUnit]| crate::datasets::LocalDataset {
             units: units.to_vec(),
             ..crate::testing::local(undertone_api::dataset::Visibility::Private)
         };
@@ -159,7 +160,8 @@ mod tests {
         let all = [rows.clone(), speech.clone(), sounds.clone()];
         assert_eq!(units_of(&rows, &all), [record, speaker], "the same people are kept apart under another name");
         assert_eq!((units_of(&speech, &all), units_of(&sounds, &all)), (vec![record, speaker], vec![words]));
-        let elsewhere = crate::datasets::Local { lineage: undertone_api::id::LineageId(uuid::Uuid::nil()), ..speech };
+        let elsewhere =
+            crate::datasets::LocalDataset { lineage: undertone_api::id::LineageId(uuid::Uuid::nil()), ..speech };
         assert_eq!(units_of(&rows, &[rows.clone(), elsewhere]), [record]);
     }
 

@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
-use super::{FILES, LEDGER, RestoreError, written};
-use crate::books::Books;
+use super::{FILES, LEDGER, RestoreError};
+use crate::books::LedgerBooks;
+use crate::clock::format_time;
 use crate::dataset_meta::META_FILE;
 use crate::folder::{Folder, FolderError, check_name, create_private, sync_folder};
 use crate::store::Store;
@@ -29,7 +30,7 @@ pub(super) const DESCRIPTIONS: &str = "descriptions";
 /// The metadata of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct About {
+pub(super) struct BackupMetadata {
     format: String,
     /// Version of the worker that wrote it.
     worker_version: String,
@@ -65,7 +66,7 @@ pub(super) fn write(
     out: &File,
     passphrase: Option<SecretString>,
     now: OffsetDateTime,
-) -> Result<About, RestoreError> {
+) -> Result<BackupMetadata, RestoreError> {
     let mut all: Vec<(String, PathBuf)> = FILES
         .into_iter()
         .map(|name| (name.to_owned(), folder.root().join(name)))
@@ -76,34 +77,34 @@ pub(super) fn write(
     all.extend(described);
     all.push((LEDGER.to_owned(), ledger.to_owned()));
     // Open the ledger before its digest is computed: opening a copy writes its journal mode into the file's header.
-    let books = Store::open(ledger)?.read(Books::read)?;
+    let books = Store::open(ledger)?.read(LedgerBooks::read)?;
     let mut files = BTreeMap::new();
     for (name, path) in &all {
         files.insert(name.clone(), digest(path)?);
     }
-    let about = About {
+    let about = BackupMetadata {
         format: FORMAT.to_owned(),
         worker_version: env!("CARGO_PKG_VERSION").to_owned(),
-        at: written(now),
+        at: format_time(now),
         receipts: books.receipts.sequence,
         last: books.receipts.hash,
         datasets,
         files,
     };
     let failed = FolderError::io("write", Path::new("the backup"));
-    let done = match passphrase {
-        None => tarred(out, &about, &all).map(drop),
+    let outcome = match passphrase {
+        None => write_tar(out, &about, &all).map(drop),
         Some(passphrase) => age::Encryptor::with_user_passphrase(passphrase)
             .wrap_output(out)
-            .and_then(|sealed| tarred(sealed, &about, &all))
+            .and_then(|sealed| write_tar(sealed, &about, &all))
             .and_then(age::stream::StreamWriter::finish)
             .map(drop),
     };
-    done.map_err(failed)?;
+    outcome.map_err(failed)?;
     Ok(about)
 }
 
-fn tarred<W: Write>(out: W, about: &About, files: &[(String, PathBuf)]) -> io::Result<W> {
+fn write_tar<W: Write>(out: W, about: &BackupMetadata, files: &[(String, PathBuf)]) -> io::Result<W> {
     let mut tar = tar::Builder::new(out);
     let text = serde_json::to_vec_pretty(about).map_err(io::Error::other)?;
     let header = |size: u64| {
@@ -125,16 +126,16 @@ fn descriptions(folder: &Folder) -> Result<Vec<(String, PathBuf)>, FolderError> 
     if !data.exists() {
         return Ok(Vec::new());
     }
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     for item in fs::read_dir(&data).map_err(FolderError::io("read", &data))? {
         let item = item.map_err(FolderError::io("read", &data))?;
         let (name, meta) = (item.file_name().to_string_lossy().into_owned(), item.path().join(META_FILE));
         if check_name(&name).is_ok() && meta.is_file() {
-            found.push((format!("{DESCRIPTIONS}/{name}.json"), meta));
+            files.push((format!("{DESCRIPTIONS}/{name}.json"), meta));
         }
     }
-    found.sort();
-    Ok(found)
+    files.sort();
+    Ok(files)
 }
 
 fn digest(path: &Path) -> Result<String, FolderError> {
@@ -151,7 +152,7 @@ fn digest(path: &Path) -> Result<String, FolderError> {
 }
 
 /// Reads an archive into the empty folder `into`. Accepts only permitted files, complete, each with its digest.
-pub(super) fn read(archive: impl Read, into: &Path) -> Result<About, ReadError> {
+pub(super) fn read(archive: impl Read, into: &Path) -> Result<BackupMetadata, ReadError> {
     let broken = |problem: &str| ReadError::Broken(problem.to_owned());
     let failed = |error: io::Error| ReadError::Broken(error.to_string());
     let mut tar = tar::Archive::new(archive);
@@ -160,18 +161,18 @@ pub(super) fn read(archive: impl Read, into: &Path) -> Result<About, ReadError> 
     if first.path().map_err(failed)? != Path::new(ABOUT) {
         return Err(broken("it does not begin with about.json"));
     }
-    let about: About = serde_json::from_reader(first.take(LONGEST_ABOUT))
+    let about: BackupMetadata = serde_json::from_reader(first.take(LONGEST_ABOUT))
         .map_err(|error| ReadError::Broken(format!("about.json: {error}")))?;
     if about.format != FORMAT {
         return Err(ReadError::Broken(format!("it is of the form `{}`, this worker reads `{FORMAT}`", about.format)));
     }
     create_private(&into.join(DESCRIPTIONS))?;
-    let mut seen = BTreeMap::new();
+    let mut digests = BTreeMap::new();
     for entry in entries {
         let mut entry = entry.map_err(failed)?;
         let path = entry.path().map_err(failed)?.into_owned();
         let name = path.to_string_lossy().into_owned();
-        if entry.header().entry_type() != tar::EntryType::Regular || !may_be(&path) {
+        if entry.header().entry_type() != tar::EntryType::Regular || !is_permitted(&path) {
             return Err(ReadError::Broken(format!("it has `{name}`, which no backup has")));
         }
         let to = into.join(&path);
@@ -182,12 +183,12 @@ pub(super) fn read(archive: impl Read, into: &Path) -> Result<About, ReadError> 
         let mut file = options.open(&to).map_err(FolderError::io("create", &to))?;
         io::copy(&mut entry, &mut file).map_err(failed)?;
         file.sync_all().map_err(FolderError::io("sync", &to))?;
-        seen.insert(name, digest(&to)?);
+        digests.insert(name, digest(&to)?);
     }
-    if seen != about.files {
+    if digests != about.files {
         return Err(broken("its files are not those that it names, or were changed"));
     }
-    if !seen.contains_key(LEDGER) || !seen.contains_key("key") || !seen.contains_key("config.toml") {
+    if !digests.contains_key(LEDGER) || !digests.contains_key("key") || !digests.contains_key("config.toml") {
         return Err(broken("a ledger, a key or a configuration is missing"));
     }
     sync_folder(into)?;
@@ -195,7 +196,7 @@ pub(super) fn read(archive: impl Read, into: &Path) -> Result<About, ReadError> 
 }
 
 /// Returns whether a backup may contain a file of this name.
-fn may_be(path: &Path) -> bool {
+fn is_permitted(path: &Path) -> bool {
     let parts: Vec<_> = path.components().collect();
     let text = |part: &Component<'_>| match part {
         Component::Normal(name) => name.to_str().map(str::to_owned),

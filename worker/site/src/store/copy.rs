@@ -3,9 +3,9 @@
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
-use super::{PATIENCE, SCHEMA, Store, StoreError};
+use super::{SCHEMA, Store, StoreError, read_version};
 use crate::folder::{FolderError, sync_folder};
 
 /// The highest number of copies of one version beside the database.
@@ -29,19 +29,14 @@ impl Store {
     /// # Errors
     /// [`StoreError`] when it is not a site's database, or belongs to a newer worker.
     pub fn is_older(path: &Path) -> Result<bool, StoreError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let db = Connection::open_with_flags(path, flags).map_err(StoreError::sqlite("open"))?;
-        db.busy_timeout(PATIENCE).map_err(StoreError::sqlite("set its timeout"))?;
-        let found: i64 = db
-            .pragma_query_value(None, "user_version", |row| row.get(0))
-            .map_err(StoreError::sqlite("read its version"))?;
-        if found > SCHEMA {
-            return Err(StoreError::Newer { path: path.to_owned(), found, supported: SCHEMA });
+        let version = read_version(path)?;
+        if version > SCHEMA {
+            return Err(StoreError::Newer { path: path.to_owned(), found: version, supported: SCHEMA });
         }
-        if found == 0 {
+        if version == 0 {
             return Err(StoreError::Empty(path.to_owned()));
         }
-        Ok(found < SCHEMA)
+        Ok(version < SCHEMA)
     }
 
     /// Sets the database's version, for tests.
@@ -54,17 +49,17 @@ impl Store {
     }
 }
 
-/// Copies the database beside `path` before its tables change from version `found`.
-pub(super) fn keep_before(db: &Connection, path: &Path, found: i64) -> Result<PathBuf, StoreError> {
+/// Copies the database beside `path` before its tables change from `version`.
+pub(super) fn keep_before(db: &Connection, path: &Path, version: i64) -> Result<PathBuf, StoreError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let candidate = |number: u32| {
         let number = if number == 1 { String::new() } else { format!(".{number}") };
-        path.with_file_name(format!("{name}.before-v{}{number}", found + 1))
+        path.with_file_name(format!("{name}.before-v{}{number}", version + 1))
     };
     let free = (1..=MOST).map(candidate).find(|candidate| !candidate.exists());
-    let kept = free.ok_or_else(|| StoreError::Copies(path.to_owned()))?;
-    copy(db, &kept)?;
-    Ok(kept)
+    let target = free.ok_or_else(|| StoreError::Copies(path.to_owned()))?;
+    copy(db, &target)?;
+    Ok(target)
 }
 
 fn copy(db: &Connection, path: &Path) -> Result<(), StoreError> {
@@ -116,9 +111,9 @@ mod tests {
         let db = Connection::open(dir.path().join("ledger.db")).expect("the folder is writable");
         db.execute_batch("CREATE TABLE one (n INTEGER); BEGIN").expect("it is ours");
         super::copy(&db, &dir.path().join("copy.db")).expect_err("a transaction is open");
-        let left: Vec<_> =
+        let names: Vec<_> =
             std::fs::read_dir(dir.path()).expect("it is there").map(|item| item.expect("read").file_name()).collect();
-        assert!(left.iter().all(|name| !name.to_string_lossy().contains("copy")), "{left:?}");
+        assert!(names.iter().all(|name| !name.to_string_lossy().contains("copy")), "{names:?}");
     }
 
     #[cfg(unix)]
@@ -134,10 +129,10 @@ mod tests {
     }
 
     #[test]
-    fn before_its_tables_change_a_database_is_kept_as_it_was() {
+    fn database_is_copied_before_its_tables_change() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let path = dir.path().join("ledger.db");
-        let kept = dir.path().join("ledger.db.before-v2");
+        let first_copy = dir.path().join("ledger.db.before-v2");
         for round in 1..=2 {
             let old = Connection::open(&path).expect("the folder is writable");
             old.execute_batch(STEPS[0]).expect("the first tables");
@@ -146,15 +141,15 @@ mod tests {
             drop(old);
             Store::create(&path).expect("it is brought up to date");
             assert_eq!(version(&path), SCHEMA);
-            let kept = if round == 1 { kept.clone() } else { dir.path().join("ledger.db.before-v2.2") };
-            assert_eq!(version(&kept), 1);
-            let db = Connection::open(&kept).expect("it is a database");
+            let copy = if round == 1 { first_copy.clone() } else { dir.path().join("ledger.db.before-v2.2") };
+            assert_eq!(version(&copy), 1);
+            let db = Connection::open(&copy).expect("it is a database");
             let line: String = db.query_row("SELECT lineage FROM lineage", [], |row| row.get(0)).expect("kept");
             assert_eq!(line, round.to_string());
             #[cfg(unix)]
             {
                 use std::os::unix::fs::PermissionsExt as _;
-                let mode = std::fs::metadata(&kept).expect("it is there").permissions().mode();
+                let mode = std::fs::metadata(&copy).expect("it is there").permissions().mode();
                 assert_eq!(mode & 0o777, 0o600);
             }
             for file in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
@@ -164,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_database_leaves_no_copy_behind() {
+    fn new_database_leaves_no_copy_behind() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
         let names: Vec<_> = std::fs::read_dir(dir.path()).expect("it is there").collect();
@@ -173,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_never_takes_the_place_of_another_file() {
+    fn copy_never_takes_the_place_of_another_file() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
         let copy = dir.path().join("copy.db");

@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn disk_failures_are_told_from_all_others() {
+    fn disk_failures_are_distinguished_from_other_errors() {
         for (code, fails) in [
             (ffi::SQLITE_FULL, true),
             (ffi::SQLITE_IOERR_FSYNC, true),

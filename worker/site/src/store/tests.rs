@@ -1,3 +1,5 @@
+use rusqlite::OpenFlags;
+
 use super::{PATIENCE, SCHEMA, STEPS, Store, StoreError};
 
 #[test]
@@ -14,6 +16,14 @@ fn missing_or_empty_ledger_is_refused_and_not_made() {
     std::fs::remove_file(&path).expect("it is there");
     drop(Store::create(&path).expect("the folder is writable"));
     assert!(Store::open(&path).is_ok());
+}
+
+#[test]
+fn ledger_that_vanishes_after_the_check_is_not_made() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let path = dir.path().join("ledger.db");
+    super::connect(&path, OpenFlags::empty()).expect_err("the file is missing");
+    assert!(!path.exists());
 }
 
 #[test]
@@ -44,7 +54,7 @@ fn every_commit_is_synced() {
 }
 
 #[test]
-fn another_process_is_waited_for_as_long_as_is_said() {
+fn write_waits_for_another_process_up_to_the_limit() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let path = dir.path().join("ledger.db");
     let store = Store::create(&path).expect("the folder is writable");
@@ -144,7 +154,7 @@ fn tables_of_record_refuse_update_and_delete() {
 }
 
 #[test]
-fn a_database_of_an_older_worker_takes_the_steps_it_lacks() {
+fn database_of_an_older_worker_takes_the_steps_it_lacks() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let path = dir.path().join("ledger.db");
     let old = rusqlite::Connection::open(&path).expect("the folder is writable");
@@ -163,7 +173,7 @@ fn a_database_of_an_older_worker_takes_the_steps_it_lacks() {
 }
 
 #[test]
-fn a_database_of_every_earlier_version_is_brought_up_to_this_one_with_its_rows() {
+fn database_of_any_earlier_version_is_upgraded_with_its_rows() {
     for version in 0..STEPS.len() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let path = dir.path().join("ledger.db");
@@ -201,8 +211,8 @@ fn receipt_of_an_older_worker_without_a_vector_is_lost() {
         old.execute("INSERT INTO receipt (sequence, payload, signature, digest) VALUES (?1, ?2, '', ?3)", row)
             .expect("it is a receipt");
     }
-    let sent = "INSERT INTO vector (job, dataset, series, round, digest, length, receipt) VALUES ('a', 'b', 'private', 1, 'd', 3, 1)";
-    old.execute(sent, []).expect("it has its tables");
+    let insert = "INSERT INTO vector (job, dataset, series, round, digest, length, receipt) VALUES ('a', 'b', 'private', 1, 'd', 3, 1)";
+    old.execute(insert, []).expect("it has its tables");
     drop(old);
     let store = Store::create(&path).expect("it is brought up to date");
     let rows: Vec<(i64, i64, i64)> = store
@@ -216,7 +226,7 @@ fn receipt_of_an_older_worker_without_a_vector_is_lost() {
 }
 
 #[test]
-fn a_database_of_a_newer_worker_is_left_alone() {
+fn database_of_a_newer_worker_is_left_alone() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let path = dir.path().join("ledger.db");
     let store = Store::create(&path).expect("the folder is writable");

@@ -38,9 +38,9 @@ pub fn aligner() -> Option<PathBuf> {
     let cache = below("UNDERTONE_CACHE", "")
         .or_else(|| below("XDG_CACHE_HOME", "undertone"))
         .or_else(|| below("HOME", ".cache/undertone"));
-    let made = cache?.join("tools/pocketsphinx-5.1.1/bin/python");
-    if made.exists() {
-        return Some(made);
+    let python = cache?.join("tools/pocketsphinx-5.1.1/bin/python");
+    if python.exists() {
+        return Some(python);
     }
     eprintln!("passed over: no PocketSphinx; run .ci/aligner.sh to make one");
     None
@@ -58,6 +58,6 @@ fn find(variable: &str, folder: &str, name: &str) -> Option<PathBuf> {
 
 /// Returns the folder in an environment variable, or the default one, relative to the root of the workspace.
 fn folder(variable: &str, usual: &str) -> PathBuf {
-    let named = std::env::var_os(variable).map_or_else(|| Path::new("tests").join(usual), PathBuf::from);
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(named)
+    let folder = std::env::var_os(variable).map_or_else(|| Path::new("tests").join(usual), PathBuf::from);
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder)
 }

@@ -15,7 +15,7 @@ use super::server_key;
 
 /// A log with the countersignatures that it issued.
 #[derive(Debug, Clone, Default)]
-pub struct Log {
+pub struct TestLog {
     frontier: Frontier,
     kept: BTreeMap<Subtree, Hash>,
     leaves: Vec<String>,
@@ -24,7 +24,7 @@ pub struct Log {
     statements: Vec<(u64, Signed)>,
 }
 
-impl Log {
+impl TestLog {
     /// Returns a log of the same leaves, with one of them replaced.
     #[must_use]
     pub fn with(&self, position: u64, leaf: String) -> Self {
@@ -100,8 +100,8 @@ impl Log {
     /// Returns the restorations after the one with this digest, with their proofs.
     pub fn restorations(&self, accepted: Option<&str>) -> Vec<RestorationProof> {
         let hashes = |path: &[Vec<Subtree>]| assemble(path, |subtree| self.kept.get(&subtree).copied()).expect("kept");
-        let known = self.statements.iter().position(|(_, signed)| Some(&*signed.digest()) == accepted);
-        let news = self.statements.iter().skip(known.map_or(0, |known| known + 1));
+        let position = self.statements.iter().position(|(_, signed)| Some(&*signed.digest()) == accepted);
+        let news = self.statements.iter().skip(position.map_or(0, |position| position + 1));
         let proofs = news.map(|(position, signed)| RestorationProof {
             statement: signed.clone(),
             consistency: hashes(&consistency_path(*position, self.size())),
@@ -118,7 +118,7 @@ impl Log {
 
     /// Returns the answer to a question.
     pub fn answer(&self, known: Option<&Signed>, receipts: &[u64]) -> Answer {
-        let known: Option<Head> = known.map(|signed| serde_json::from_str(&signed.payload).expect("it is a head"));
+        let head: Option<Head> = known.map(|signed| serde_json::from_str(&signed.payload).expect("it is a head"));
         let hashes = |path: &[Vec<Subtree>]| assemble(path, |subtree| self.kept.get(&subtree).copied()).expect("kept");
         let size = self.size();
         let proofs = receipts.iter().filter_map(|number| {
@@ -133,7 +133,7 @@ impl Log {
         });
         Answer {
             head: self.head(),
-            consistency: known.map_or_else(Vec::new, |known| hashes(&consistency_path(known.size, size))),
+            consistency: head.map_or_else(Vec::new, |head| hashes(&consistency_path(head.size, size))),
             receipts: proofs.collect(),
             ..Answer::default()
         }

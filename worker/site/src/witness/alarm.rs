@@ -3,13 +3,13 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
+use crate::clock::format_time;
 use crate::store::{Store, StoreError};
 
 /// An alarm.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Alarm {
+pub struct ServerAlarm {
     /// Its number at this site.
     pub id: i64,
     /// The contradiction, in words.
@@ -19,12 +19,12 @@ pub struct Alarm {
     /// The time at which it was raised (RFC 3339).
     pub at: String,
     /// The clearing; `None` while the alarm is open.
-    pub cleared: Option<Clearing>,
+    pub cleared: Option<AlarmClearing>,
 }
 
 /// The end of an alarm.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Clearing {
+pub struct AlarmClearing {
     /// The reason, in a steward's words.
     pub reason: String,
     /// The time (RFC 3339).
@@ -34,19 +34,19 @@ pub struct Clearing {
 const ALARMS: &str = "SELECT alarm.id, alarm.problem, alarm.evidence, alarm.at, cleared.reason, cleared.at
      FROM alarm LEFT JOIN cleared ON cleared.alarm = alarm.id";
 
-fn alarm(row: &Row<'_>) -> rusqlite::Result<Alarm> {
-    let cleared = match (row.get(4)?, row.get(5)?) {
-        (Some(reason), Some(at)) => Some(Clearing { reason, at }),
+fn alarm(row: &Row<'_>) -> rusqlite::Result<ServerAlarm> {
+    let clearing = match (row.get(4)?, row.get(5)?) {
+        (Some(reason), Some(at)) => Some(AlarmClearing { reason, at }),
         _ => None,
     };
-    Ok(Alarm { id: row.get(0)?, problem: row.get(1)?, evidence: row.get(2)?, at: row.get(3)?, cleared })
+    Ok(ServerAlarm { id: row.get(0)?, problem: row.get(1)?, evidence: row.get(2)?, at: row.get(3)?, cleared: clearing })
 }
 
 /// Returns every alarm, oldest first.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn all(db: &Connection) -> Result<Vec<Alarm>, StoreError> {
+pub fn all(db: &Connection) -> Result<Vec<ServerAlarm>, StoreError> {
     let read = StoreError::sqlite("read alarms");
     let rows = db
         .prepare(&format!("{ALARMS} ORDER BY alarm.id"))
@@ -58,7 +58,7 @@ pub fn all(db: &Connection) -> Result<Vec<Alarm>, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails; nothing may leave then either.
-pub fn open(db: &Connection) -> Result<Option<Alarm>, StoreError> {
+pub fn open(db: &Connection) -> Result<Option<ServerAlarm>, StoreError> {
     db.query_row(&format!("{ALARMS} WHERE cleared.alarm IS NULL ORDER BY alarm.id LIMIT 1"), [], alarm)
         .optional()
         .map_err(StoreError::sqlite("look for alarms"))
@@ -72,7 +72,7 @@ pub fn raise(store: &Store, problem: &str, evidence: &str, at: OffsetDateTime) -
     store.write(|tx| {
         tx.execute(
             "INSERT INTO alarm (problem, evidence, at) VALUES (?1, ?2, ?3)",
-            params![problem, evidence, written(at)],
+            params![problem, evidence, format_time(at)],
         )
         .map(|_| ())
         .map_err(StoreError::sqlite("raise an alarm"))
@@ -90,7 +90,7 @@ pub fn clear(store: &Store, reason: &str, at: OffsetDateTime) -> Result<usize, S
             "INSERT INTO cleared (alarm, reason, receipts, at)
              SELECT id, ?1, (SELECT COALESCE(MAX(sequence), 0) FROM receipt), ?2 FROM alarm
              WHERE id NOT IN (SELECT alarm FROM cleared)",
-            params![reason, written(at)],
+            params![reason, format_time(at)],
         )
         .map_err(StoreError::sqlite("clear an alarm"))
     })
@@ -101,9 +101,4 @@ pub fn clear(store: &Store, reason: &str, at: OffsetDateTime) -> Result<usize, S
 pub(super) fn epoch(db: &Connection) -> Result<(i64, u64), StoreError> {
     db.query_row("SELECT epoch, lost FROM witness_epoch", [], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))
         .map_err(StoreError::sqlite("read the epoch"))
-}
-
-pub(super) fn written(at: OffsetDateTime) -> String {
-    // Formatting a time of this era never fails.
-    at.format(&Rfc3339).unwrap_or_default()
 }

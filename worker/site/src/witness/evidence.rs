@@ -11,7 +11,7 @@ use undertone_api::log::witness::{Answer, charges, countersigned};
 use undertone_api::log::{Hash, Leaf, from_hex};
 use undertone_api::signed::{Head, Receipt, Rotation, Signed, key_id};
 
-use super::{Question, alarm};
+use super::{WitnessQuestion, alarm};
 use crate::books::receipts;
 use crate::rotation::rotations;
 use crate::store::{Store, StoreError, sql};
@@ -48,7 +48,7 @@ pub enum EvidenceError {
 
 /// The result of verifying the stored documents.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Attested {
+pub struct EvidenceSummary {
     /// The number of heads of the server's log.
     pub heads: u64,
     /// The newest head in force.
@@ -63,7 +63,7 @@ pub struct Attested {
 
 /// A stored head.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct KeptHead {
+struct StoredHead {
     epoch: i64,
     #[serde(flatten)]
     signed: Signed,
@@ -73,7 +73,7 @@ struct KeptHead {
 
 /// A stored countersignature.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct KeptCountersignature {
+struct StoredCountersignature {
     epoch: i64,
     receipt: u64,
     #[serde(flatten)]
@@ -82,7 +82,7 @@ struct KeptCountersignature {
 
 /// A stored proof.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct KeptProof {
+struct StoredProof {
     epoch: i64,
     receipt: u64,
     /// Size of the head whose tree contains the leaf.
@@ -97,7 +97,7 @@ struct KeptProof {
 ///
 /// # Errors
 /// [`EvidenceError`] with the first invalid document.
-pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<Attested, EvidenceError> {
+pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<EvidenceSummary, EvidenceError> {
     let (epoch, _) = alarm::epoch(db)?;
     examine(epoch, &receipts(db)?, &heads(db)?, &countersignatures(db)?, &proofs(db)?, key)
 }
@@ -105,50 +105,47 @@ pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<Attested, EvidenceE
 fn examine(
     epoch: i64,
     receipts: &[Signed],
-    heads: &[KeptHead],
-    countersignatures: &[KeptCountersignature],
-    proofs: &[KeptProof],
+    heads: &[StoredHead],
+    countersignatures: &[StoredCountersignature],
+    proofs: &[StoredProof],
     key: &VerifyingKey,
-) -> Result<Attested, EvidenceError> {
+) -> Result<EvidenceSummary, EvidenceError> {
     let all: Vec<(String, Receipt)> = receipts
         .iter()
         .map(|signed| Ok((signed.digest(), serde_json::from_str(&signed.payload).map_err(StoreError::row)?)))
         .collect::<Result<_, StoreError>>()?;
     let receipt = |number: u64| usize::try_from(number).ok().and_then(|number| all.get(number.checked_sub(1)?));
     let heads = check_heads(heads, key)?;
-    let mut attested = Attested {
+    let mut attested = EvidenceSummary {
         heads: heads.len() as u64,
         head: heads.iter().rev().find(|(of, _)| *of == epoch).map(|(_, head)| head.clone()),
-        ..Attested::default()
+        ..EvidenceSummary::default()
     };
-    for kept in countersignatures {
+    for row in countersignatures {
         let wrong =
-            |problem: String| EvidenceError::Receipt { what: "countersignature", receipt: kept.receipt, problem };
+            |problem: String| EvidenceError::Receipt { what: "countersignature", receipt: row.receipt, problem };
         let (digest, document) =
-            receipt(kept.receipt).ok_or_else(|| wrong("is for a receipt that is not here".to_owned()))?;
-        countersigned(&kept.signed, key, digest, document).map_err(|error| wrong(format!("does not hold: {error}")))?;
-        attested.countersigned += u64::from(kept.epoch == epoch);
+            receipt(row.receipt).ok_or_else(|| wrong("is for a receipt that is not here".to_owned()))?;
+        countersigned(&row.signed, key, digest, document).map_err(|error| wrong(format!("does not hold: {error}")))?;
+        attested.countersigned += u64::from(row.epoch == epoch);
     }
     let mut proved = std::collections::BTreeSet::new();
-    for kept in proofs {
-        let wrong = |problem: &str| EvidenceError::Receipt {
-            what: "proof",
-            receipt: kept.receipt,
-            problem: problem.to_owned(),
-        };
-        let (digest, document) = receipt(kept.receipt).ok_or_else(|| wrong("is for a receipt that is not here"))?;
-        let head = heads.iter().find(|(of, head)| (*of, head.size) == (kept.epoch, kept.head));
+    for row in proofs {
+        let wrong =
+            |problem: &str| EvidenceError::Receipt { what: "proof", receipt: row.receipt, problem: problem.to_owned() };
+        let (digest, document) = receipt(row.receipt).ok_or_else(|| wrong("is for a receipt that is not here"))?;
+        let head = heads.iter().find(|(of, head)| (*of, head.size) == (row.epoch, row.head));
         let root = head.and_then(|(_, head)| from_hex(&head.root)).ok_or_else(|| wrong("leads to no stored head"))?;
-        let path = hashes(&kept.inclusion).ok_or_else(|| wrong("cannot be read"))?;
-        verify_inclusion(kept.leaf.as_bytes(), kept.position, kept.head, &root, &path)
+        let path = hashes(&row.inclusion).ok_or_else(|| wrong("cannot be read"))?;
+        verify_inclusion(row.leaf.as_bytes(), row.position, row.head, &root, &path)
             .map_err(|_| wrong("does not lead to the root of its head"))?;
-        let charged = Leaf::parse(&kept.leaf).is_ok_and(|leaf| charges(&leaf, digest, document));
-        if !charged {
+        let is_charged = Leaf::parse(&row.leaf).is_ok_and(|leaf| charges(&leaf, digest, document));
+        if !is_charged {
             return Err(wrong("charges something else than the receipt says"));
         }
-        if kept.epoch == epoch {
+        if row.epoch == epoch {
             attested.proved += 1;
-            proved.insert(kept.receipt);
+            proved.insert(row.receipt);
         }
     }
     attested.open = (1..=all.len() as u64).filter(|number| !proved.contains(number)).collect();
@@ -156,9 +153,9 @@ fn examine(
 }
 
 /// Checks heads in their order: signature, log, and that each continues the one before it in its epoch.
-fn check_heads(kept: &[KeptHead], key: &VerifyingKey) -> Result<Vec<(i64, Head)>, EvidenceError> {
+fn check_heads(heads: &[StoredHead], key: &VerifyingKey) -> Result<Vec<(i64, Head)>, EvidenceError> {
     let mut checked: Vec<(i64, Head)> = Vec::new();
-    for head in kept {
+    for head in heads {
         let document: Head = serde_json::from_str(&head.signed.payload).map_err(StoreError::row)?;
         let wrong = |problem: &str| EvidenceError::Head { size: document.size, problem: problem.to_owned() };
         head.signed.open::<Head>(key).map_err(|_| wrong("is not signed by the server"))?;
@@ -182,7 +179,7 @@ const FORMAT: &str = "undertone/site-evidence/1";
 
 /// The exported evidence for an auditor or a court.
 #[derive(Serialize, Deserialize)]
-struct Export {
+struct EvidenceExport {
     /// [`FORMAT`].
     format: String,
     /// The site's public key, hex.
@@ -197,9 +194,9 @@ struct Export {
     epoch: i64,
     /// Signed receipts, oldest first.
     receipts: Vec<Signed>,
-    heads: Vec<KeptHead>,
-    countersignatures: Vec<KeptCountersignature>,
-    proofs: Vec<KeptProof>,
+    heads: Vec<StoredHead>,
+    countersignatures: Vec<StoredCountersignature>,
+    proofs: Vec<StoredProof>,
     alarms: Vec<ExportedAlarm>,
 }
 
@@ -219,10 +216,10 @@ struct ExportedAlarm {
 pub fn export(db: &Connection, site_key: &str, server_key: &VerifyingKey) -> Result<String, StoreError> {
     let alarms = alarm::all(db)?.into_iter().map(|alarm| {
         let evidence = serde_json::from_str(&alarm.evidence).map_err(StoreError::row)?;
-        let cleared = alarm.cleared.map(|cleared| cleared.reason);
-        Ok(ExportedAlarm { problem: alarm.problem, at: alarm.at, evidence, cleared })
+        let reason = alarm.cleared.map(|cleared| cleared.reason);
+        Ok(ExportedAlarm { problem: alarm.problem, at: alarm.at, evidence, cleared: reason })
     });
-    let export = Export {
+    let export = EvidenceExport {
         format: FORMAT.to_owned(),
         site_key: site_key.to_owned(),
         rotations: rotations(db)?,
@@ -237,25 +234,25 @@ pub fn export(db: &Connection, site_key: &str, server_key: &VerifyingKey) -> Res
     serde_json::to_string_pretty(&export).map_err(StoreError::row)
 }
 
-fn heads(db: &Connection) -> Result<Vec<KeptHead>, StoreError> {
+fn heads(db: &Connection) -> Result<Vec<StoredHead>, StoreError> {
     rows(db, "SELECT epoch, payload, signature, consistency FROM head ORDER BY epoch, size", |row| {
         let signed = Signed { payload: row.get(1)?, signature: row.get(2)? };
-        Ok(KeptHead { epoch: row.get(0)?, signed, consistency: split(&row.get::<_, String>(3)?) })
+        Ok(StoredHead { epoch: row.get(0)?, signed, consistency: split(&row.get::<_, String>(3)?) })
     })
 }
 
-fn countersignatures(db: &Connection) -> Result<Vec<KeptCountersignature>, StoreError> {
+fn countersignatures(db: &Connection) -> Result<Vec<StoredCountersignature>, StoreError> {
     let sql = "SELECT epoch, receipt, payload, signature FROM countersignature ORDER BY epoch, receipt";
     rows(db, sql, |row| {
         let signed = Signed { payload: row.get(2)?, signature: row.get(3)? };
-        Ok(KeptCountersignature { epoch: row.get(0)?, receipt: row.get::<_, i64>(1)? as u64, signed })
+        Ok(StoredCountersignature { epoch: row.get(0)?, receipt: row.get::<_, i64>(1)? as u64, signed })
     })
 }
 
-fn proofs(db: &Connection) -> Result<Vec<KeptProof>, StoreError> {
+fn proofs(db: &Connection) -> Result<Vec<StoredProof>, StoreError> {
     let sql = "SELECT epoch, receipt, head, position, leaf, inclusion FROM proof ORDER BY epoch, receipt";
     rows(db, sql, |row| {
-        Ok(KeptProof {
+        Ok(StoredProof {
             epoch: row.get(0)?,
             receipt: row.get::<_, i64>(1)? as u64,
             head: row.get::<_, i64>(2)? as u64,
@@ -286,18 +283,18 @@ fn hashes(text: &[String]) -> Option<Vec<Hash>> {
 }
 
 #[derive(Serialize)]
-struct AnswerShown<'a> {
+struct AnswerEvidence<'a> {
     known: Option<&'a Signed>,
     asked: Vec<u64>,
     head: Option<&'a Signed>,
     consistency: Vec<String>,
-    receipts: Vec<ProofShown<'a>>,
+    receipts: Vec<ProofEvidence<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     restorations: Vec<&'a Signed>,
 }
 
 #[derive(Serialize)]
-struct ProofShown<'a> {
+struct ProofEvidence<'a> {
     sequence: u64,
     countersignature: &'a Signed,
     position: u64,
@@ -306,16 +303,16 @@ struct ProofShown<'a> {
 }
 
 /// Returns a question and its answer, as evidence.
-pub(super) fn of_answer(question: &Question, answer: &Answer) -> String {
+pub(super) fn answer_evidence(question: &WitnessQuestion, answer: &Answer) -> String {
     let text = |hashes: &[Hash]| hashes.iter().map(hex::encode).collect();
-    let proofs = answer.receipts.iter().map(|proof| ProofShown {
+    let proofs = answer.receipts.iter().map(|proof| ProofEvidence {
         sequence: proof.sequence,
         countersignature: &proof.countersignature,
         position: proof.position,
         leaf: &proof.leaf,
         inclusion: text(&proof.inclusion),
     });
-    let shown = AnswerShown {
+    let document = AnswerEvidence {
         known: question.known.as_ref(),
         asked: question.numbers(),
         head: answer.head.as_ref(),
@@ -324,11 +321,16 @@ pub(super) fn of_answer(question: &Question, answer: &Answer) -> String {
         restorations: answer.restorations.iter().map(|restoration| &restoration.statement).collect(),
     };
     // Strings and numbers always have a JSON form.
-    serde_json::to_string(&shown).unwrap_or_default()
+    serde_json::to_string(&document).unwrap_or_default()
 }
 
 /// Returns a receipt, the server's countersignature of it, and the previous one, as evidence.
-pub(super) fn of_submission(store: &Store, receipt: &Signed, said: &Signed, number: u64) -> Result<String, StoreError> {
+pub(super) fn submission_evidence(
+    store: &Store,
+    receipt: &Signed,
+    said: &Signed,
+    number: u64,
+) -> Result<String, StoreError> {
     let before: Vec<Signed> = store.read(|db| {
         db.prepare("SELECT payload, signature FROM countersignature WHERE receipt = ?1 ORDER BY epoch DESC LIMIT 1")
             .and_then(|mut statement| {
@@ -337,17 +339,17 @@ pub(super) fn of_submission(store: &Store, receipt: &Signed, said: &Signed, numb
             })
             .map_err(StoreError::sqlite("look for a countersignature"))
     })?;
-    let shown = serde_json::json!({ "receipt": receipt, "countersignature": said, "before": before });
-    Ok(shown.to_string())
+    let document = serde_json::json!({ "receipt": receipt, "countersignature": said, "before": before });
+    Ok(document.to_string())
 }
 
 /// Returns the positions that the server has countersigned, for tests of the stored rows.
 #[cfg(test)]
 pub(super) fn positions(db: &Connection) -> Result<Vec<(u64, u64)>, StoreError> {
-    let all = countersignatures(db)?.into_iter().map(|kept| {
+    let all = countersignatures(db)?.into_iter().map(|row| {
         let read: undertone_api::signed::Countersignature =
-            serde_json::from_str(&kept.signed.payload).map_err(StoreError::row)?;
-        Ok((kept.receipt, read.position))
+            serde_json::from_str(&row.signed.payload).map_err(StoreError::row)?;
+        Ok((row.receipt, read.position))
     });
     all.collect()
 }

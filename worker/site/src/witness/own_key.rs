@@ -5,7 +5,7 @@ use undertone_api::id::WorkerId;
 use undertone_api::log::witness::Answer;
 use undertone_api::signed::Head;
 
-use super::{Contradiction, alarm};
+use super::{ServerContradiction, alarm};
 use crate::store::{Store, StoreError};
 
 /// Checks the key in an otherwise valid answer: `public_key` (hex) must be the last key of this worker in the log.
@@ -19,11 +19,11 @@ pub fn judge_own_key(
     worker: WorkerId,
     public_key: &str,
     at: OffsetDateTime,
-) -> Result<Option<Contradiction>, StoreError> {
+) -> Result<Option<ServerContradiction>, StoreError> {
     let (Some(proof), Some(signed)) = (&answer.key, &answer.head) else { return Ok(None) };
     let head: Head = serde_json::from_str(&signed.payload).map_err(StoreError::row)?;
     let Err(error) = proof.check(&head, worker, public_key) else { return Ok(None) };
-    let contradiction = Contradiction::from(error);
+    let contradiction = ServerContradiction::from(error);
     let evidence = serde_json::json!({
         "head": signed,
         "position": proof.position,

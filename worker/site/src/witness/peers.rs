@@ -12,8 +12,9 @@ use undertone_api::id::WorkerId;
 use undertone_api::log::peers::{PeerError, PeerHead, VerifiedPeer};
 use undertone_api::signed::{Head, HeadObservation, Signed, SigningAuthority, key_id, public_key};
 
-use super::alarm::{self, written};
+use super::alarm;
 use super::head;
+use crate::clock::format_time;
 use crate::keys::SiteKey;
 use crate::store::{Store, StoreError, sql};
 
@@ -52,7 +53,7 @@ impl KnownPeer {
 
 /// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Comparison {
+pub struct HeadComparison {
     /// Peers whose heads agree with this site's.
     pub agreed: usize,
     /// Invalid observations, with the reason; they are no evidence against the server.
@@ -90,11 +91,11 @@ pub fn compare(
     own: &OwnHead,
     peers: &[PeerHead],
     now: OffsetDateTime,
-) -> Result<Comparison, StoreError> {
-    let mut comparison = Comparison::default();
+) -> Result<HeadComparison, StoreError> {
+    let mut comparison = HeadComparison::default();
     for peer in peers {
-        let known = store.read(|db| known_key(db, peer.worker))?;
-        match peer.verify(server, &own.0, known.as_ref()) {
+        let key = store.read(|db| find_peer_key(db, peer.worker))?;
+        match peer.verify(server, &own.0, key.as_ref()) {
             Ok(verified) => {
                 store.write(|tx| keep_peer(tx, peer, &verified, now))?;
                 comparison.agreed += 1;
@@ -126,7 +127,7 @@ pub fn compare(
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn known_peers(db: &Connection) -> Result<Vec<KnownPeer>, StoreError> {
+pub fn list_peers(db: &Connection) -> Result<Vec<KnownPeer>, StoreError> {
     let read = |error| StoreError::sqlite("read peers")(error);
     let mut statement = db
         .prepare(
@@ -166,7 +167,7 @@ pub fn confirm(store: &Store, worker_name: &str, fingerprint: &str, now: OffsetD
             if let Some(key) = matching {
                 let change = tx.execute(
                     "UPDATE peer SET public_key = ?2, confirmed_at = ?3, conflicting_key = NULL WHERE worker = ?1",
-                    params![worker, key, written(now)],
+                    params![worker, key, format_time(now)],
                 );
                 change.map_err(StoreError::sqlite("confirm a peer"))?;
                 return Ok(true);
@@ -199,7 +200,7 @@ fn peer_row(row: &Row<'_>) -> rusqlite::Result<Result<KnownPeer, StoreError>> {
     Ok(parsed())
 }
 
-pub(super) fn known_key(db: &Connection, worker: WorkerId) -> Result<Option<VerifyingKey>, StoreError> {
+pub(super) fn find_peer_key(db: &Connection, worker: WorkerId) -> Result<Option<VerifyingKey>, StoreError> {
     let key: Option<String> = db
         .query_row("SELECT public_key FROM peer WHERE worker = ?1", [worker.to_string()], |row| row.get(0))
         .optional()
@@ -226,9 +227,9 @@ fn keep_peer(
             peer.worker_name,
             peer.organization_name,
             hex::encode(verified.key.to_bytes()),
-            written(now),
+            format_time(now),
             sql(verified.head.size),
-            written(observed_at),
+            format_time(observed_at),
         ],
     )
     .map(|_| ())
@@ -256,8 +257,13 @@ pub fn insert_in_test(
     conflicting_key: Option<&str>,
 ) -> Result<(), StoreError> {
     let key = ed25519_dalek::SigningKey::from_bytes(&[2; 32]).verifying_key();
-    let values =
-        params![uuid::Uuid::nil().to_string(), worker_name, hex::encode(key), written(observed_at), conflicting_key];
+    let values = params![
+        uuid::Uuid::nil().to_string(),
+        worker_name,
+        hex::encode(key),
+        format_time(observed_at),
+        conflicting_key
+    ];
     store.write(|tx| {
         tx.execute("INSERT INTO peer VALUES (?1, ?2, 'South', ?3, NULL, ?4, 5, ?4, ?5)", values)
             .map(|_| ())

@@ -14,8 +14,8 @@ use undertone_api::id::WorkerId;
 use undertone_api::log::peers::{MOST_PEERS, PeerHead};
 use undertone_api::signed::{LedgerPosition, LedgerSighting, MOST_SIGHTING_BYTES, Signed, SiteKeys};
 
-use super::alarm::written;
-use super::peers::{OLD_AFTER, known_key};
+use super::peers::{OLD_AFTER, find_peer_key};
+use crate::clock::format_time;
 use crate::keys::SiteKey;
 use crate::ledger::{length, receipt_digest};
 use crate::rotation;
@@ -112,7 +112,7 @@ pub fn compare(
     let keys = store.read(|db| rotation::keys(db, &key.public())).map_err(StoreError::row)?;
     let mut comparison = PositionComparison::default();
     for peer in peers {
-        let Some(peer_key) = store.read(|db| known_key(db, peer.worker))? else { continue };
+        let Some(peer_key) = store.read(|db| find_peer_key(db, peer.worker))? else { continue };
         let name = format!("{} of {}", peer.worker_name, peer.organization_name);
         if let Some(signed) = &peer.position {
             match open_position(signed, &peer_key, peer.worker) {
@@ -187,7 +187,7 @@ fn keep_sighting(
     tx.execute(
         "INSERT INTO peer_sighting (worker, receipts, observed_at) VALUES (?1, ?2, ?3)
          ON CONFLICT (worker) DO UPDATE SET receipts = max(receipts, ?2), observed_at = max(observed_at, ?3)",
-        params![peer, sql(position.receipts), written(observed_at)],
+        params![peer, sql(position.receipts), format_time(observed_at)],
     )
     .map_err(StoreError::sqlite("keep a sighting"))?;
     if position.receipts == 0 || receipt_digest(tx, position.receipts)?.as_deref() == Some(&position.digest) {
@@ -196,7 +196,7 @@ fn keep_sighting(
     tx.execute(
         "INSERT INTO own_position (receipts, digest, peer, payload, signature, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT DO NOTHING",
-        params![sql(position.receipts), position.digest, peer, signed.payload, signed.signature, written(now)],
+        params![sql(position.receipts), position.digest, peer, signed.payload, signed.signature, format_time(now)],
     )
     .map(|_| ())
     .map_err(StoreError::sqlite("keep a position of this site"))
@@ -241,7 +241,7 @@ pub fn overrule(store: &Store, reason: &str, now: OffsetDateTime) -> Result<bool
         }
         tx.execute(
             "INSERT INTO position_overruled (position, reason, at) SELECT MAX(id), ?1, ?2 FROM own_position",
-            params![reason, written(now)],
+            params![reason, format_time(now)],
         )
         .map(|_| true)
         .map_err(StoreError::sqlite("overrule positions"))

@@ -10,8 +10,9 @@ use undertone_api::id::DatasetId;
 use undertone_api::log::witness::{Answer, MOST_RECEIPTS, WitnessError};
 use undertone_api::signed::{Head, Restoration, Signed, SigningAuthority};
 
-use super::alarm::{self, written};
-use super::{Contradiction, Judged, Question, contradicts, evidence, joined};
+use super::alarm;
+use super::{ServerContradiction, WitnessQuestion, WitnessVerdict, contradicts, evidence, join_hashes};
+use crate::clock::format_time;
 use crate::store::{Store, StoreError, sql};
 
 /// A restoration that this site has accepted.
@@ -64,7 +65,7 @@ pub(super) fn last_accepted(db: &Connection) -> Result<Option<String>, StoreErro
 }
 
 /// Returns the last receipt in the restored log of the epoch; 0 when no restoration began the epoch.
-pub(super) fn kept_receipts(db: &Connection, epoch: i64) -> Result<u64, StoreError> {
+pub(super) fn last_restored_receipt(db: &Connection, epoch: i64) -> Result<u64, StoreError> {
     db.query_row("SELECT COALESCE(MAX(kept), 0) FROM server_restoration WHERE epoch = ?1", [epoch], |row| {
         Ok(row.get::<_, i64>(0)? as u64)
     })
@@ -75,7 +76,7 @@ pub(super) fn kept_receipts(db: &Connection, epoch: i64) -> Result<u64, StoreErr
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn unaccepted(store: &Store, answer: &Answer) -> Result<Option<Answer>, StoreError> {
+pub fn new_restorations(store: &Store, answer: &Answer) -> Result<Option<Answer>, StoreError> {
     let mut news = Vec::new();
     for restoration in &answer.restorations {
         let is_known: bool = store.read(|db| {
@@ -101,14 +102,14 @@ pub fn unaccepted(store: &Store, answer: &Answer) -> Result<Option<Answer>, Stor
 pub fn rebase(
     store: &Store,
     key: &dyn SigningAuthority,
-    question: &Question,
+    question: &WitnessQuestion,
     answer: &Answer,
-) -> Result<Question, StoreError> {
+) -> Result<WitnessQuestion, StoreError> {
     let Some(Ok(first)) = answer.restorations.first().map(|restoration| restoration.open(key)) else {
         return Ok(question.clone());
     };
-    let known = store.read(|db| last_head_within(db, question.epoch, first.size))?;
-    Ok(Question { known, ..question.clone() })
+    let last = store.read(|db| last_head_within(db, question.epoch, first.size))?;
+    Ok(WitnessQuestion { known: last, ..question.clone() })
 }
 
 /// Returns the largest verified head of at most `size` leaves, of this epoch or of those that it continues.
@@ -144,55 +145,55 @@ fn last_head_within(db: &Connection, epoch: i64, size: u64) -> Result<Option<Sig
 pub fn judge(
     store: &Store,
     key: &dyn SigningAuthority,
-    question: &Question,
+    question: &WitnessQuestion,
     answer: &Answer,
     at: OffsetDateTime,
-) -> Result<Judged, StoreError> {
-    let known: Option<Head> = question
+) -> Result<WitnessVerdict, StoreError> {
+    let last: Option<Head> = question
         .known
         .as_ref()
         .map(|signed| serde_json::from_str(&signed.payload).map_err(StoreError::row))
         .transpose()?;
-    match verify(store, key, known.as_ref(), answer)? {
+    match verify(store, key, last.as_ref(), answer)? {
         Ok((head, statements)) => {
             store.write(|tx| accept(tx, question, answer, &head, &statements, at))?;
-            Ok(Judged::Holds(0))
+            Ok(WitnessVerdict::Holds(0))
         }
-        Err(contradiction) => contradicts(store, contradiction, &evidence::of_answer(question, answer), at),
+        Err(contradiction) => contradicts(store, contradiction, &evidence::answer_evidence(question, answer), at),
     }
 }
 
 /// Verified restorations, oldest first, with the head that they are proved in.
-type Verified = (Head, Vec<Restoration>);
+type VerifiedRestorations = (Head, Vec<Restoration>);
 
 fn verify(
     store: &Store,
     key: &dyn SigningAuthority,
     known: Option<&Head>,
     answer: &Answer,
-) -> Result<Result<Verified, Contradiction>, StoreError> {
-    let judged = (|| {
+) -> Result<Result<VerifiedRestorations, ServerContradiction>, StoreError> {
+    let outcome = (|| {
         let witnessed = answer.check(key, known, &std::collections::BTreeMap::new())?;
         let head = witnessed.head.ok_or_else(|| WitnessError::Malformed("a restoration without a head".to_owned()))?;
         let checked = answer.restorations.iter().map(|restoration| restoration.check(key, &head));
         let statements = checked.collect::<Result<Vec<_>, _>>()?;
-        Ok::<Verified, WitnessError>((head, statements))
+        Ok::<VerifiedRestorations, WitnessError>((head, statements))
     })();
-    let (head, statements) = match judged {
+    let (head, statements) = match outcome {
         Ok(verified) => verified,
         Err(error) => return Ok(Err(error.into())),
     };
-    let last = store.read(accepted)?.pop().map(|accepted| accepted.statement.at);
+    let last = store.read(accepted_restorations)?.pop().map(|accepted| accepted.statement.at);
     let times: Vec<OffsetDateTime> = last.into_iter().chain(statements.iter().map(|statement| statement.at)).collect();
     if times.windows(2).any(|pair| pair[0] >= pair[1]) {
-        return Ok(Err(Contradiction::Restoration));
+        return Ok(Err(ServerContradiction::Restoration));
     }
     Ok(Ok((head, statements)))
 }
 
 fn accept(
     tx: &Transaction<'_>,
-    question: &Question,
+    question: &WitnessQuestion,
     answer: &Answer,
     head: &Head,
     statements: &[Restoration],
@@ -200,7 +201,7 @@ fn accept(
 ) -> Result<(), StoreError> {
     let write = |error| StoreError::sqlite("keep a restoration of the server")(error);
     let size = statements.iter().map(|statement| statement.size).min().unwrap_or_default();
-    let kept: i64 = tx
+    let last: i64 = tx
         .query_row(
             "SELECT COALESCE(MAX(receipt), 0) FROM countersignature
              WHERE epoch = ?1 AND json_extract(payload, '$.position') < ?2",
@@ -215,14 +216,29 @@ fn accept(
         tx.execute(
             "INSERT INTO server_restoration (epoch, digest, payload, signature, size, kept, receipts, at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, (SELECT COALESCE(MAX(sequence), 0) FROM receipt), ?7)",
-            params![epoch, restoration.statement.digest(), payload, signature, sql(statement.size), kept, written(at)],
+            params![
+                epoch,
+                restoration.statement.digest(),
+                payload,
+                signature,
+                sql(statement.size),
+                last,
+                format_time(at)
+            ],
         )
         .map_err(write)?;
     }
     if let Some(signed) = &answer.head {
         tx.execute(
             "INSERT INTO head (epoch, size, payload, signature, consistency, seen_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![epoch, sql(head.size), signed.payload, signed.signature, joined(&answer.consistency), written(at)],
+            params![
+                epoch,
+                sql(head.size),
+                signed.payload,
+                signed.signature,
+                join_hashes(&answer.consistency),
+                format_time(at)
+            ],
         )
         .map_err(write)?;
     }
@@ -233,7 +249,7 @@ fn accept(
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn accepted(db: &Connection) -> Result<Vec<AcceptedRestoration>, StoreError> {
+pub fn accepted_restorations(db: &Connection) -> Result<Vec<AcceptedRestoration>, StoreError> {
     let read = |error| StoreError::sqlite("read restorations of the server")(error);
     let mut statement = db
         .prepare(
@@ -333,7 +349,7 @@ pub fn note_complete(store: &Store, at: OffsetDateTime) -> Result<(), StoreError
         tx.execute(
             "INSERT INTO server_reconciled (restoration, at) SELECT id, ?1 FROM server_restoration
              WHERE id NOT IN (SELECT restoration FROM server_reconciled)",
-            [written(at)],
+            [format_time(at)],
         )
         .map(|_| ())
         .map_err(StoreError::sqlite("note that the server has every receipt"))

@@ -13,32 +13,32 @@ use undertone_api::log::{Leaf, leaf};
 use undertone_api::signed::{Receipt, Signed};
 
 use super::evidence::{EvidenceError, verify};
-use super::{Contradiction, Judged, alarm, head, judge, question, submitted};
+use super::{ServerContradiction, WitnessVerdict, alarm, head, judge, question, record_countersignatures};
 use crate::folder::Folder;
 use crate::keys::SiteKey;
-use crate::ledger::{Ledger, LedgerError, Under};
+use crate::ledger::{Ledger, LedgerError, ReleaseContext};
 use crate::outbox::{acknowledge, receipts_to_send};
 use crate::store::{Store, StoreError};
-use crate::testing::log::{Log, countersign, entry, stranger};
-use crate::testing::{JOB, LINEAGE, OURS, WORKER, charge, clock, gaussian, limit, server_key, stored};
+use crate::testing::log::{TestLog, countersign, entry, stranger};
+use crate::testing::{JOB, LINEAGE, OURS, WORKER, charge, clock, gaussian, limit, server_key, stored_release};
 
 const AT: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 
 /// A site with a reservation for many releases, and the server's log.
-struct Site {
+struct WitnessSite {
     store: Arc<Store>,
     ledger: Ledger,
-    log: Log,
+    log: TestLog,
     round: u32,
     _dir: tempfile::TempDir,
 }
 
-fn under() -> Under {
+fn release_context() -> ReleaseContext {
     let charge: Charge = charge(gaussian(40.0), 500);
-    Under { job: JOB, dataset: OURS, lineage: LINEAGE, manifest: "digest".to_owned(), charge }
+    ReleaseContext { job: JOB, dataset: OURS, lineage: LINEAGE, manifest: "digest".to_owned(), charge }
 }
 
-impl Site {
+impl WitnessSite {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let folder = Folder::new(dir.path());
@@ -46,8 +46,8 @@ impl Site {
         let store = Arc::new(Store::create(&folder.ledger()).expect("the folder is writable"));
         let lock = folder.lock().expect("nobody else writes");
         let ledger = Ledger::open(Arc::clone(&store), lock, key, WORKER, clock()).expect("the rows add up");
-        ledger.reserve(&under(), &limit(8.0)).expect("there is room");
-        let mut log = Log::default();
+        ledger.reserve(&release_context(), &limit(8.0)).expect("there is room");
+        let mut log = TestLog::default();
         log.push(stranger(1));
         Self { store, ledger, log, round: 0, _dir: dir }
     }
@@ -55,11 +55,15 @@ impl Site {
     /// Pays for a release; its receipt is not sent.
     fn pay(&mut self) -> Signed {
         self.round += 1;
-        let paid = self
+        let payment = self
             .ledger
-            .commit(&under(), &under().charge.event, &stored(&under(), "private", self.round))
+            .commit(
+                &release_context(),
+                &release_context().charge.event,
+                &stored_release(&release_context(), "private", self.round),
+            )
             .expect("it is reserved");
-        paid.signed
+        payment.signed
     }
 
     /// Pays for a release that the server accepts; the server's answer is lost.
@@ -71,12 +75,12 @@ impl Site {
     }
 
     /// Queries the unchanged log.
-    fn ask(&self) -> Judged {
+    fn ask(&self) -> WitnessVerdict {
         self.answer(|_| ())
     }
 
     /// Queries the log, and changes its answer.
-    fn answer(&self, change: impl FnOnce(&mut Answer)) -> Judged {
+    fn answer(&self, change: impl FnOnce(&mut Answer)) -> WitnessVerdict {
         let question = question(&self.store).expect("it is open");
         let mut answer = self.log.answer(question.known.as_ref(), &question.numbers());
         change(&mut answer);
@@ -84,74 +88,74 @@ impl Site {
     }
 
     fn is_quiet(&self) -> bool {
-        let quiet = self.ledger.is_quiet().is_ok();
+        let quiet = self.ledger.check_quiet().is_ok();
         assert_eq!(quiet, self.store.read(alarm::open).expect("it is open").is_none());
         quiet
     }
 
-    fn verify(&self) -> Result<super::evidence::Attested, EvidenceError> {
+    fn verify(&self) -> Result<super::evidence::EvidenceSummary, EvidenceError> {
         self.store.read(|db| verify(db, &server_key().verifying_key()))
     }
 }
 
-fn contradicts(judged: Judged) -> Contradiction {
+fn contradicts(judged: WitnessVerdict) -> ServerContradiction {
     match judged {
-        Judged::Contradicts(contradiction) => contradiction,
-        Judged::Holds(receipts) => panic!("{receipts} receipts were proved by a liar"),
+        WitnessVerdict::Contradicts(contradiction) => contradiction,
+        WitnessVerdict::Holds(receipts) => panic!("{receipts} receipts were proved by a liar"),
     }
 }
 
 #[test]
 fn every_receipt_is_proved_once_and_every_head_is_kept() {
-    let mut site = Site::new();
+    let mut site = WitnessSite::new();
     for _ in 0..3 {
         site.release();
     }
-    assert_eq!(site.ask(), Judged::Holds(3));
+    assert_eq!(site.ask(), WitnessVerdict::Holds(3));
     assert_eq!(question(&site.store).expect("it is open").numbers(), Vec::<u64>::new());
     site.log.push(stranger(2));
     site.release();
-    assert_eq!(site.ask(), Judged::Holds(1));
+    assert_eq!(site.ask(), WitnessVerdict::Holds(1));
     let attested = site.verify().expect("it holds");
     assert_eq!((attested.heads, attested.countersigned, attested.proved), (2, 4, 4));
     assert_eq!((attested.open, attested.head.map(|head| head.size)), (Vec::new(), Some(6)));
     let (known, _) = head(&site.store).expect("it is open").expect("there is one");
     assert_eq!(known.size, site.log.size());
     // The same head again adds nothing.
-    assert_eq!(site.ask(), Judged::Holds(0));
+    assert_eq!(site.ask(), WitnessVerdict::Holds(0));
     assert_eq!(site.verify().expect("it holds").heads, 2);
     assert!(site.is_quiet());
 }
 
 #[test]
-fn a_receipt_on_its_way_is_no_contradiction_and_is_asked_for_again() {
-    let mut site = Site::new();
+fn receipt_in_transit_is_requested_again_without_an_alarm() {
+    let mut site = WitnessSite::new();
     let receipt = site.pay();
-    assert_eq!(site.ask(), Judged::Holds(0));
+    assert_eq!(site.ask(), WitnessVerdict::Holds(0));
     assert!(site.is_quiet());
     assert_eq!(site.verify().expect("it holds").open, [1]);
     // The receipt arrives, and this site crashes before it has recorded that.
     site.log.charge(&receipt);
     assert_eq!(question(&site.store).expect("it is open").numbers(), [1]);
-    assert_eq!(site.ask(), Judged::Holds(1));
+    assert_eq!(site.ask(), WitnessVerdict::Holds(1));
     assert_eq!(receipts_to_send(&site.store, u64::MAX, None).expect("it is open"), [], "what is charged was sent");
 }
 
 #[test]
-fn receipts_that_the_server_must_have_are_asked_for_before_the_others() {
-    let mut site = Site::new();
+fn receipts_that_the_server_must_have_are_requested_first() {
+    let mut site = WitnessSite::new();
     for _ in 0..=MOST_RECEIPTS {
         site.pay();
     }
     site.release();
-    let asked = question(&site.store).expect("it is open").numbers();
-    assert_eq!((asked.len(), asked.last()), (MOST_RECEIPTS, Some(&(MOST_RECEIPTS as u64 + 2))));
-    assert_eq!(asked[0], 1);
+    let numbers = question(&site.store).expect("it is open").numbers();
+    assert_eq!((numbers.len(), numbers.last()), (MOST_RECEIPTS, Some(&(MOST_RECEIPTS as u64 + 2))));
+    assert_eq!(numbers[0], 1);
 }
 
 #[test]
-fn an_older_log_raises_an_alarm_with_both_heads() {
-    let mut site = Site::new();
+fn older_log_raises_an_alarm_with_both_heads() {
+    let mut site = WitnessSite::new();
     site.release();
     site.ask();
     let older = site.log.clone();
@@ -170,17 +174,17 @@ fn an_older_log_raises_an_alarm_with_both_heads() {
 }
 
 #[test]
-fn an_empty_log_after_a_head_is_a_shorter_one() {
-    let mut site = Site::new();
+fn empty_log_after_a_head_is_a_shorter_one() {
+    let mut site = WitnessSite::new();
     site.ask();
-    site.log = Log::default();
+    site.log = TestLog::default();
     assert_eq!(contradicts(site.ask()), WitnessError::Shorter { known: 1, now: 0 }.into());
 }
 
 #[test]
 fn another_log_of_the_same_size_or_longer_is_a_fork() {
     for more in 0..3 {
-        let mut site = Site::new();
+        let mut site = WitnessSite::new();
         site.release();
         site.ask();
         site.log = site.log.with(0, stranger(99));
@@ -194,7 +198,7 @@ fn another_log_of_the_same_size_or_longer_is_a_fork() {
 }
 
 #[test]
-fn a_leaf_that_charges_something_else_raises_an_alarm() {
+fn leaf_that_charges_something_else_raises_an_alarm() {
     type Change = fn(&mut leaf::Entry);
     let changes: [Change; 8] = [
         |entry| entry.count = 0,
@@ -207,7 +211,7 @@ fn a_leaf_that_charges_something_else_raises_an_alarm() {
         |entry| entry.job = uuid::Uuid::from_u128(77),
     ];
     for change in changes {
-        let mut site = Site::new();
+        let mut site = WitnessSite::new();
         let receipt = site.release();
         let document: Receipt = serde_json::from_str(&receipt.payload).expect("it is a receipt");
         let mut entry = entry(&document, &receipt.digest());
@@ -219,57 +223,65 @@ fn a_leaf_that_charges_something_else_raises_an_alarm() {
 }
 
 #[test]
-fn a_receipt_that_was_taken_and_is_gone_raises_an_alarm() {
-    let mut site = Site::new();
+fn accepted_receipt_that_is_gone_raises_an_alarm() {
+    let mut site = WitnessSite::new();
     site.release();
     site.log.countersigned.clear();
-    assert_eq!(contradicts(site.ask()), Contradiction::Lost(1));
+    assert_eq!(contradicts(site.ask()), ServerContradiction::Lost(1));
     // The same holds for a countersigned receipt, even if this site never recorded its arrival.
-    let mut site = Site::new();
+    let mut site = WitnessSite::new();
     let receipt = site.pay();
-    let said = site.log.charge(&receipt);
+    let countersignature = site.log.charge(&receipt);
     let key = server_key().verifying_key();
-    assert_eq!(submitted(&site.store, &key, &[receipt], &[said], AT).expect("it is open"), None);
+    assert_eq!(
+        record_countersignatures(&site.store, &key, &[receipt], &[countersignature], AT).expect("it is open"),
+        None
+    );
     site.log.countersigned.clear();
-    assert_eq!(contradicts(site.ask()), Contradiction::Lost(1));
+    assert_eq!(contradicts(site.ask()), ServerContradiction::Lost(1));
 }
 
 #[test]
-fn a_countersignature_of_something_else_raises_an_alarm() {
-    let (mut site, key) = (Site::new(), server_key().verifying_key());
+fn countersignature_of_something_else_raises_an_alarm() {
+    let (mut site, key) = (WitnessSite::new(), server_key().verifying_key());
     let (receipt, other) = (site.pay(), site.pay());
     let document: Receipt = serde_json::from_str(&receipt.payload).expect("it is a receipt");
     let swapped = countersign(&document, &other.digest(), 1);
-    let said = submitted(&site.store, &key, std::slice::from_ref(&receipt), &[swapped], AT).expect("it is open");
-    assert_eq!(said, Some(WitnessError::Swapped(1).into()));
+    let contradiction = record_countersignatures(&site.store, &key, std::slice::from_ref(&receipt), &[swapped], AT)
+        .expect("it is open");
+    assert_eq!(contradiction, Some(WitnessError::Swapped(1).into()));
     assert!(!site.is_quiet());
 
-    let (mut site, strange) = (Site::new(), SigningKey::from_bytes(&[9; 32]));
+    let (mut site, strange) = (WitnessSite::new(), SigningKey::from_bytes(&[9; 32]));
     let receipt = site.pay();
     let mut forged = countersign(&document, &receipt.digest(), 1);
     forged.signature = Signed::new(&document, &strange).expect("it has a JSON form").signature;
-    let said = submitted(&site.store, &key, &[receipt], &[forged], AT).expect("it is open");
-    assert!(matches!(said, Some(Contradiction::Answer(WitnessError::Signed { .. }))), "{said:?}");
+    let contradiction = record_countersignatures(&site.store, &key, &[receipt], &[forged], AT).expect("it is open");
+    assert!(
+        matches!(contradiction, Some(ServerContradiction::Answer(WitnessError::Signed { .. }))),
+        "{contradiction:?}"
+    );
     assert!(!site.is_quiet());
 }
 
 #[test]
 fn two_places_for_one_receipt_raise_an_alarm() {
-    let (mut site, key) = (Site::new(), server_key().verifying_key());
+    let (mut site, key) = (WitnessSite::new(), server_key().verifying_key());
     let receipt = site.release();
     let document: Receipt = serde_json::from_str(&receipt.payload).expect("it is a receipt");
     let elsewhere = countersign(&document, &receipt.digest(), 5);
     assert_eq!(
-        submitted(&site.store, &key, std::slice::from_ref(&receipt), &[elsewhere], AT).expect("it is open"),
+        record_countersignatures(&site.store, &key, std::slice::from_ref(&receipt), &[elsewhere], AT)
+            .expect("it is open"),
         None
     );
-    assert_eq!(contradicts(site.ask()), Contradiction::Twice(1));
+    assert_eq!(contradicts(site.ask()), ServerContradiction::Twice(1));
     assert!(!site.is_quiet());
     assert_eq!(site.store.read(super::evidence::positions).expect("it is open"), [(1, 5)], "nothing was replaced");
 }
 
 #[test]
-fn an_answer_that_another_signed_or_that_was_bent_on_its_way_proves_nothing() {
+fn forged_or_corrupted_answer_proves_nothing() {
     type Change = fn(&mut Answer);
     let changes: [Change; 5] = [
         |answer| {
@@ -281,7 +293,7 @@ fn an_answer_that_another_signed_or_that_was_bent_on_its_way_proves_nothing() {
         |answer| answer.receipts[0].leaf.push(' '),
     ];
     for change in changes {
-        let mut site = Site::new();
+        let mut site = WitnessSite::new();
         site.release();
         site.release();
         contradicts(site.answer(change));
@@ -292,28 +304,34 @@ fn an_answer_that_another_signed_or_that_was_bent_on_its_way_proves_nothing() {
 
 #[test]
 fn while_an_alarm_is_open_nothing_is_reserved_paid_or_published() {
-    let mut site = Site::new();
+    let mut site = WitnessSite::new();
     site.release();
     site.log.countersigned.clear();
     contradicts(site.ask());
     let before = site.ledger.books().expect("it is open");
     let is_alarm = |answer: Result<(), LedgerError>| matches!(answer, Err(LedgerError::Alarm { id: 1, .. }));
-    let event = under().charge.event;
-    assert!(is_alarm(site.ledger.check(&under(), &limit(8.0))));
-    assert!(is_alarm(site.ledger.reserve(&under(), &limit(8.0))));
-    assert!(is_alarm(site.ledger.commit(&under(), &event, &stored(&under(), "private", 2)).map(|_| ())));
+    let event = release_context().charge.event;
+    assert!(is_alarm(site.ledger.check(&release_context(), &limit(8.0))));
+    assert!(is_alarm(site.ledger.reserve(&release_context(), &limit(8.0))));
+    assert!(is_alarm(
+        site.ledger.commit(&release_context(), &event, &stored_release(&release_context(), "private", 2)).map(|_| ())
+    ));
     let open = undertone_api::dataset::Visibility::Open;
-    let published =
-        site.ledger.publish(&under(), open, &undertone_privacy::Event::NonPrivate, &stored(&under(), "open", 1));
+    let published = site.ledger.publish(
+        &release_context(),
+        open,
+        &undertone_privacy::Event::NonPrivate,
+        &stored_release(&release_context(), "open", 1),
+    );
     assert!(is_alarm(published.map(|_| ())));
     assert_eq!(site.ledger.books().expect("it is open"), before);
     // Settling a job releases nothing.
-    assert_eq!(site.ledger.settle(&under()).expect("it is reserved"), 499);
+    assert_eq!(site.ledger.settle(&release_context()).expect("it is reserved"), 499);
 }
 
 #[test]
-fn a_cleared_alarm_lets_releases_go_on_and_everything_is_proved_anew() {
-    let mut site = Site::new();
+fn cleared_alarm_resumes_releases_and_requires_new_proofs() {
+    let mut site = WitnessSite::new();
     let first = site.release();
     site.ask();
     let older = site.log.clone();
@@ -329,28 +347,31 @@ fn a_cleared_alarm_lets_releases_go_on_and_everything_is_proved_anew() {
     assert_eq!(alarm::clear(&site.store, "again", AT).expect("it is open"), 0, "there is nothing to clear");
 
     // The first receipt is proved in the present log; the second is missing there and is sent again.
-    assert_eq!(site.ask(), Judged::Holds(1));
-    let send = |site: &Site| {
+    assert_eq!(site.ask(), WitnessVerdict::Holds(1));
+    let send = |site: &WitnessSite| {
         let all = receipts_to_send(&site.store, u64::MAX, None).expect("it is open");
         all.into_iter().map(|(_, signed)| signed).collect::<Vec<_>>()
     };
     assert_eq!(send(&site), std::slice::from_ref(&second));
     assert_ne!(first, second);
-    let said = site.log.charge(&second);
+    let countersignature = site.log.charge(&second);
     let key = server_key().verifying_key();
-    assert_eq!(submitted(&site.store, &key, &[second], &[said], AT).expect("it is open"), None);
-    assert_eq!(site.ask(), Judged::Holds(1));
+    assert_eq!(
+        record_countersignatures(&site.store, &key, &[second], &[countersignature], AT).expect("it is open"),
+        None
+    );
+    assert_eq!(site.ask(), WitnessVerdict::Holds(1));
     assert_eq!(send(&site), []);
     let attested = site.verify().expect("both epochs hold");
     assert_eq!((attested.proved, attested.open.len(), attested.heads), (2, 0, 4));
     // The server must keep a receipt that it accepted again after the clearing.
     site.log.countersigned.remove(&2);
     site.release();
-    assert_eq!(site.ask(), Judged::Holds(1), "what is proved is not asked for again: the heads hold it");
+    assert_eq!(site.ask(), WitnessVerdict::Holds(1), "what is proved is not asked for again: the heads hold it");
 }
 
 #[test]
-fn a_stored_document_that_was_changed_is_named() {
+fn changed_stored_document_is_reported() {
     let changes = [
         ("head", "UPDATE head SET payload = replace(payload, '\"size\":4', '\"size\":5') WHERE size = 4", "head of 5"),
         ("head", "UPDATE head SET signature = '' WHERE size = 2", "head of 2"),
@@ -375,7 +396,7 @@ fn a_stored_document_that_was_changed_is_named() {
         ("proof", "UPDATE proof SET head = 2 WHERE receipt = 3", "proof of receipt 3"),
     ];
     for (table, change, named) in changes {
-        let mut site = Site::new();
+        let mut site = WitnessSite::new();
         for _ in 0..3 {
             site.release();
             site.ask();
@@ -390,14 +411,14 @@ fn a_stored_document_that_was_changed_is_named() {
                 Ok::<_, StoreError>(())
             })
             .expect(change);
-        let said = site.verify().expect_err(change).to_string();
-        assert!(said.contains(named), "{change}: {said}");
+        let message = site.verify().expect_err(change).to_string();
+        assert!(message.contains(named), "{change}: {message}");
     }
 }
 
 #[test]
-fn an_export_holds_everything_and_no_more() {
-    let mut site = Site::new();
+fn export_holds_everything_and_no_more() {
+    let mut site = WitnessSite::new();
     site.release();
     site.ask();
     site.log.countersigned.clear();
@@ -415,6 +436,6 @@ fn an_export_holds_everything_and_no_more() {
     for (field, many) in [("receipts", 2), ("heads", 1), ("countersignatures", 1), ("proofs", 1), ("alarms", 1)] {
         assert_eq!(count(field), Some(many), "{field}");
     }
-    assert_eq!(export["alarms"][0]["problem"], Contradiction::Lost(2).to_string());
+    assert_eq!(export["alarms"][0]["problem"], ServerContradiction::Lost(2).to_string());
     assert_eq!(export["receipts"][0]["signature"].as_str().map(str::len), Some(128));
 }

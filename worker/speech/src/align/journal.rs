@@ -6,14 +6,13 @@
 //! A file that another program wrote is never changed.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{BufReader, Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use undertone_worker_site::folder::FolderError;
+use undertone_worker_site::journal::Journal;
 
-use super::{Alignment, lines, runs};
+use super::{Alignment, BadLine, runs};
 
 /// Reasons why a journal cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -48,84 +47,86 @@ pub enum JournalError {
 /// The beginning of every line.
 const BEGINNING: &[u8] = b"{\"u\":\"";
 
-#[derive(Serialize, Deserialize)]
-struct JournalLine {
+/// The labels of one utterance, as a line of the journal.
+#[derive(Debug, Serialize, Deserialize)]
+struct LabelLine {
     u: String,
     of: String,
     frames: u64,
     runs: Vec<(u64, u64)>,
 }
 
-/// An open journal with an exclusive lock.
-pub struct Journal {
-    path: PathBuf,
-    file: File,
-    known: BTreeMap<String, (String, Alignment)>,
-    /// True if the file contains outdated lines.
-    stale: bool,
+impl LabelLine {
+    fn new(id: &str, of: &str, alignment: &Alignment) -> Self {
+        let runs = alignment.runs.iter().map(|(class, frames)| (u64::from(*class), u64::from(*frames))).collect();
+        Self { u: id.to_owned(), of: of.to_owned(), frames: alignment.frames as u64, runs }
+    }
+
+    /// Returns the utterance, the digest and the labels.
+    fn check(self) -> Result<(String, String, Alignment), String> {
+        let alignment = runs::checked(self.runs)?;
+        if alignment.frames as u64 != self.frames {
+            return Err(format!("the runs add up to {} frames, not to {}", alignment.frames, self.frames));
+        }
+        Ok((self.u, self.of, alignment))
+    }
 }
 
-impl Journal {
+/// An open journal of labels with an exclusive lock.
+pub struct LabelJournal {
+    file: Journal<LabelLine>,
+    labels: BTreeMap<String, (String, Alignment)>,
+    /// True if the file contains outdated lines.
+    is_stale: bool,
+}
+
+impl LabelJournal {
     /// Opens the journal at `path`, or creates it.
     ///
     /// # Errors
     /// [`JournalError`]; the file is then unchanged.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
-        let io = |source| JournalError::Io { path: path.to_path_buf(), source };
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            std::fs::create_dir_all(parent).map_err(io)?;
+            std::fs::create_dir_all(parent).map_err(|source| JournalError::Io { path: path.to_path_buf(), source })?;
         }
         // Labels reveal the transcript: the file is readable by its owner only.
-        let open = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path);
-        let mut file = open.map_err(io)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(JournalError::Busy(path.to_path_buf())),
-            Err(TryLockError::Error(source)) => return Err(io(source)),
+        let locked = Journal::<LabelLine>::try_open_locked(path).map_err(io(path))?;
+        let (file, mut content) = locked.ok_or_else(|| JournalError::Busy(path.to_path_buf()))?;
+        let is_torn = !content.tail.is_empty();
+        // The file ends within a line if the machine stopped while writing. A line that lacks only its line feed is
+        // complete; the utterance of any other is aligned again.
+        if !is_cut(content.tail.trim_ascii()) {
+            content.push_tail();
         }
-        let (mut known, mut count, mut cut) = (BTreeMap::new(), 0_usize, false);
-        let bad = lines::each(BufReader::new(&mut file), |line| {
-            count += 1;
-            let read = serde_json::from_slice(line);
-            cut = read.as_ref().is_err_and(serde_json::Error::is_eof)
-                && (line.starts_with(BEGINNING) || BEGINNING.starts_with(line));
-            let JournalLine { u, of, frames, runs } = read.map_err(|error| error.to_string())?;
-            let alignment = runs::checked(runs)?;
-            if alignment.frames as u64 != frames {
-                return Err(format!("the runs add up to {} frames, not to {frames}", alignment.frames));
-            }
-            known.insert(u, (of, alignment));
-            Ok(())
-        });
-        let mut bad = bad.map_err(io)?;
-        let torn = !ends_in_line(&mut file).map_err(io)?;
-        // The file ends within its last line, because the machine stopped while writing. That utterance is aligned
-        // again.
-        if torn && cut {
-            bad.pop();
+        let count = content.lines.len();
+        let mut labels = BTreeMap::new();
+        for line in content.lines {
+            let entry = line.entry.map_err(|error| error.to_string()).and_then(LabelLine::check);
+            let (id, of, alignment) = entry.map_err(|reason| {
+                let BadLine { line, reason } = BadLine::new(line.number, reason);
+                JournalError::Foreign { path: path.to_path_buf(), line, reason }
+            })?;
+            labels.insert(id, (of, alignment));
         }
-        if let Some(first) = bad.into_iter().next() {
-            return Err(JournalError::Foreign { path: path.to_path_buf(), line: first.line, reason: first.reason });
-        }
-        let stale = torn || known.len() != count;
-        let mut journal = Self { path: path.to_path_buf(), file, known, stale };
+        let is_stale = is_torn || labels.len() != count;
+        let mut journal = Self { file, labels, is_stale };
         journal.finish()?;
         Ok(journal)
     }
 
     /// Returns true if the journal contains labels of the utterance.
     pub fn knows(&self, id: &str) -> bool {
-        self.known.contains_key(id)
+        self.labels.contains_key(id)
     }
 
     /// Returns the labels of the utterance if their digest is `of`.
     pub fn find(&self, id: &str, of: &str) -> Option<&Alignment> {
-        self.known.get(id).filter(|(known, _)| known == of).map(|(_, alignment)| alignment)
+        self.labels.get(id).filter(|(digest, _)| digest == of).map(|(_, alignment)| alignment)
     }
 
     /// Returns the labels of the utterance, whatever their digest.
     pub fn any(&self, id: &str) -> Option<&Alignment> {
-        self.known.get(id).map(|(_, alignment)| alignment)
+        self.labels.get(id).map(|(_, alignment)| alignment)
     }
 
     /// Stores the labels of an utterance.
@@ -133,10 +134,8 @@ impl Journal {
     /// # Errors
     /// [`JournalError::Io`].
     pub fn add(&mut self, id: &str, of: String, alignment: Alignment) -> Result<(), JournalError> {
-        // A single write call, so that only the last line can be incomplete.
-        let line = line(id, &of, &alignment);
-        self.file.write_all(line.as_bytes()).map_err(|source| self.io(source))?;
-        self.stale |= self.known.insert(id.to_owned(), (of, alignment)).is_some();
+        self.file.append_unsynced(&LabelLine::new(id, &of, &alignment)).map_err(io(self.file.path()))?;
+        self.is_stale |= self.labels.insert(id.to_owned(), (of, alignment)).is_some();
         Ok(())
     }
 
@@ -145,56 +144,27 @@ impl Journal {
     /// # Errors
     /// [`JournalError::Io`].
     pub fn finish(&mut self) -> Result<(), JournalError> {
-        if self.stale {
-            self.file = self.rewrite().map_err(|source| self.io(source))?;
-            self.stale = false;
+        if self.is_stale {
+            let lines = self.labels.iter().map(|(id, (of, alignment))| LabelLine::new(id, of, alignment));
+            self.file.rewrite(lines).map_err(io(self.file.path()))?;
+            self.is_stale = false;
         }
-        self.file.sync_all().map_err(|source| self.io(source))
-    }
-
-    /// Writes a new file, locks it, and renames it over this one.
-    fn rewrite(&self) -> std::io::Result<File> {
-        let mut name = self.path.as_os_str().to_owned();
-        name.push(".partial");
-        let partial = PathBuf::from(name);
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
-        let text: String = self.known.iter().map(|(id, (of, alignment))| line(id, of, alignment)).collect();
-        file.write_all(text.as_bytes())?;
-        file.lock()?;
-        file.sync_all()?;
-        std::fs::rename(&partial, &self.path)?;
-        Ok(file)
-    }
-
-    fn io(&self, source: std::io::Error) -> JournalError {
-        JournalError::Io { path: self.path.clone(), source }
+        self.file.sync().map_err(io(self.file.path()))
     }
 }
 
-impl Drop for Journal {
-    /// Releases the lock explicitly. A lock belongs to the open file, which a child process shares until it executes
-    /// its program. Closing alone would keep the file locked until then.
-    fn drop(&mut self) {
-        let _ = self.file.unlock();
-    }
+/// Returns true if `tail` is the beginning of a line of a journal, and not a whole line.
+fn is_cut(tail: &[u8]) -> bool {
+    let begins = tail.starts_with(BEGINNING) || BEGINNING.starts_with(tail);
+    begins && serde_json::from_slice::<LabelLine>(tail).is_err_and(|error| error.is_eof())
 }
 
-fn line(id: &str, of: &str, alignment: &Alignment) -> String {
-    let runs = alignment.runs.iter().map(|(class, frames)| (u64::from(*class), u64::from(*frames))).collect();
-    let line = JournalLine { u: id.to_owned(), of: of.to_owned(), frames: alignment.frames as u64, runs };
-    let mut text = serde_json::to_string(&line).expect("a line is plain text and whole numbers");
-    text.push('\n');
-    text
-}
-
-fn ends_in_line(file: &mut File) -> std::io::Result<bool> {
-    if file.metadata()?.len() == 0 {
-        return Ok(true);
+fn io(path: &Path) -> impl FnOnce(FolderError) -> JournalError {
+    let path = path.to_path_buf();
+    move |error| match error {
+        FolderError::Io { source, .. } => JournalError::Io { path, source },
+        other => JournalError::Io { path, source: std::io::Error::other(other) },
     }
-    let mut last = [0];
-    file.seek(std::io::SeekFrom::End(-1))?;
-    file.read_exact(&mut last)?;
-    Ok(last == *b"\n")
 }
 
 #[cfg(test)]
@@ -211,7 +181,7 @@ mod tests {
     /// Writes a journal of three lines and returns its path.
     fn three(dir: &Path) -> PathBuf {
         let path = dir.join("deep").join("ward.jsonl");
-        let mut journal = Journal::open(&path).unwrap();
+        let mut journal = LabelJournal::open(&path).unwrap();
         for (id, class) in [("a", 1), ("b", 2), ("c", 3)] {
             journal.add(id, format!("of {id}"), alignment(class)).unwrap();
         }
@@ -221,7 +191,7 @@ mod tests {
     #[test]
     fn journal_finds_labels_of_the_same_recording_only() {
         let dir = tempfile::tempdir().unwrap();
-        let journal = Journal::open(&three(dir.path())).unwrap();
+        let journal = LabelJournal::open(&three(dir.path())).unwrap();
         assert_eq!(journal.find("b", "of b"), Some(&alignment(2)));
         assert_eq!((journal.find("b", "of another"), journal.knows("b"), journal.knows("d")), (None, true, false));
     }
@@ -233,7 +203,7 @@ mod tests {
         let whole = std::fs::read(&path).unwrap();
         for len in 0..=whole.len() {
             std::fs::write(&path, &whole[..len]).unwrap();
-            let mut journal = Journal::open(&path).unwrap();
+            let mut journal = LabelJournal::open(&path).unwrap();
             let lines = whole[..len].split(|byte| *byte == b'\n').count() - 1;
             let lines_kept = ["a", "b", "c"].into_iter().filter(|id| journal.knows(id)).count();
             // A line that lacks only its line feed is complete, too.
@@ -252,14 +222,14 @@ mod tests {
     fn labels_made_anew_take_the_place_of_the_old() {
         let dir = tempfile::tempdir().unwrap();
         let path = three(dir.path());
-        let mut journal = Journal::open(&path).unwrap();
+        let mut journal = LabelJournal::open(&path).unwrap();
         journal.add("b", "of b, corrected".to_owned(), alignment(9)).unwrap();
         journal.finish().unwrap();
         let labels = read(&path, &LabelOptions::default()).unwrap().alignments;
         assert_eq!((labels.by_id["b"].runs()[0].0, labels.by_id.len(), labels.bad_lines.len()), (9, 3, 0));
         journal.add("b", "of b, again".to_owned(), alignment(8)).unwrap();
         drop(journal);
-        let reopened = Journal::open(&path).unwrap();
+        let reopened = LabelJournal::open(&path).unwrap();
         assert_eq!(reopened.find("b", "of b, again"), Some(&alignment(8)), "of two lines the last counts");
     }
 
@@ -276,7 +246,7 @@ mod tests {
             "a 1 2 3",
         ] {
             std::fs::write(&path, content).unwrap();
-            let refused = Journal::open(&path).err().unwrap().to_string();
+            let refused = LabelJournal::open(&path).err().unwrap().to_string();
             assert!(refused.contains("leave --align out") && refused.contains("line 1"), "{refused}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
         }
@@ -286,12 +256,12 @@ mod tests {
     fn second_writer_of_a_journal_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = three(dir.path());
-        let first = Journal::open(&path).unwrap();
-        assert!(matches!(Journal::open(&path), Err(JournalError::Busy(_))));
+        let first = LabelJournal::open(&path).unwrap();
+        assert!(matches!(LabelJournal::open(&path), Err(JournalError::Busy(_))));
         drop(first);
-        let mut second = Journal::open(&path).unwrap();
+        let mut second = LabelJournal::open(&path).unwrap();
         second.add("a", "new".to_owned(), alignment(5)).unwrap();
         second.finish().unwrap();
-        assert!(matches!(Journal::open(&path), Err(JournalError::Busy(_))), "also after it was rewritten");
+        assert!(matches!(LabelJournal::open(&path), Err(JournalError::Busy(_))), "also after it was rewritten");
     }
 }

@@ -15,7 +15,7 @@ use symphonia::core::meta::MetadataOptions;
 
 use super::resample::MonoResampler;
 use super::{AudioError, Problem};
-use undertone_worker_site::contained::contained;
+use undertone_worker_site::panics::catch_panic;
 
 /// The accepted sampling rates, Hz.
 const RATES: std::ops::RangeInclusive<u32> = 4_000..=384_000;
@@ -43,7 +43,7 @@ impl Stream {
             let resample = MonoResampler::new(source.rate)?;
             Ok(Self { path: path.to_path_buf(), source, resample, over: false })
         };
-        let opened = contained(open).unwrap_or_else(|| Err(gave_up()));
+        let opened = catch_panic(open).unwrap_or_else(|| Err(gave_up()));
         opened.map_err(|problem| AudioError { path: path.to_path_buf(), problem })
     }
 
@@ -78,7 +78,7 @@ impl Iterator for Stream {
     type Item = Result<Vec<f32>, AudioError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let block = contained(|| self.block()).unwrap_or_else(|| Err(gave_up()));
+        let block = catch_panic(|| self.block()).unwrap_or_else(|| Err(gave_up()));
         self.over |= block.is_err();
         block.map_err(|problem| AudioError { path: self.path.clone(), problem }).transpose()
     }

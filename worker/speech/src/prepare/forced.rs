@@ -14,11 +14,11 @@ use super::scan::ScannedRecording;
 use super::transcripts::TranscriptTable;
 use super::{PrepareError, PrepareOptions, RecordingProblem, ScanError};
 use crate::align::aligner::{AlignFailure, Aligner, AlignerError, AlignerIdentity, AlignerProgram};
-use crate::align::journal::Journal;
+use crate::align::journal::LabelJournal;
 use crate::align::{Alignment, AlignmentSet};
 use crate::audio;
 use crate::mfcc::WINDOW;
-use undertone_worker_site::progress::Progress;
+use undertone_worker_site::progress::ProgressReporter;
 
 /// The result of forced alignment.
 pub(super) struct ForcedLabels {
@@ -43,14 +43,14 @@ pub(super) fn align(
     program: &dyn AlignerProgram,
     options: &PrepareOptions,
     chosen: &[ScannedRecording],
-    progress: &dyn Progress,
+    progress: &dyn ProgressReporter,
 ) -> Result<ForcedLabels, PrepareError> {
     let transcripts =
         TranscriptTable::read(&options.input, chosen).map_err(|(path, source)| ScanError::Io { path, source })?;
     // The first process defines the identity that the others must have, before any label is written.
     let first = program.start().map_err(PrepareError::Aligner)?;
     let by = first.identity().clone();
-    let mut journal = Journal::open(&options.alignments)?;
+    let mut journal = LabelJournal::open(&options.alignments)?;
     let (mut problems, mut todo) = (Vec::new(), Vec::new());
     for recording in chosen {
         let Some(text) = transcripts.find(recording) else {
@@ -118,7 +118,7 @@ struct AlignmentQueue<'a> {
     next: AtomicUsize,
     /// The error after which no aligner runs and all threads stop.
     gone: Mutex<Option<AlignerError>>,
-    progress: &'a dyn Progress,
+    progress: &'a dyn ProgressReporter,
 }
 
 impl<'a> AlignmentQueue<'a> {

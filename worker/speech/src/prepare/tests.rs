@@ -7,14 +7,14 @@ use undertone_privacy::PrivacyUnit;
 use super::*;
 use crate::dataset::{Meta, REPORT_FILE};
 use crate::features::{Deltas, Normalization};
-use undertone_worker_site::progress::Silent;
+use undertone_worker_site::progress::SilentProgress;
 use undertone_worker_site::testing::fixture;
 
 mod forced;
 mod users;
 
 fn quietly(options: &PrepareOptions) -> Result<PrepareReport, PrepareError> {
-    prepare(options, &Silent)
+    prepare(options, &SilentProgress)
 }
 
 const fn plain(normalization: Normalization) -> Treatment {
@@ -423,7 +423,7 @@ fn real_speech_is_prepared() {
         threads: 2,
         ..PrepareOptions::new(&input, &labels, &dir.path().join("an4"), "an4")
     };
-    let report = prepare(&options, &Silent).unwrap();
+    let report = prepare(&options, &SilentProgress).unwrap();
     assert_eq!((report.kept, report.speakers, report.problems.len()), (29, 6, 0));
     let dataset = Dataset::open(&dir.path().join("an4")).unwrap();
     assert_eq!(dataset.meta().classes, 5_126);

@@ -6,7 +6,7 @@ use crate::align::AlignmentSet;
 use crate::audio::{self, SourceDigest};
 use crate::features::{self, Normalization, Treatment};
 use crate::mfcc::{COEFFICIENTS, Mfcc};
-use undertone_worker_site::progress::Progress;
+use undertone_worker_site::progress::ProgressReporter;
 
 /// Number of recordings in memory at a time, per thread.
 const BATCH: usize = 16;
@@ -46,7 +46,7 @@ pub(super) enum RowOutcome {
 pub(super) fn each<'a, E>(
     settings: &RowSettings<'_>,
     recordings: &'a [ScannedRecording],
-    progress: &dyn Progress,
+    progress: &dyn ProgressReporter,
     mut sink: impl FnMut(&'a ScannedRecording, RowOutcome) -> Result<(), E>,
 ) -> Result<(), E> {
     let threads = settings.options.threads.max(1);

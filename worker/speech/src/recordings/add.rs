@@ -307,7 +307,7 @@ mod tests {
     use super::super::Recordings;
     use super::{AddError, AddSummary, DEEPEST, LARGEST_REFERENCE, MOST, Options, add, check_count};
     use crate::wav;
-    use undertone_worker_site::fault::{self, Accident, Plan};
+    use undertone_worker_site::fault::{self, FailureKind, FailurePlan};
 
     fn options(folder: &Path) -> Options {
         Options {
@@ -409,7 +409,7 @@ mod tests {
         add(&options).unwrap();
         for after in 1.. {
             write(folder.path(), "a.wav", seconds + 1);
-            fault::plan(Some(Plan { accident: Accident::Death, after }));
+            fault::plan(Some(FailurePlan { accident: FailureKind::Crash, after }));
             let ended = std::panic::catch_unwind(|| add(&options));
             fault::plan(None);
             let there = Recordings::check(&options.output).expect("they are whole").meta().seconds() as usize;
@@ -436,7 +436,7 @@ mod tests {
         let seconds = |at: &Path| Recordings::open(at).ok().map(|made| made.meta().seconds());
         let (replaced, mut last) = (folder.path().join("data/.ward.growing"), None);
         for after in 1.. {
-            fault::plan(Some(Plan { accident: Accident::Disk, after }));
+            fault::plan(Some(FailurePlan { accident: FailureKind::Disk, after }));
             let ended = add(&options);
             if fault::plan(None).is_some() {
                 assert!(ended.is_ok(), "the disk did not fail any more");

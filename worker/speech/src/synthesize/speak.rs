@@ -10,7 +10,7 @@ use super::{CorpusConfig, SynthesizeError, phones, text};
 use crate::audio::{self, AudioError, RATE};
 use crate::dataset::DatasetError;
 use crate::mfcc;
-use undertone_worker_site::progress::Progress;
+use undertone_worker_site::progress::ProgressReporter;
 
 /// Peak of the added noise, full scale = 1: real rooms are never digitally silent.
 const NOISE: f32 = 5e-4;
@@ -30,7 +30,7 @@ pub(super) fn speaker(
     config: &CorpusConfig,
     speaker: &SyntheticSpeaker,
     folder: &Path,
-    progress: &dyn Progress,
+    progress: &dyn ProgressReporter,
 ) -> Result<SpeakerOutput, SynthesizeError> {
     let mut rng = generator(config.seed, speaker.number);
     let id = &speaker.id;

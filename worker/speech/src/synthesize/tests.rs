@@ -9,7 +9,7 @@ use super::*;
 use crate::align;
 use crate::dataset::Dataset;
 use crate::prepare::{ClassOption, PrepareOptions, prepare};
-use undertone_worker_site::progress::Silent;
+use undertone_worker_site::progress::SilentProgress;
 
 fn config(output: &Path, subsets: &[(&str, usize, bool)], utterances: usize, seed: u64) -> CorpusConfig {
     let subset = |(name, speakers, outlier): &(&str, usize, bool)| SpeakerGroup {
@@ -32,14 +32,14 @@ fn config(output: &Path, subsets: &[(&str, usize, bool)], utterances: usize, see
 fn a_corpus_is_what_prepare_reads() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("corpus");
-    let report = corpus(&config(&folder, &[("one", 5, false), ("odd", 1, true)], 2, 7), &Silent).unwrap();
+    let report = corpus(&config(&folder, &[("one", 5, false), ("odd", 1, true)], 2, 7), &SilentProgress).unwrap();
     assert_eq!((report.utterances, report.speakers.len(), report.engines.len()), (12, 6, 2));
     assert!(report.engines[0].contains("2.") && report.engines[1].contains("1."), "{:?}", report.engines);
     let options = PrepareOptions {
         classes: ClassOption::Count(CLASSES),
         ..PrepareOptions::new(&folder, &folder.join(ALIGNMENTS_FILE), &dir.path().join("set"), "set")
     };
-    let prepared = prepare(&options, &Silent).unwrap();
+    let prepared = prepare(&options, &SilentProgress).unwrap();
     assert_eq!((prepared.kept, prepared.speakers, prepared.problems.len()), (12, 6, 0));
     assert_eq!((prepared.unlabelled_frames, prepared.surplus_labels), (0, 0));
     let dataset = Dataset::open(&dir.path().join("set")).unwrap();
@@ -59,7 +59,7 @@ fn a_corpus_is_what_prepare_reads() {
 fn labels_lie_on_the_sound() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("corpus");
-    corpus(&config(&folder, &[("one", 5, false), ("odd", 1, true)], 2, 3), &Silent).unwrap();
+    corpus(&config(&folder, &[("one", 5, false), ("odd", 1, true)], 2, 3), &SilentProgress).unwrap();
     let alignments = align::read(&folder.join(ALIGNMENTS_FILE), &align::LabelOptions::default()).unwrap().alignments;
     for (id, alignment) in alignments.by_id {
         let speaker = id.split('-').next().unwrap();
@@ -84,7 +84,7 @@ fn a_seed_decides_everything_and_another_changes_it() {
     let dir = tempfile::tempdir().unwrap();
     let make = |name: &str, seed: u64, threads: usize| {
         let folder = dir.path().join(name);
-        corpus(&CorpusConfig { threads, ..config(&folder, &[("one", 2, false)], 2, seed) }, &Silent).unwrap();
+        corpus(&CorpusConfig { threads, ..config(&folder, &[("one", 2, false)], 2, seed) }, &SilentProgress).unwrap();
         let wav = fs::read(folder.join("one/s001/1/s001-1-0001.wav")).unwrap();
         (wav, fs::read(folder.join(ALIGNMENTS_FILE)).unwrap(), fs::read(folder.join(CORPUS_FILE)).unwrap())
     };
@@ -119,7 +119,7 @@ fn missing_engine_is_named_with_its_package() {
     let folder = dir.path().join("corpus");
     let without = |flite: &str, espeak: &str| {
         let engines = SpeechEngines { flite: flite.into(), espeak: espeak.into() };
-        corpus(&CorpusConfig { engines, ..config(&folder, &[("one", 5, false)], 1, 1) }, &Silent)
+        corpus(&CorpusConfig { engines, ..config(&folder, &[("one", 5, false)], 1, 1) }, &SilentProgress)
             .unwrap_err()
             .to_string()
     };
@@ -134,7 +134,7 @@ fn missing_engine_is_named_with_its_package() {
 fn a_configuration_that_cannot_be_is_refused_by_argument() {
     let dir = tempfile::tempdir().unwrap();
     let refused = |subsets: &[(&str, usize, bool)], utterances| {
-        corpus(&config(&dir.path().join("corpus"), subsets, utterances, 1), &Silent).unwrap_err().to_string()
+        corpus(&config(&dir.path().join("corpus"), subsets, utterances, 1), &SilentProgress).unwrap_err().to_string()
     };
     assert!(refused(&[("Upper", 1, false)], 1).contains("--subset"));
     assert!(refused(&[("../up", 1, false)], 1).contains("--subset"));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::speech::progress::Progress;
+use crate::speech::progress::ProgressReporter;
 
 /// Reports progress on standard error.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ impl Bar {
     }
 }
 
-impl Progress for Bar {
+impl ProgressReporter for Bar {
     fn start(&self, what: &str, total: u64) {
         self.begin(what, total, "{msg} [{bar:30}] {pos}/{len} {elapsed} (left {eta})");
     }

@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use super::prepare::{Prepare, Reach, dated};
 use super::{Bar, DataError, key_note};
 use crate::queries::log::{ColumnMap, LogFormat, ReadOptions};
-use crate::queries::normalize::{Blanks, Case, Digits, Form, Normalization, Punctuation};
+use crate::queries::normalize::{BlankRule, CaseRule, DigitRule, PunctuationRule, TextNormalization, UnicodeForm};
 use crate::queries::prepare::{self, LONGEST, PrepareOptions};
 use crate::site::clock;
 use crate::site::folder::Folder;
@@ -89,20 +89,20 @@ pub(super) struct QueryLog {
     #[arg(long = "train-subset", value_name = "VALUE", requires = "subset_column")]
     train_subsets: Vec<String>,
     /// Unicode's normal form of queries: `nfc`, `nfkc` (wide and circled characters become plain ones) or `keep`.
-    #[arg(long, default_value = "nfc", value_parser = named::<Form>, conflicts_with = "input")]
-    form: Form,
+    #[arg(long, default_value = "nfc", value_parser = named::<UnicodeForm>, conflicts_with = "input")]
+    form: UnicodeForm,
     /// Capitals: `lower` or `keep`.
-    #[arg(long, default_value = "lower", value_parser = named::<Case>, conflicts_with = "input")]
-    case: Case,
+    #[arg(long, default_value = "lower", value_parser = named::<CaseRule>, conflicts_with = "input")]
+    case: CaseRule,
     /// Punctuation: `keep`, or `drop` (a blank instead, but for apostrophes and hyphens within words).
-    #[arg(long, default_value = "keep", value_parser = named::<Punctuation>, conflicts_with = "input")]
-    punctuation: Punctuation,
+    #[arg(long, default_value = "keep", value_parser = named::<PunctuationRule>, conflicts_with = "input")]
+    punctuation: PunctuationRule,
     /// Digits: `keep`, or `zero` (each becomes 0).
-    #[arg(long, default_value = "keep", value_parser = named::<Digits>, conflicts_with = "input")]
-    digits: Digits,
+    #[arg(long, default_value = "keep", value_parser = named::<DigitRule>, conflicts_with = "input")]
+    digits: DigitRule,
     /// Blanks: `single` (one space for any run, none at the ends) or `keep`.
-    #[arg(long, default_value = "single", value_parser = named::<Blanks>, conflicts_with = "input")]
-    blanks: Blanks,
+    #[arg(long, default_value = "single", value_parser = named::<BlankRule>, conflicts_with = "input")]
+    blanks: BlankRule,
     /// The longest query to keep, characters. A question may have 2000.
     #[arg(long, value_name = "CHARACTERS", default_value_t = LONGEST, conflicts_with = "input")]
     longest_query: usize,
@@ -142,7 +142,7 @@ impl QueryLog {
         };
         let key = clock::entropy().map_err(DataError::Entropy)?;
         Ok(PrepareOptions {
-            normalization: Normalization {
+            normalization: TextNormalization {
                 form: self.form,
                 case: self.case,
                 punctuation: self.punctuation,

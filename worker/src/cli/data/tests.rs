@@ -241,7 +241,7 @@ fn recordings_that_anybody_may_have_are_heard_once_and_counted_by_word() {
     .unwrap();
     config.store(&folder).unwrap();
     assert!(data(dir, "index-speech").unwrap_err().contains("--input"), "there are no recordings yet");
-    let Some(said) = crate::speech::synthesize::spoken("take the letter to the office") else { return };
+    let Some(said) = crate::speech::synthesize::synthesize_text("take the letter to the office") else { return };
     std::fs::create_dir(dir.join("in")).unwrap();
     let sound = [vec![0.000_1; 8_000], said, vec![0.000_1; 12_000]].concat();
     std::fs::write(dir.join("in/a.wav"), crate::speech::transcribe::wav::write(&sound)).unwrap();

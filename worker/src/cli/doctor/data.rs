@@ -10,8 +10,8 @@ use super::super::table::{down, up};
 use super::Findings;
 use crate::config::Config;
 use crate::site::audits;
-use crate::site::books::Books;
-use crate::site::datasets::{Described, Unusable, UnusableError, lines, scan};
+use crate::site::books::LedgerBooks;
+use crate::site::datasets::{Described, UnusableError, UnusableFolder, dataset_lineages, scan};
 use crate::site::folder::{Folder, check_name};
 use crate::site::lineage::{self, has_sources};
 use crate::site::policy::Policy;
@@ -49,8 +49,8 @@ pub(super) fn datasets(folder: &Folder, store: &Store, quick: bool, found: &mut 
             }
         }
     }
-    for (line, name) in lines(store).unwrap_or_default() {
-        if let Ok(Some(frozen)) = audits::frozen(store, line) {
+    for (line, name) in dataset_lineages(store).unwrap_or_default() {
+        if let Ok(Some(frozen)) = audits::current_freeze(store, line) {
             let said = format!("`{name}` is frozen since {}: {}", frozen.at, frozen.reason);
             found.fail("dataset", said, format!("mend what was broken, then `ledger unfreeze {name} --reason ...`"));
         }
@@ -64,7 +64,7 @@ pub(super) fn lineages(folder: &Folder, store: &Store, found: &mut Findings) {
         Ok(scanned) => scanned,
         Err(error) => return found.fail("lineage", chain(&error), "restore the site from a backup"),
     };
-    for Unusable { name, error } in unusable {
+    for UnusableFolder { name, error } in unusable {
         if let UnusableError::Lineage(error) = error {
             found.fail("lineage", format!("`{name}` is not used: {}", chain(&*error)), "no job runs on it until then");
         }
@@ -107,10 +107,10 @@ pub(super) fn lineages(folder: &Folder, store: &Store, found: &mut Findings) {
 }
 
 pub(super) fn budgets(folder: &Folder, store: &Store, found: &mut Findings) {
-    let (Ok(policy), Ok(names)) = (Policy::load(&folder.policy()), lines(store)) else { return };
+    let (Ok(policy), Ok(names)) = (Policy::load(&folder.policy()), dataset_lineages(store)) else { return };
     let policy = policy.with_lineages(&names);
     let names: BTreeMap<LineageId, String> = names.into_iter().collect();
-    let books = match store.read(Books::read) {
+    let books = match store.read(LedgerBooks::read) {
         Ok(books) => books,
         Err(error) => return found.fail("budget", chain(&error), "restore the site from a backup"),
     };
@@ -121,7 +121,7 @@ pub(super) fn budgets(folder: &Folder, store: &Store, found: &mut Findings) {
         let name = names.get(&key.lineage).cloned().unwrap_or_else(|| key.lineage.to_string());
         let of = format!("`{name}`, {}", format!("{:?}", key.unit).to_lowercase());
         let summary = book.account.balance().summary();
-        let Some(limit) = policy.rules(&name).limits.of(key.unit) else {
+        let Some(limit) = policy.rules(&name).limits.limit(key.unit) else {
             found.warn("budget", format!("{of}: policy.toml sets none"), "jobs that protect this unit are refused until it does; all others are still charged to the limit that it had");
             continue;
         };

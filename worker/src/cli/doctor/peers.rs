@@ -5,12 +5,12 @@ use time::OffsetDateTime;
 use super::super::chain;
 use super::Findings;
 use crate::site::store::{Store, StoreError};
-use crate::site::witness::peers::{OLD_AFTER, known_peers};
+use crate::site::witness::peers::{OLD_AFTER, list_peers};
 use crate::site::witness::positions::{contradiction, sighting_ages};
 
 /// Reports peers with another key, peers with an old newest head, and the number of agreeing peers.
 pub(super) fn look(store: &Store, now: OffsetDateTime, found: &mut Findings) {
-    let peers = match store.read(known_peers) {
+    let peers = match store.read(list_peers) {
         Ok(peers) => peers,
         Err(error) => return found.fail("peers", chain(&error), "look at the disk"),
     };

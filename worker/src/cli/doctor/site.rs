@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::site::folder::{Folder, FolderError};
 use crate::site::keys::{KeyError, SiteKey};
 use crate::site::ledger::{check_anchor, verify};
-use crate::site::policy::{Approval, Policy};
+use crate::site::policy::{Policy, RequiredApproval};
 use crate::site::store::Store;
 use crate::site::witness::{alarm, evidence, restoration};
 use crate::site::{consent, restore, rotation};
@@ -161,7 +161,7 @@ pub(super) fn ledger(
         Err(error) => found.fail("alarm", chain(&error), "look at the disk"),
     }
     restorations(&store, found);
-    if let Ok(Some(backup_at)) = restore::waits(&store) {
+    if let Ok(Some(backup_at)) = restore::pending_restore(&store) {
         found.warn(
             "restored",
             format!("the ledger came out of a backup of {backup_at} and was not compared with the server"),
@@ -191,7 +191,7 @@ fn anchor(config: &Config, store: &Store, found: &mut Findings) {
 
 /// Reports the newest restoration of the server, if any.
 fn restorations(store: &Store, found: &mut Findings) {
-    match store.read(restoration::accepted) {
+    match store.read(restoration::accepted_restorations) {
         Ok(accepted) => {
             let Some(newest) = accepted.last() else { return };
             let text = restoration_text(newest);
@@ -224,22 +224,22 @@ pub(super) fn approval(folder: &Folder, store: &Store, now: OffsetDateTime, foun
         Err(error) => found.fail("credentials", chain(&error), "look at the disk"),
     }
     let Ok(policy) = Policy::load(&folder.policy()) else { return };
-    let names = policy.named().chain([""]);
-    let rules: Vec<Approval> = names.map(|name| policy.rules(name).approval).collect();
+    let names = policy.dataset_names().chain([""]);
+    let rules: Vec<RequiredApproval> = names.map(|name| policy.rules(name).approval).collect();
     let pinned = match consent::pinned_keys(store) {
         Ok(pinned) => pinned.len(),
         Err(error) => return found.fail("approval", chain(&error), "look at the disk"),
     };
-    if rules.contains(&Approval::Steward) && pinned == 0 {
+    if rules.contains(&RequiredApproval::Steward) && pinned == 0 {
         found.warn(
             "approval",
             "the policy asks for stewards' signatures, and no approval key is pinned: jobs wait",
             "pin a key with `undertone-worker approval-keys add`, or set `approval = \"server\"` in policy.toml to trust the \
              server's word",
         );
-    } else if rules.contains(&Approval::Steward) {
+    } else if rules.contains(&RequiredApproval::Steward) {
         found.ok("approval", format!("{pinned} approval keys are pinned"));
-    } else if rules.contains(&Approval::Server) {
+    } else if rules.contains(&RequiredApproval::Server) {
         found.ok("approval", "by the server's word: this site verifies no steward's signature");
     } else {
         found.ok("approval", "by this site itself");

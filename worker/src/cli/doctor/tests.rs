@@ -4,7 +4,7 @@ use super::disk::{FEW_MIB, LEAST_MIB, judge};
 use super::server::{FAR, SKEW, skew};
 use super::{Doctor, Findings, State};
 use crate::config::Config;
-use crate::site::books::Head;
+use crate::site::books::ChainHead;
 use crate::site::consent::{self, CredentialNotice};
 use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
@@ -92,10 +92,10 @@ fn missing_anchor_is_a_warning_and_a_ledger_behind_its_anchor_a_failure() {
     config.store(&folder).expect("the folder is writable");
     assert_eq!(state(&folder, "anchor"), State::Fail, "it was not begun");
     let anchor = config.ledger_anchor().expect("it is configured");
-    anchor.begin(&Head { sequence: 0, hash: String::new() }).expect("the folder is writable");
+    anchor.begin(&ChainHead { sequence: 0, hash: String::new() }).expect("the folder is writable");
     assert_eq!(state(&folder, "anchor"), State::Ok);
     std::fs::remove_file(&path).expect("it is there");
-    anchor.begin(&Head { sequence: 2, hash: "ab".repeat(32) }).expect("the folder is writable");
+    anchor.begin(&ChainHead { sequence: 2, hash: "ab".repeat(32) }).expect("the folder is writable");
     assert_eq!(state(&folder, "anchor"), State::Fail);
 }
 

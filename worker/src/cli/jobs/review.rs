@@ -14,12 +14,12 @@ use undertone_privacy::ledger::{Balance, LedgerError};
 
 use super::super::Failure;
 use super::super::table::{down, table, up};
-use crate::site::books::{AccountKey, Books};
-use crate::site::policy::{Limit, UnitLimits};
+use crate::site::books::{AccountKey, LedgerBooks};
+use crate::site::policy::{LifetimeLimit, UnitLimits};
 
 /// Writes the cost of a charge for every other unit of the dataset that has a limit: each limit bounds all jobs.
 pub(super) fn others(
-    books: &Books,
+    books: &LedgerBooks,
     manifest: &Manifest,
     party: &ManifestParticipant,
     charge: &Charge,
@@ -29,7 +29,7 @@ pub(super) fn others(
     let begun = books.accounts.iter().filter(|(key, _)| key.lineage == party.lineage && key.unit != charge.unit);
     let begun = begun.filter_map(|(key, book)| {
         let budget = book.account.balance().budget()?;
-        Some((key.unit, Limit { epsilon: budget.epsilon(), delta: budget.delta() }))
+        Some((key.unit, LifetimeLimit { epsilon: budget.epsilon(), delta: budget.delta() }))
     });
     let begun: Vec<_> = begun.filter(|(unit, _)| !limits.others.iter().any(|(known, _)| known == unit)).collect();
     for (unit, limit) in limits.others.iter().chain(&begun) {
@@ -47,11 +47,11 @@ pub(super) fn others(
 /// Writes the cost of a charge under the site's own limit, alone and together with earlier charges. Returns ε of the
 /// charge alone, if it is finite.
 pub(super) fn cost(
-    books: &Books,
+    books: &LedgerBooks,
     manifest: &Manifest,
     party: &ManifestParticipant,
     charge: &Charge,
-    limit: Limit,
+    limit: LifetimeLimit,
     out: &mut dyn Write,
 ) -> Result<Option<f64>, Failure> {
     let key = AccountKey::new(party.lineage, charge.unit, charge.adjacency);

@@ -10,19 +10,19 @@ use super::super::Failure;
 use super::super::table::table;
 use super::{decided, ended, manifest};
 use crate::config::Config;
-use crate::site::books::Books;
+use crate::site::books::LedgerBooks;
 use crate::site::consent;
-use crate::site::datasets::{lines, scan};
+use crate::site::datasets::{dataset_lineages, scan};
 use crate::site::folder::Folder;
 use crate::site::holds;
-use crate::site::jobs::Seen;
-use crate::site::policy::{Policy, PolicyRefusal, Rules, most_cost, units_of};
+use crate::site::jobs::JobRecord;
+use crate::site::policy::{DatasetRules, Policy, PolicyRefusal, most_cost, units_of};
 use crate::site::store::Store;
 
 pub(super) fn show<'a>(
     folder: &Folder,
     store: &Store,
-    parts: impl Iterator<Item = &'a Seen>,
+    parts: impl Iterator<Item = &'a JobRecord>,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let mut first = true;
@@ -71,11 +71,17 @@ pub(in crate::cli) fn head(manifest: &Manifest, digest: &str, out: &mut dyn Writ
 }
 
 /// Writes the part of one dataset of this site.
-fn own(folder: &Folder, store: &Store, part: &Seen, manifest: &Manifest, out: &mut dyn Write) -> Result<(), Failure> {
+fn own(
+    folder: &Folder,
+    store: &Store,
+    part: &JobRecord,
+    manifest: &Manifest,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     let Some(party) = manifest.participants.iter().find(|party| party.dataset == part.dataset) else { return Ok(()) };
     writeln!(out, "\nFor `{}` of this site", party.dataset_name)?;
     review(folder, store, manifest, party, out)?;
-    let policy = Policy::load(&folder.policy())?.with_lineages(&lines(store)?);
+    let policy = Policy::load(&folder.policy())?.with_lineages(&dataset_lineages(store)?);
     let affordable = money(folder, store, &policy, manifest, party, out)?;
     let allowed = rules(folder, store, &policy, party)?.judge(&manifest.spec, party.charge.as_ref());
     match allowed.and(affordable) {
@@ -86,7 +92,7 @@ fn own(folder: &Folder, store: &Store, part: &Seen, manifest: &Manifest, out: &m
     if let Some(key) = consent::approved_with(store, &part.digest, part.job, part.dataset)? {
         writeln!(out, "A steward signed its approval; this site verified the signature with the key {key}.")?;
     }
-    match holds::held(store, part.job, part.dataset)? {
+    match holds::current_hold(store, part.job, part.dataset)? {
         Some(held) => writeln!(out, "Held by the {}: {}", held.by, held.word.reason)?,
         None => writeln!(out, "Run: {}", ended(part))?,
     }
@@ -105,7 +111,7 @@ fn money(
     let Spec::Transcription(spec) = &manifest.spec else { return Ok(Ok(())) };
     let (config, (known, _)) = (Config::load(folder)?, scan(folder, store, policy)?);
     let Some(local) = known.into_iter().find(|local| local.id == Some(party.dataset)) else { return Ok(Ok(())) };
-    let dataset = local.as_seen(party.dataset, config.organization, config.worker);
+    let dataset = local.to_dataset(party.dataset, config.organization, config.worker);
     let providers = &config.transcription.providers;
     if let Ok(most) = most_cost(spec, &dataset, providers) {
         let most: Vec<String> = most.iter().map(ToString::to_string).collect();
@@ -115,7 +121,12 @@ fn money(
 }
 
 /// Returns the rules for a participant's data, without the limits of units that the data do not distinguish.
-fn rules(folder: &Folder, store: &Store, policy: &Policy, party: &ManifestParticipant) -> Result<Rules, Failure> {
+fn rules(
+    folder: &Folder,
+    store: &Store,
+    policy: &Policy,
+    party: &ManifestParticipant,
+) -> Result<DatasetRules, Failure> {
     let (known, rules) = (scan(folder, store, policy)?.0, policy.rules(&party.dataset_name));
     let local = known.iter().find(|local| local.id == Some(party.dataset));
     Ok(local.map_or_else(|| rules.clone(), |local| rules.clone().for_units(&units_of(local, &known))))
@@ -129,7 +140,7 @@ pub(super) fn review(
     party: &ManifestParticipant,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let policy = Policy::load(&folder.policy())?.with_lineages(&lines(store)?);
+    let policy = Policy::load(&folder.policy())?.with_lineages(&dataset_lineages(store)?);
     let rules = rules(folder, store, &policy, party)?;
     let mut epsilon = None;
     match &party.charge {
@@ -144,7 +155,7 @@ pub(super) fn review(
             )?;
             match rules.unit_limits(charge.unit) {
                 Ok(limits) => {
-                    let books: Books = store.read(Books::read)?;
+                    let books: LedgerBooks = store.read(LedgerBooks::read)?;
                     epsilon = super::review::cost(&books, manifest, party, charge, limits.own, out)?;
                     if !charge.is_in_the_clear() {
                         super::review::others(&books, manifest, party, charge, &limits, out)?;

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use crate::cli::Failure;
 use crate::site::folder::Folder;
 use crate::site::store::Store;
-use crate::site::witness::alarm::{self, Alarm};
+use crate::site::witness::alarm::{self, ServerAlarm};
 
 pub(super) use crate::site::witness::alarm::open;
 
@@ -35,7 +35,7 @@ pub(super) fn run(folder: &Folder, action: &Action, now: OffsetDateTime, out: &m
 }
 
 /// Describes an open alarm, with the remedy.
-pub(super) fn words(open: &Alarm) -> String {
+pub(super) fn words(open: &ServerAlarm) -> String {
     format!(
         "Alarm {} is open since {}: {}. Nothing leaves this site. Read `ledger alarm show`, ask the server's operator what happened, then `ledger alarm clear --reason ...`",
         open.id, open.at, open.problem

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Subcommand;
-use undertone_worker_site::books::{Books, Head};
+use undertone_worker_site::books::{ChainHead, LedgerBooks};
 use undertone_worker_site::ledger::anchor::LedgerAnchor;
 
 use crate::cli::Failure;
@@ -25,14 +25,14 @@ pub(super) fn run(folder: &Folder, config: &Config, action: &Action, out: &mut d
         return Err(Failure::from("config.toml names no `anchor`: write the path of a file on another disk there"));
     };
     let store = Store::open(&folder.ledger())?;
-    let head = store.read(Books::read)?.receipts;
+    let head = store.read(LedgerBooks::read)?.receipts;
     match action {
         Action::Show => show(&anchor, &head, out),
         Action::Begin => begin(&anchor, &head, out),
     }
 }
 
-fn show(anchor: &LedgerAnchor, head: &Head, out: &mut dyn Write) -> Result<(), Failure> {
+fn show(anchor: &LedgerAnchor, head: &ChainHead, out: &mut dyn Write) -> Result<(), Failure> {
     let anchored = anchor.read()?;
     writeln!(out, "Anchor {}: receipt {}.", anchor.path().display(), anchored.receipts)?;
     writeln!(out, "Ledger: receipt {}.", head.sequence)?;
@@ -42,7 +42,7 @@ fn show(anchor: &LedgerAnchor, head: &Head, out: &mut dyn Write) -> Result<(), F
     Ok(())
 }
 
-fn begin(anchor: &LedgerAnchor, head: &Head, out: &mut dyn Write) -> Result<(), Failure> {
+fn begin(anchor: &LedgerAnchor, head: &ChainHead, out: &mut dyn Write) -> Result<(), Failure> {
     let folder = anchor.path().parent().filter(|folder| folder.is_dir());
     if folder.is_none() {
         let problem = format!("{} lies in no folder: mount its disk first", anchor.path().display());

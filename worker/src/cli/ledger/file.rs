@@ -8,7 +8,7 @@ use ed25519_dalek::VerifyingKey;
 use undertone_api::signed::public_key;
 
 use crate::cli::Failure;
-use crate::site::witness::evidence::file::{Known, Shown, read};
+use crate::site::witness::evidence::file::{KnownKeys, VerifiedFile, read};
 
 /// What is verified.
 #[derive(Debug, Args)]
@@ -37,9 +37,9 @@ fn key(text: &str) -> Result<VerifyingKey, String> {
 
 /// Verifies a file and writes its contents.
 pub(super) fn check(path: &Path, known: &Keys, out: &mut dyn Write) -> Result<(), Failure> {
-    let known = Known { site_key: known.site_key, server_key: known.server_key };
+    let known = KnownKeys { site_key: known.site_key, server_key: known.server_key };
     let shown = read(path, known).map_err(|error| Failure { code: 3, error: error.into() })?;
-    let Shown { receipts, last, changes, site_key, server_key, attested, alarms: (alarms, open) } = shown;
+    let VerifiedFile { receipts, last, changes, site_key, server_key, attested, alarms: (alarms, open) } = shown;
     writeln!(
         out,
         "The file holds: {receipts} receipts in one chain, each signed by the key that the site had then; its key changed {changes} times."

@@ -72,7 +72,7 @@ fn show(folder: &Folder, store: &Store, now: OffsetDateTime, out: &mut dyn Write
     let key = SiteKey::load(&folder.key())?;
     let fingerprint: String = key_id(&key.public()).chars().take(16).collect();
     writeln!(out, "This site's key has the fingerprint {fingerprint}.")?;
-    let peers = store.read(peers::known_peers)?;
+    let peers = store.read(peers::list_peers)?;
     if peers.is_empty() {
         writeln!(out, "No head of another site was compared yet.")?;
         return Ok(());

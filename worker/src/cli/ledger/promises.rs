@@ -5,7 +5,7 @@ use undertone_api::budget::PromisedLimit;
 use undertone_privacy::ledger::Promises;
 
 use crate::cli::table::up;
-use crate::site::policy::Limit;
+use crate::site::policy::LifetimeLimit;
 
 /// Returns the sum of several promises in words; `None` for one or none.
 pub(in crate::cli) fn sum(promises: &Promises) -> Option<String> {
@@ -16,7 +16,7 @@ pub(in crate::cli) fn sum(promises: &Promises) -> Option<String> {
 }
 
 /// Returns the sum after the next release under `limit`, if that release begins a further promise.
-pub(in crate::cli) fn next(promises: &Promises, limit: Limit) -> Option<String> {
+pub(in crate::cli) fn next(promises: &Promises, limit: LifetimeLimit) -> Option<String> {
     let mut next = promises.clone();
     next.set_limit(limit.epsilon, limit.delta);
     if next.all().len() > promises.all().len() { sum(&next) } else { None }

@@ -40,7 +40,7 @@ impl SiteExchange {
         if !self.has_dispatched.replace(true) {
             self.wait_for_tick(series, round)?;
         }
-        self.site.ledger.is_quiet().map_err(|error| RunError::Refused(error.to_string()))?;
+        self.site.ledger.check_quiet().map_err(|error| RunError::Refused(error.to_string()))?;
         self.errand.pay_batch(&self.site, series, round, batch)?;
         self.countersign(series, round)?;
         let departure = self.errand.departure(&self.site, series, round, batch)?;

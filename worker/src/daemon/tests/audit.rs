@@ -69,7 +69,7 @@ async fn a_disproved_claim_is_stated_and_nothing_more_is_paid_until_the_terminal
 
     assert!(!terminal(&place, &["ledger", "unfreeze", "ward-7", "--reason", " "]));
     let store = Store::create(&place.folder().ledger()).expect("it is there");
-    assert!(audits::frozen(&store, LINEAGE).expect("it is open").is_some(), "a reason is needed");
+    assert!(audits::current_freeze(&store, LINEAGE).expect("it is open").is_some(), "a reason is needed");
     assert!(terminal(&place, &["ledger", "unfreeze", "ward-7", "--reason", "mended"]));
-    assert_eq!(audits::frozen(&store, LINEAGE).expect("it is open"), None);
+    assert_eq!(audits::current_freeze(&store, LINEAGE).expect("it is open"), None);
 }

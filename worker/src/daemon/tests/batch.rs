@@ -22,8 +22,8 @@ use crate::fixture::{JOB, ORGANIZATION, OURS, WORKER, limit, local, manifest};
 use crate::gateway::fake::start;
 use crate::run::{Exchange as _, Past, RunError};
 use crate::site::admission::examine;
-use crate::site::clearance::{Clearance, Published};
-use crate::site::datasets::Local;
+use crate::site::clearance::{Clearance, PublicProof};
+use crate::site::datasets::LocalDataset;
 use crate::site::folder::write_durably;
 use crate::site::policy::{TEMPLATE, most_cost};
 use crate::speech::recordings::{Options, add};
@@ -47,8 +47,8 @@ pub(super) fn spec() -> Transcription {
 }
 
 /// Makes our dataset of recordings.
-pub(super) fn recordings() -> Local {
-    Local {
+pub(super) fn recordings() -> LocalDataset {
+    LocalDataset {
         content: Content::Recordings,
         seconds: Some(3_600),
         units: vec![PrivacyUnit::Words],
@@ -58,7 +58,7 @@ pub(super) fn recordings() -> Local {
 
 pub(super) fn job() -> Manifest {
     let spec = Spec::Transcription(spec());
-    let dataset = recordings().as_seen(OURS, ORGANIZATION, WORKER);
+    let dataset = recordings().to_dataset(OURS, ORGANIZATION, WORKER);
     let charge = spec.cost(&dataset);
     let mut manifest = manifest(spec, charge);
     manifest.participants.remove(0);
@@ -72,10 +72,10 @@ fn exchange(site: &Arc<Site>) -> SiteExchange {
     exchange_of(site, recordings())
 }
 
-fn exchange_of(site: &Arc<Site>, local: Local) -> SiteExchange {
+fn exchange_of(site: &Arc<Site>, local: LocalDataset) -> SiteExchange {
     let known = [local];
     let examined = examine(&sign(&job()), OURS, &site.identity, &known, (site.clock)()).expect("it is honest");
-    let under = examined.under().expect("it is charged");
+    let under = examined.release_context().expect("it is charged");
     site.ledger.reserve(&under, &limit(8.0)).expect("there is room");
     let lease = Arc::new(Lease::new("lease".to_owned(), CancellationToken::new()));
     let handle = tokio::runtime::Handle::current();
@@ -112,7 +112,7 @@ async fn a_batch_is_noted_before_it_leaves_and_no_other_leaves_for_its_payment()
     let mut next = exchange(&site);
     beside(move || {
         next.dispatch(HISTOGRAM, 1, &batch, &[]).expect("the same bits, in a later life");
-        let other = seal(&next.folder().join("other"), 801, Clearance::Public(Published::in_test()));
+        let other = seal(&next.folder().join("other"), 801, Clearance::Public(PublicProof::in_test()));
         assert!(matches!(next.dispatch(HISTOGRAM, 1, &other, &[]), Err(RunError::Refused(_))));
     })
     .await;
@@ -178,9 +178,9 @@ async fn recordings_that_grew_while_a_job_waited_are_judged_by_what_they_are_now
     };
     put(1);
     // The part was admitted with a registered length of one hour.
-    let local = Local { folder: output.clone(), ..recordings() };
-    let now = Local { records: 1, seconds: Some(1), ..local.clone() };
-    let most = most_cost(&spec(), &now.as_seen(OURS, ORGANIZATION, WORKER), &providers).expect("it has a price");
+    let local = LocalDataset { folder: output.clone(), ..recordings() };
+    let now = LocalDataset { records: 1, seconds: Some(1), ..local.clone() };
+    let most = most_cost(&spec(), &now.to_dataset(OURS, ORGANIZATION, WORKER), &providers).expect("it has a price");
     let (whole, part) = (most[0].nanos / 1_000_000_000, most[0].nanos % 1_000_000_000);
     let line = format!("[jobs]\nmost_cost_per_job = {{ USD = \"{whole}.{part:09}\" }}\n");
     std::fs::write(place.folder().policy(), policy().replacen("[jobs]\n", &line, 1)).expect("the folder is writable");
@@ -207,7 +207,7 @@ async fn batch_that_a_dead_life_sealed_is_paid_when_it_leaves() {
     let batch = beside(move || seal(&first.folder().join("out"), 800, clear(&mut first))).await;
     let mut next = exchange(&site);
     beside(move || {
-        let unpaid = seal(&next.folder().join("other"), 800, Clearance::Public(Published::in_test()));
+        let unpaid = seal(&next.folder().join("other"), 800, Clearance::Public(PublicProof::in_test()));
         assert!(
             matches!(next.dispatch(HISTOGRAM, 1, &unpaid, &[]), Err(RunError::Refused(_))),
             "it is sealed as public"

@@ -8,8 +8,8 @@ use crate::daemon::part::{Look, look};
 use crate::fixture::JOB;
 use crate::gateway::Work;
 use crate::site::datasets::note_registered;
-use crate::site::holds::{self, Holder};
-use crate::site::jobs::{self, By};
+use crate::site::holds::{self, HoldOrigin};
+use crate::site::jobs::{self, DecisionOrigin};
 
 fn manual() -> String {
     TEMPLATE.replace("approval = \"steward\"", "approval = \"manual\"")
@@ -53,13 +53,13 @@ async fn work_that_is_held_at_the_terminal_waits_and_nothing_of_it_is_paid() {
     let signed = sign(&manifest);
     assert!(matches!(look(&site, &work(&signed), JOB).expect("the disk works"), Look::Go(_)));
     let mut exchange = exchange(&site, &manifest, Visibility::Private);
-    holds::say(&site.store, &said(&signed, true), Holder::Terminal).expect("it is open");
+    holds::record(&site.store, &said(&signed, true), HoldOrigin::Terminal).expect("it is open");
     assert!(matches!(look(&site, &work(&signed), JOB).expect("the disk works"), Look::Waits(_)));
     let before = site.ledger.books().expect("it is open").entries.sequence;
     let refused = exchange.clear("private", 1).map(drop).expect_err("it is held");
     assert!(matches!(&refused, RunError::Stopped(reason) if reason.contains("a fire drill")), "{refused}");
     assert_eq!(site.ledger.books().expect("it is open").entries.sequence, before, "nothing was paid");
-    holds::say(&site.store, &said(&signed, false), Holder::Terminal).expect("it is open");
+    holds::record(&site.store, &said(&signed, false), HoldOrigin::Terminal).expect("it is open");
     assert!(matches!(look(&site, &work(&signed), JOB).expect("the disk works"), Look::Go(_)));
     exchange.clear("private", 1).map(drop).expect("it goes on");
 }
@@ -76,12 +76,12 @@ async fn a_vector_that_was_paid_for_waits_on_disk_while_its_job_is_held() {
     beside(move || {
         let clearance = exchange.clear("open", 1).expect("the policy says open");
         let vector = Outgoing::exact(vec![1.0, 2.0], clearance).expect("it was published");
-        holds::say(&site.store, &said(&signed, true), Holder::Terminal).expect("it is open");
+        holds::record(&site.store, &said(&signed, true), HoldOrigin::Terminal).expect("it is open");
         let refused = exchange.send("open", 1, vector).expect_err("it is held");
         assert!(matches!(&refused, RunError::Stopped(reason) if reason.contains("a fire drill")), "{refused}");
         assert!(state.lock().expect("nobody panicked").vectors.is_empty(), "nothing left");
         assert_eq!(exchange.past("open", 1).expect("the disk works"), Past::Stored);
-        holds::say(&site.store, &said(&signed, false), Holder::Terminal).expect("it is open");
+        holds::record(&site.store, &said(&signed, false), HoldOrigin::Terminal).expect("it is open");
         exchange.resend("open", 1).expect("it goes on");
         assert_eq!(state.lock().expect("nobody panicked").vectors.len(), 1);
     })
@@ -120,7 +120,7 @@ async fn a_site_that_waits_for_its_steward_has_the_deadlines_stopped_until_there
         reason: String::new(),
         at: OffsetDateTime::UNIX_EPOCH,
     };
-    jobs::decide(&site.store, &yes, By::Terminal).expect("it is open");
+    jobs::decide(&site.store, &yes, DecisionOrigin::Terminal).expect("it is open");
     assert!(matches!(look(&site, &work(&signed), JOB).expect("the disk works"), Look::Go(_)));
     drop(site);
     run_until(&place, &server, |state| state.holds.len() > 1).await;

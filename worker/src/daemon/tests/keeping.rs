@@ -7,7 +7,7 @@ use undertone_privacy::Event;
 
 use super::Place;
 use crate::daemon::keeping::{change_key, compare};
-use crate::fixture::{gaussian, ledger_at, limit, stored, under};
+use crate::fixture::{gaussian, ledger_at, limit, release_context, stored_release};
 use crate::gateway::fake::start;
 use crate::site::books;
 use crate::site::folder::Folder;
@@ -27,10 +27,10 @@ fn elsewhere(place: &Place, rounds: std::ops::Range<u32>) -> Vec<Signed> {
     for round in rounds {
         ledger
             .publish(
-                &under(gaussian(4.0), 1),
+                &release_context(gaussian(4.0), 1),
                 Visibility::Open,
                 &Event::NonPrivate,
-                &stored(&under(gaussian(4.0), 1), "open", round),
+                &stored_release(&release_context(gaussian(4.0), 1), "open", round),
             )
             .expect("open");
     }
@@ -61,10 +61,10 @@ async fn a_site_with_a_budget_for_words_only_takes_its_receipts_in() {
     let copy = Folder::new(dir.path());
     std::fs::copy(place.folder().key(), copy.key()).expect("the folder is writable");
     let ledger = ledger_at(&copy);
-    let mut part = under(gaussian(4.0), 1);
+    let mut part = release_context(gaussian(4.0), 1);
     part.charge.unit = undertone_privacy::PrivacyUnit::Words;
     ledger.reserve(&part, &limit(8.0)).expect("there is room");
-    let _ = ledger.commit(&part, &part.charge.event, &stored(&part, "words", 1)).expect("it is reserved");
+    let _ = ledger.commit(&part, &part.charge.event, &stored_release(&part, "words", 1)).expect("it is reserved");
     let receipts = Store::create(&copy.ledger()).expect("it is there").read(books::receipts).expect("it is open");
     server.state.lock().expect("nobody panicked").signed = receipts;
     let site = place.site();
@@ -81,10 +81,10 @@ async fn receipts_that_contradict_the_ledger_raise_an_alarm_and_nothing_leaves()
     let site = place.site();
     let release = |round| {
         site.ledger.publish(
-            &under(gaussian(4.0), 1),
+            &release_context(gaussian(4.0), 1),
             Visibility::Open,
             &Event::NonPrivate,
-            &stored(&under(gaussian(4.0), 1), "open", round),
+            &stored_release(&release_context(gaussian(4.0), 1), "open", round),
         )
     };
     release(9).expect("nobody asked the server");
@@ -120,13 +120,13 @@ async fn a_key_whose_time_has_come_is_followed_by_another_once_nothing_runs() {
     let file = std::fs::File::options().write(true).open(folder.key()).expect("it is ours");
     file.set_modified(long_ago).expect("it is ours");
     let store = Store::create(&folder.ledger()).expect("it is there");
-    crate::site::jobs::began(&store, crate::fixture::JOB, crate::fixture::OURS, "lease").expect("it is new");
+    crate::site::jobs::record_start(&store, crate::fixture::JOB, crate::fixture::OURS, "lease").expect("it is new");
     change_key(&folder, &place.config, true, &stop).await.expect("a job runs");
     assert_eq!((rotations(), public()), (0, old.clone()));
     let reason = "it was cancelled".to_owned();
-    let outcome = crate::site::jobs::Outcome::GaveUp { reason };
-    crate::site::jobs::ended(&store, crate::fixture::JOB, crate::fixture::OURS, &outcome).expect("it runs");
-    crate::site::jobs::end_told(&store, crate::fixture::JOB, crate::fixture::OURS).expect("it has ended");
+    let outcome = crate::site::jobs::RunOutcome::GaveUp { reason };
+    crate::site::jobs::record_outcome(&store, crate::fixture::JOB, crate::fixture::OURS, &outcome).expect("it runs");
+    crate::site::jobs::acknowledge_outcome(&store, crate::fixture::JOB, crate::fixture::OURS).expect("it has ended");
     change_key(&folder, &place.config, true, &stop).await.expect("the server takes it");
     assert_eq!(rotations(), 1);
     assert_ne!(public(), old);

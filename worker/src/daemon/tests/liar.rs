@@ -15,7 +15,7 @@ use crate::fixture::{JOB, LEAD};
 use crate::gateway::Work;
 use crate::site::clock::Clock;
 use crate::site::datasets::note_registered;
-use crate::site::jobs::{self, By, Outcome};
+use crate::site::jobs::{self, DecisionOrigin, RunOutcome};
 
 fn automatic() -> String {
     TEMPLATE.replace("approval = \"steward\"", "approval = \"automatic\"")
@@ -121,7 +121,7 @@ async fn a_job_that_comes_back_when_its_end_was_told_is_refused() {
     let server = start(false).await;
     let place = Place::new(&server, &automatic());
     let site = taken_up(&place);
-    let done = Outcome::GaveUp { reason: "no data".to_owned() };
+    let done = RunOutcome::GaveUp { reason: "no data".to_owned() };
     close(&site, JOB, OURS, &done).expect("the disk works");
     end_is_told(&site, JOB, OURS, &[]).expect("the disk works");
     drop(site);
@@ -137,7 +137,7 @@ async fn an_end_that_was_lost_on_its_way_is_told_again_without_a_refusal() {
     let server = start(false).await;
     let place = Place::new(&server, &automatic());
     let site = taken_up(&place);
-    close(&site, JOB, OURS, &Outcome::GaveUp { reason: "no data".to_owned() }).expect("the disk works");
+    close(&site, JOB, OURS, &RunOutcome::GaveUp { reason: "no data".to_owned() }).expect("the disk works");
     drop(site);
     let before = entries(&place);
     offer(&server, work(&sign(&private()), OURS, "again"));
@@ -254,7 +254,7 @@ async fn an_approval_does_not_move_to_the_same_work_under_another_job() {
             reason: String::new(),
             at: (site.clock)(),
         };
-        jobs::decide(&site.store, &decision, By::Terminal).expect("it is open");
+        jobs::decide(&site.store, &decision, DecisionOrigin::Terminal).expect("it is open");
     };
     assert!(matches!(look(&site, &offered(&first), JOB).expect("the disk works"), Look::Waits(_)));
     yes(&first, JOB);
@@ -281,7 +281,7 @@ async fn refuse_after(place: &Place, server: &Running, signed: &Signed, until: i
                 reason: "not this month".to_owned(),
                 at: crate::site::clock::system()(),
             };
-            jobs::decide(&store, &no, By::Terminal).expect("it is open");
+            jobs::decide(&store, &no, DecisionOrigin::Terminal).expect("it is open");
         }
         refused.get() && state.finished.iter().any(|finish| finish.lease != "lie")
     })

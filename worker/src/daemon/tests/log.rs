@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::daemon::{peers, witness};
-use crate::gateway::fake::log::{Log, stranger};
+use crate::gateway::fake::log::{TestLog, stranger};
 use crate::site::witness::{alarm, counts};
 
 /// Publishes one vector of a round.
@@ -120,7 +120,7 @@ async fn the_log_is_asked_for_at_sign_in_and_a_site_with_an_alarm_refuses_what_i
     drop(site);
     {
         let mut state = server.state.lock().expect("nobody panicked");
-        state.log = Log::default();
+        state.log = TestLog::default();
         let proposal = sign(&honest(spec(), Visibility::Open));
         let proposal = v1::Proposal { manifest: Some(proposal.into()), dataset_id: OURS.to_string() };
         state.offers.push(Offer::Proposal(proposal));
@@ -153,9 +153,9 @@ async fn a_receipt_whose_countersignature_was_lost_in_a_crash_is_asked_for_at_th
 }
 
 /// Makes a peer's observation of a log of `leaves`, relayed by the server.
-fn relayed_peer(leaves: std::ops::Range<i64>, shown: &Log) -> v1::PeerHead {
+fn relayed_peer(leaves: std::ops::Range<i64>, shown: &TestLog) -> v1::PeerHead {
     let key = ed25519_dalek::SigningKey::from_bytes(&[2; 32]);
-    let mut log = Log::default();
+    let mut log = TestLog::default();
     leaves.for_each(|leaf| log.push(stranger(leaf)));
     let head = log.head().expect("not empty");
     let worker = undertone_api::id::WorkerId(uuid::Uuid::from_u128(77));
@@ -199,7 +199,7 @@ async fn folder_put_back_is_detected_through_a_peer_though_the_server_hides_rece
     let present = v1::PeerHead { sighting: Some(sighting_of(&handed)), ..relayed_peer(0..3, &shown) };
     state.lock().expect("nobody panicked").peers = vec![present];
     peers::exchange_heads(&site).await;
-    site.ledger.is_quiet().expect("the peer has seen the ledger as it is");
+    site.ledger.check_quiet().expect("the peer has seen the ledger as it is");
     // Then a position that the site signed before its folder was put back.
     let ahead = undertone_api::signed::LedgerPosition {
         worker: crate::fixture::WORKER,

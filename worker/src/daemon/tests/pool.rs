@@ -43,7 +43,7 @@ pub(super) fn job(change: impl FnOnce(&mut ActiveLearning)) -> Manifest {
     let mut spec = active_learning();
     change(&mut spec);
     let spec = Spec::ActiveLearning(spec);
-    let charge = spec.cost(&local(Visibility::Private).as_seen(OURS, ORGANIZATION, WORKER));
+    let charge = spec.cost(&local(Visibility::Private).to_dataset(OURS, ORGANIZATION, WORKER));
     let mut manifest = manifest(spec, charge);
     manifest.participants[1].units = 500;
     manifest.limits = Some(Limits::of(&manifest.spec, &manifest.participants, manifest.issued_at));

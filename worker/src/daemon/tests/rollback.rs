@@ -21,16 +21,16 @@ use crate::daemon::lease::Lease;
 use crate::daemon::{Errand, Site};
 use crate::dp::release::Outgoing;
 use crate::fixture::{JOB, OURS, limit, local, spec};
-use crate::gateway::fake::log::Log;
+use crate::gateway::fake::log::TestLog;
 use crate::gateway::fake::{Running, start};
 use crate::run::{Exchange as _, Past};
-use crate::site::admission::{Examined, examine};
+use crate::site::admission::{ExaminedManifest, examine};
 use crate::site::clock::system;
-use crate::site::datasets::Local;
+use crate::site::datasets::LocalDataset;
 use crate::site::ledger::verify;
-use crate::site::outbox::Outbox;
+use crate::site::outbox::ReleaseOutbox;
 use crate::site::policy::TEMPLATE;
-use crate::site::restore::restored;
+use crate::site::restore::mark_restored;
 use crate::site::store::{Store, StoreError};
 use crate::speech::transcribe::outbound::{BatchDraft, BatchPermit, SealedSounds, deliver};
 use crate::speech::transcribe::provider::line::ProviderLine;
@@ -91,7 +91,7 @@ impl Kind {
         }
     }
 
-    fn local(self) -> Local {
+    fn local(self) -> LocalDataset {
         if self == Self::Batch { batch::recordings() } else { local(Visibility::Private) }
     }
 
@@ -133,7 +133,7 @@ impl TestPart {
         settings.line(std::path::Path::new("."), |_| Some(KEY.into()), system()).expect("it has a key").without_pauses()
     }
 
-    fn examined(&self, site: &Site) -> Examined {
+    fn examined(&self, site: &Site) -> ExaminedManifest {
         let known = [self.kind.local()];
         examine(&sign(&self.kind.manifest()), OURS, &site.identity, &known, (site.clock)()).expect("it is honest")
     }
@@ -152,7 +152,7 @@ impl TestPart {
             step == until
         };
         copy(Nothing);
-        let under = self.examined(&site).under().expect("it is charged");
+        let under = self.examined(&site).release_context().expect("it is charged");
         site.ledger.reserve(&under, &limit(8.0)).expect("there is room");
         if copy(Reserved) {
             return;
@@ -160,7 +160,7 @@ impl TestPart {
         let errand = Errand::new(&site, self.examined(&site)).expect("the folder is writable");
         let made = self.make(&site).await;
         // The first step of `pay_vector` and `pay_pool`; for a batch, `BatchDraft::seal` did it.
-        let outbox = Outbox::new(JOB, OURS, errand.folder());
+        let outbox = ReleaseOutbox::new(JOB, OURS, errand.folder());
         if let Some((bytes, length)) = made.bytes() {
             outbox.store(series, 1, &bytes, length).expect("the disk has room");
         }
@@ -223,12 +223,12 @@ impl TestPart {
             Restore::NewMachine => {
                 drop(std::fs::remove_dir_all(folder.work(JOB, OURS)));
                 let store = Store::create(&folder.ledger()).expect("it is there");
-                restored(&store, "last night", 0, time::OffsetDateTime::UNIX_EPOCH).expect("it is noted");
+                mark_restored(&store, "last night", 0, time::OffsetDateTime::UNIX_EPOCH).expect("it is noted");
             }
             Restore::BeforeALiar => {
                 let mut state = self.server.state.lock().expect("nobody panicked");
                 state.signed.clear();
-                state.log = Log::default();
+                state.log = TestLog::default();
             }
         }
     }
@@ -237,7 +237,7 @@ impl TestPart {
     async fn go_on(&self) {
         let site = self.place.site();
         compare(&site).await.expect("the server answers");
-        let under = self.examined(&site).under().expect("it is charged");
+        let under = self.examined(&site).release_context().expect("it is charged");
         if site.ledger.reserve(&under, &limit(8.0)).is_err() {
             return;
         }

@@ -15,9 +15,9 @@ use crate::daemon::part::{Look, close, look, take_up};
 use crate::gateway::Work;
 use crate::site::clock::{self, Clock};
 use crate::site::datasets::note_registered;
-use crate::site::jobs::{self, By, Outcome};
-use crate::site::ledger::{Ledger, Under};
-use crate::site::policy::Limit;
+use crate::site::jobs::{self, DecisionOrigin, RunOutcome};
+use crate::site::ledger::{Ledger, ReleaseContext};
+use crate::site::policy::LifetimeLimit;
 use crate::site::{books, standing};
 
 /// The reason of a refusal at the terminal.
@@ -43,7 +43,7 @@ fn total(jobs: u64) -> f64 {
     let charge = job(0).participants[1].charge.clone().expect("it pays");
     let fitting = |sixteenths: u32| {
         let epsilon = Epsilon::new(f64::from(sixteenths) / 16.0).expect("a finite number");
-        let limit = Limit { epsilon, delta: Delta::new(1e-6).expect("a probability") };
+        let limit = LifetimeLimit { epsilon, delta: Delta::new(1e-6).expect("a probability") };
         let Ok(budget) = limit.budget(None) else { return 0 };
         let balance = Balance::new(Some(budget));
         let cost = balance.price(&charge.event, charge.adjacency).expect("it has a price");
@@ -102,23 +102,23 @@ fn word(site: &Site, manifest: &Manifest, approve: bool) -> Decision {
 
 /// Approves a job at the terminal.
 fn approve(site: &Site, manifest: &Manifest) {
-    jobs::decide(&site.store, &word(site, manifest, true), By::Terminal).expect("it is open");
+    jobs::decide(&site.store, &word(site, manifest, true), DecisionOrigin::Terminal).expect("it is open");
 }
 
 /// Offers a job that is within the total, and begins it: it has its reservation.
-fn begun(site: &Site, manifest: &Manifest) -> Under {
+fn begun(site: &Site, manifest: &Manifest) -> ReleaseContext {
     let Look::Go(examined) = look(site, &offered(manifest), manifest.job).expect("the disk works") else {
         panic!("it is within the total")
     };
     assert_eq!(take_up(site, &offered(manifest), &examined, "lease").expect("the disk works"), None);
-    examined.under().expect("it pays")
+    examined.release_context().expect("it pays")
 }
 
 /// Pays for ten of the twelve releases of a job.
-fn pay(ledger: &Ledger, under: &Under) {
+fn pay(ledger: &Ledger, under: &ReleaseContext) {
     for round in 1..=10 {
         ledger
-            .commit(under, &under.charge.event, &crate::fixture::stored(under, "private", round))
+            .commit(under, &under.charge.event, &crate::fixture::stored_release(under, "private", round))
             .map(drop)
             .expect("it is reserved");
     }
@@ -147,8 +147,8 @@ fn issued(at: OffsetDateTime, manifest: Manifest) -> Manifest {
     Manifest { issued_at: at, limits, ..manifest }
 }
 
-fn gave_up() -> Outcome {
-    Outcome::GaveUp { reason: "no data".to_owned() }
+fn gave_up() -> RunOutcome {
+    RunOutcome::GaveUp { reason: "no data".to_owned() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -255,18 +255,18 @@ async fn a_no_at_the_terminal_stands_whatever_the_policy_says_beside_it() {
     let site = known(&place, clock::system());
     let first = job(1);
     let yes = word(&site, &first, true);
-    jobs::decide(&site.store, &word(&site, &first, false), By::Terminal).expect("it is open");
+    jobs::decide(&site.store, &word(&site, &first, false), DecisionOrigin::Terminal).expect("it is open");
     // The policy decided before the terminal, and its approval arrives after it.
     assert!(
         !jobs::note(&site.store, &yes).expect("it is open") && !jobs::approve(&site.store, &yes).expect("it is open")
     );
     let last =
         jobs::decision(&site.store, first.job, OURS, &yes.manifest).expect("it is open").expect("the terminal's");
-    assert_eq!((last.by.as_str(), last.decision.approve), (By::Terminal.word(), false));
+    assert_eq!((last.by.as_str(), last.decision.approve), (DecisionOrigin::Terminal.word(), false));
     for after in [false, true] {
         if after {
             // An earlier worker may have stored this.
-            jobs::decide(&site.store, &yes, By::Policy).expect("it is open");
+            jobs::decide(&site.store, &yes, DecisionOrigin::Policy).expect("it is open");
         }
         let Look::Refused(reason) = look(&site, &offered(&first), first.job).expect("the disk works") else {
             panic!("somebody said no")
@@ -296,7 +296,7 @@ async fn a_job_that_only_its_receipts_tell_of_counts_until_somebody_at_the_termi
     let dir = tempfile::tempdir().expect("a temporary folder");
     let copy = Folder::new(dir.path());
     std::fs::copy(place.folder().key(), copy.key()).expect("the folder is writable");
-    let under = Under {
+    let under = ReleaseContext {
         job: first.job,
         dataset: OURS,
         lineage: LINEAGE,
@@ -314,7 +314,7 @@ async fn a_job_that_only_its_receipts_tell_of_counts_until_somebody_at_the_termi
     assert!(!goes(&site, &job(2)), "ten of twelve releases are spent, and twelve more would be too many");
     // A repeated manifest of the server frees nothing.
     assert!(matches!(look(&site, &offered(&first), first.job).expect("the disk works"), Look::Refused(_)));
-    assert!(jobs::noted(&site.store, first.job).expect("it is open").is_some() && !goes(&site, &job(2)));
+    assert!(jobs::first_manifest(&site.store, first.job).expect("it is open").is_some() && !goes(&site, &job(2)));
     approve(&site, &first);
     assert!(goes(&site, &job(2)), "it is known who said yes");
 }
@@ -346,9 +346,9 @@ async fn a_job_that_begins_and_ends_while_the_policy_counts_is_counted_with_what
         panic!("it is beyond the total")
     };
     let rules = site.policy().expect("it can be read").rules("ward-7");
-    let within = standing::within(&site.store, &rules, &waiting, false, (site.clock)(), || {
+    let within = standing::may_approve(&site.store, &rules, &waiting, false, (site.clock)(), || {
         assert_eq!(take_up(&site, &offered(&first), &examined, "lease").expect("the disk works"), None);
-        pay(&site.ledger, &examined.under().expect("it pays"));
+        pay(&site.ledger, &examined.release_context().expect("it pays"));
         close(&site, first.job, OURS, &gave_up())?;
         site.ledger.books()
     });

@@ -10,7 +10,7 @@ use super::{failed, go_on, log};
 use crate::queries::classifier::{Classifier, Example, Visible};
 use crate::queries::dataset::Reader;
 use crate::run::{Exchange, RunError};
-use crate::site::clearance::Published;
+use crate::site::clearance::PublicProof;
 
 /// The number of examples between two checks for a stop.
 const EXAMPLES: usize = 4096;
@@ -20,7 +20,7 @@ pub(super) struct Exam(Vec<Set>);
 
 struct Set {
     name: String,
-    published: Published,
+    published: PublicProof,
     /// Each (text, label) once, with its occurrences, in the order of the texts.
     rows: Vec<(String, u16, u64)>,
     content: Content,

@@ -18,7 +18,7 @@ use crate::queries::rehearsal::{
     GateSieve, LearnerSettings, PublicLog, PublicQuery, RehearsalError, RehearsalPlan, rehearse,
 };
 use crate::run::{Exchange, RunError};
-use crate::site::clearance::Published;
+use crate::site::clearance::PublicProof;
 
 /// The results of the rounds.
 #[derive(Default)]
@@ -139,7 +139,7 @@ fn teach(
 fn rehearsed(
     spec: &Spec,
     ground: &PublicLog<'_>,
-    published: &Published,
+    published: &PublicProof,
     reader: &Reader,
     journal: &Journal,
     exchange: &dyn Exchange,

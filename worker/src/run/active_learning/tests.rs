@@ -5,7 +5,7 @@ mod hub;
 use undertone_api::job::active_learning::{Acquisition, Aggregation, BINS, Rehearsal, Report};
 
 use super::telling::{CLASSIFIER_FILE, LABELS_FILE, POOL_FILE};
-use crate::fault::{self, Accident, Plan};
+use crate::fault::{self, FailureKind, FailurePlan};
 use crate::queries::classifier::Classifier;
 use crate::run::{Past, RunError};
 use hub::{ASKER, Hub, LEAD};
@@ -87,7 +87,7 @@ fn full_disk_pauses_a_lead_that_then_ends_as_if_it_had_not() {
     hub.pose(whole.kept());
     let mut pauses = 0;
     for after in 1.. {
-        fault::plan(Some(Plan { accident: Accident::Disk, after }));
+        fault::plan(Some(FailurePlan { accident: FailureKind::Disk, after }));
         let end = hub.live(LEAD);
         fault::plan(None);
         match end {

@@ -18,7 +18,7 @@ use crate::dp::private_selection::PrivateSelection;
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::{LocalStep, Outgoing, ReleaseError};
 use crate::run::{Exchange, RunError};
-use crate::site::clearance::{Permits, SplitError, Ticket};
+use crate::site::clearance::{SplitError, StepPermits, VectorTicket};
 use crate::speech::model::Model;
 use crate::speech::model::gradient::Engine;
 
@@ -191,7 +191,7 @@ fn candidate_clip(clip: Clip, candidate: &Candidate) -> Result<Clip, RunError> {
 struct Trial<'w, 'a, 'm> {
     own: &'w mut Contribution<'a, 'm>,
     clip: Clip,
-    permits: Option<Permits>,
+    permits: Option<StepPermits>,
 }
 
 impl Ground for Trial<'_, '_, '_> {
@@ -199,7 +199,7 @@ impl Ground for Trial<'_, '_, '_> {
         self.own.sum(model, self.clip, None)
     }
 
-    fn permits(&mut self) -> Result<Permits, RunError> {
+    fn permits(&mut self) -> Result<StepPermits, RunError> {
         self.permits.take().ok_or_else(|| RunError::Refused("a run is granted once".to_owned()))
     }
 
@@ -214,7 +214,7 @@ struct Walk<'w, 'a, 'm> {
     clip: Clip,
     audit: Option<&'w Audit>,
     steps: NonZeroU32,
-    ticket: Option<Ticket>,
+    ticket: Option<VectorTicket>,
     /// The evidence of all steps so far about each canary.
     seen: Option<Vec<f64>>,
 }
@@ -224,7 +224,7 @@ impl Ground for Walk<'_, '_, '_> {
         self.own.sum(model, self.clip, self.audit)
     }
 
-    fn permits(&mut self) -> Result<Permits, RunError> {
+    fn permits(&mut self) -> Result<StepPermits, RunError> {
         let (permits, ticket) = self.own.exchange.clear(self.own.series, self.own.round)?.split(self.steps)?;
         self.ticket = Some(ticket);
         Ok(permits)

@@ -18,7 +18,7 @@ use crate::dp::optimizer::{Optimizer, StepDirection};
 use crate::dp::randomness::Randomness;
 use crate::dp::release::{LocalStep, Update};
 use crate::run::RunError;
-use crate::site::clearance::Permits;
+use crate::site::clearance::StepPermits;
 use crate::speech::model::Model;
 use crate::speech::model::subset::CoordinateSubset;
 
@@ -47,7 +47,7 @@ pub(super) trait Ground {
     ///
     /// # Errors
     /// [`RunError::Refused`] when ledger or policy refuse.
-    fn permits(&mut self) -> Result<Permits, RunError>;
+    fn permits(&mut self) -> Result<StepPermits, RunError>;
 
     /// Returns fresh randomness for one step's noise.
     fn noise(&mut self) -> Randomness;

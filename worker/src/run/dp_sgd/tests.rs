@@ -13,7 +13,7 @@ use undertone_api::job::dp_sgd::{Arm, Report};
 use undertone_privacy::PrivacyUnit;
 
 use self::hub::{Crash, Hub};
-use crate::fault::{self, Accident, Plan};
+use crate::fault::{self, FailureKind, FailurePlan};
 use crate::run::RunError;
 
 fn report(hub: &Hub) -> Report {
@@ -129,7 +129,7 @@ fn full_disk_pauses_a_warm_start_that_ends_with_the_same_bytes() {
     straight.run_all();
     let mut pauses = 0;
     for after in 1.. {
-        fault::plan(Some(Plan { accident: Accident::Disk, after }));
+        fault::plan(Some(FailurePlan { accident: FailureKind::Disk, after }));
         let end = paused.live(0);
         fault::plan(None);
         match end {

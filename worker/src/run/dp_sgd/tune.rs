@@ -26,8 +26,9 @@ use self::journal::Journal;
 use self::rehearsal::{Rehearsal, Rehearsed};
 use super::checkpoint;
 use crate::run::RunError;
+use crate::site::folder::FolderError;
 use crate::site::gate::{self, NotPublic};
-use crate::site::policy::Rules;
+use crate::site::policy::DatasetRules;
 use crate::speech::dataset::{Dataset, DatasetError};
 
 mod cast;
@@ -73,6 +74,9 @@ pub enum TuneError {
         #[source]
         source: std::io::Error,
     },
+    /// The journal cannot be read or written.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// The journal of another search.
     #[error("{0} is not the journal of this search, or was changed: remove its folder to begin again")]
     Journal(PathBuf),
@@ -102,7 +106,7 @@ pub struct Search {
     /// The path of the public dataset.
     pub dataset: PathBuf,
     /// The site's rules for it.
-    pub rules: Rules,
+    pub rules: DatasetRules,
     /// Units of every participant but the first, in order, by their size classes.
     pub units: Vec<u64>,
     /// The target cost of each private party; `None` to keep the spec's noise.
@@ -164,14 +168,14 @@ pub struct Found {
 /// [`TuneError`], with a text for the researcher.
 pub fn tune(search: &Search, mut tell: impl FnMut(&Tried)) -> Result<Found, TuneError> {
     // The check precedes any read.
-    gate::published(&search.rules)?;
+    gate::prove_public(&search.rules)?;
     let rounds = check(search)?;
     let settings = search.grid.settings(&rounds, search.settings, search.seed)?;
     let dataset = Dataset::open(&search.dataset)?;
     let identity = search.identity(&dataset.meta().digest)?;
     let work = search.work.join(&identity[..12]);
     std::fs::create_dir_all(&work).map_err(TuneError::io("make", &work))?;
-    let mut journal = Journal::open(&work.join("journal.jsonl"), &format!("\"{identity}\""))?;
+    let mut journal = Journal::open(&work.join("journal.jsonl"), &identity)?;
     let cast = Cast::gather(search, &dataset, &work)?;
     drop(dataset);
 

@@ -62,7 +62,7 @@ impl Asked<'_> {
         if self.is_drawn() {
             return Ok(());
         }
-        let aside = PieceJournal::look(&Folder::new(&self.site.site).spoken())?;
+        let aside = PieceJournal::look(&Folder::new(&self.site.site).piece_journal())?;
         if aside.iter().any(|one| one.name == name(exchange)) {
             return Ok(());
         }
@@ -81,7 +81,7 @@ impl Asked<'_> {
     pub(super) fn set_aside(&self, vocabulary: &Vocabulary, exchange: &mut dyn Exchange) -> Result<(), RunError> {
         let Some(of) = self.tools.recorded.as_ref().filter(|_| !self.is_drawn()) else { return Ok(()) };
         // The journal stays open until the entry is written, so that no other job draws the same pieces.
-        let mut journal = PieceJournal::open(&Folder::new(&self.site.site).spoken())?;
+        let mut journal = PieceJournal::open(&Folder::new(&self.site.site).piece_journal())?;
         if journal.find(&name(exchange)).is_some() {
             return Ok(());
         }
@@ -225,7 +225,7 @@ pub(crate) fn left(vocabulary: &Vocabulary, site: &Transcribing) -> Result<Optio
     let Some(of) = site.settings.speech.recorded() else { return Ok(None) };
     let language = vocabulary.language();
     let addresses: Vec<Url> = site.settings.providers.iter().filter_map(|known| Url::parse(&known.url).ok()).collect();
-    let aside = PieceJournal::look(&Folder::new(&site.site).spoken())?;
+    let aside = PieceJournal::look(&Folder::new(&site.site).piece_journal())?;
     let finder = tools::finder(language.code(), site)?;
     let (used, without) = (used(&aside, &tools::hosts(&addresses), of.again), HashSet::new());
     let looked = Looked { vocabulary, finder: &finder, used: &used, without: &without, most: 0 };
@@ -262,7 +262,7 @@ pub(super) fn taken(making: &Making<'_>, exchange: &mut dyn Exchange) -> Result<
         return Ok(Taken::default());
     }
     let site = exchange.transcribing()?;
-    let aside = PieceJournal::look(&Folder::new(&site.site).spoken())?;
+    let aside = PieceJournal::look(&Folder::new(&site.site).piece_journal())?;
     let of = aside.into_iter().find(|one| one.name == name(exchange));
     let (recordings, offers) = of.map(|of| (of.recordings, of.offers)).unwrap_or_default();
     let chance = exchange.chance(Purpose::Dummies);

@@ -59,14 +59,14 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
     use super::Stages;
-    use crate::fault::{self, Accident, Plan};
+    use crate::fault::{self, FailureKind, FailurePlan};
     use crate::run::RunError;
 
     #[test]
     fn step_that_cannot_be_noted_pauses_the_run() {
         let dir = tempfile::tempdir().unwrap();
         let mut stages = Stages::open(dir.path()).unwrap();
-        fault::plan(Some(Plan { accident: Accident::Disk, after: 1 }));
+        fault::plan(Some(FailurePlan { accident: FailureKind::Disk, after: 1 }));
         let end = stages.time("first", || Ok(1));
         assert_eq!(fault::plan(None), None, "the disk failed");
         assert!(matches!(end, Err(RunError::Disk(_))), "{end:?}");

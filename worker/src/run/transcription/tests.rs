@@ -12,7 +12,7 @@ use undertone_api::job::transcription::{Protocol, Provider, Report, Spec};
 use undertone_privacy::{Delta, Epsilon};
 
 use super::dummies::mechanism;
-use crate::fault::{self, Accident, Plan};
+use crate::fault::{self, FailureKind, FailurePlan};
 use crate::run::RunError;
 use crate::speech::transcribe::noise::DummyMechanism;
 use crate::speech::transcribe::vocabulary::WordDisclosure;
@@ -89,7 +89,7 @@ fn full_disk_pauses_a_run_that_goes_on_and_pays_once() {
     let Some(place) = Place::new(|_| ()) else { return };
     let (mut pauses, mut after) = (0, 1);
     loop {
-        fault::plan(Some(Plan { accident: Accident::Disk, after }));
+        fault::plan(Some(FailurePlan { accident: FailureKind::Disk, after }));
         let end = place.live();
         fault::plan(None);
         match end {

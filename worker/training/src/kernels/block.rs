@@ -41,9 +41,9 @@ pub(super) fn add<S: SimdLanes, const R: usize>(
     for (left, right) in left.iter().zip(right) {
         let right = vectors::<S, VECTORS>(right, first);
         for r in 0..R {
-            let left = simd.splat_f32s(left[row + r]);
+            let factor = simd.splat_f32s(left[row + r]);
             for v in 0..VECTORS {
-                sums[r][v] = simd.mul_add_f32s(left, right[v], sums[r][v]);
+                sums[r][v] = simd.mul_add_f32s(factor, right[v], sums[r][v]);
             }
         }
     }
@@ -59,13 +59,13 @@ pub(super) fn add_rows<S: SimdLanes, const R: usize, const V: usize>(
     right: &[[f32; WIDE]],
     first: usize,
 ) -> Sums<S, R, V> {
-    let left: [&[f32; WIDE]; R] = std::array::from_fn(|r| &left[r]);
+    let left_rows: [&[f32; WIDE]; R] = std::array::from_fn(|r| &left[r]);
     for (k, right) in right.iter().enumerate().take(WIDE) {
         let right = vectors::<S, V>(right, first);
         for r in 0..R {
-            let left = simd.splat_f32s(left[r][k]);
+            let factor = simd.splat_f32s(left_rows[r][k]);
             for v in 0..V {
-                sums[r][v] = simd.mul_add_f32s(left, right[v], sums[r][v]);
+                sums[r][v] = simd.mul_add_f32s(factor, right[v], sums[r][v]);
             }
         }
     }
@@ -166,9 +166,9 @@ fn chains<S: SimdLanes, const R: usize>(
     for (k, right) in panel.iter().enumerate() {
         let right = vectors::<S, VECTORS>(right, first);
         for r in 0..R {
-            let left = simd.splat_f32s(rows[r][k]);
+            let factor = simd.splat_f32s(rows[r][k]);
             for v in 0..VECTORS {
-                sums[r][v] = simd.mul_add_f32s(left, right[v], sums[r][v]);
+                sums[r][v] = simd.mul_add_f32s(factor, right[v], sums[r][v]);
             }
         }
     }

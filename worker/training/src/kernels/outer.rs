@@ -77,10 +77,10 @@ impl RowProducts {
     /// cheaper, otherwise from the sum itself.
     pub(crate) fn squared_norms(&self, units: &[Range<usize>]) -> Vec<f64> {
         let ghost = |rows: &Range<usize>| ghost_is_cheaper(rows.len(), self.shape());
-        let left = units.iter().any(ghost).then(|| self.left.panels());
-        let one = |rows: &Range<usize>| match &left {
+        let left_panels = units.iter().any(ghost).then(|| self.left.panels());
+        let one = |rows: &Range<usize>| match &left_panels {
             _ if rows.is_empty() => 0.0,
-            Some(left) if ghost(rows) => self.ghost_norm(left, rows),
+            Some(left_panels) if ghost(rows) => self.ghost_norm(left_panels, rows),
             _ => self.direct_norm(rows),
         };
         units.par_iter().map(one).collect()

@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 use super::outer::OuterGradient;
 use super::product::Matrix;
 use super::rows::with_one;
-use super::{Backward, Layer, Layout, Parameters, Wanted};
+use super::{Backward, GradientRequest, Layer, Layout, Parameters};
 
 /// Dimensions. Parameters are `[inputs + 1, outputs]` row-major; the last row is the bias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,14 +50,14 @@ impl Layer for Linear {
         input: Tensor<2>,
         by_output: Tensor<2>,
         _layout: &Layout,
-        wanted: Wanted,
+        request: GradientRequest,
     ) -> Backward {
-        let by_input = wanted.by_input.then(|| {
+        let by_input = request.by_input.then(|| {
             let weights = parameters.part(0..self.inputs * self.outputs);
             Matrix::transposed(&weights, self.inputs, self.outputs).times(by_output.clone())
         });
         let pieces =
-            if wanted.gradient { vec![Box::new(OuterGradient::new(input, by_output)) as _] } else { Vec::new() };
+            if request.gradient { vec![Box::new(OuterGradient::new(input, by_output)) as _] } else { Vec::new() };
         Backward { by_input, pieces }
     }
 }

@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 
 use super::rows::{columns, take};
-use super::{Backward, Layer, Layout, Parameters, Wanted};
+use super::{Backward, GradientRequest, Layer, Layout, Parameters};
 
 /// A layer that reads each sequence from its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,9 +53,9 @@ impl<L: Layer> Layer for ReversedLayer<L> {
         (mirror, tape): Self::Tape,
         by_output: Tensor<2>,
         layout: &Layout,
-        wanted: Wanted,
+        request: GradientRequest,
     ) -> Backward {
-        let back = self.0.backward(parameters, tape, take(by_output, &mirror), layout, wanted);
+        let back = self.0.backward(parameters, tape, take(by_output, &mirror), layout, request);
         Backward { by_input: back.by_input.map(|rows| take(rows, &mirror)), pieces: back.pieces }
     }
 }
@@ -98,14 +98,14 @@ impl<A: Layer, B: Layer> Layer for ConcatenatedLayers<A, B> {
         (tape, other): Self::Tape,
         by_output: Tensor<2>,
         layout: &Layout,
-        wanted: Wanted,
+        request: GradientRequest,
     ) -> Backward {
         let split = self.0.parameters();
         let (left, right) = (self.0.outputs(), self.1.outputs());
         let first = columns(&by_output, 0, left);
         let second = columns(&by_output, left, right);
-        let first = self.0.backward(&parameters.part(0..split), tape, first, layout, wanted);
-        let second = self.1.backward(&parameters.part(split..parameters.len()), other, second, layout, wanted);
+        let first = self.0.backward(&parameters.part(0..split), tape, first, layout, request);
+        let second = self.1.backward(&parameters.part(split..parameters.len()), other, second, layout, request);
         let by_input = first.by_input.zip(second.by_input).map(|(first, second)| first + second);
         let mut pieces = first.pieces;
         pieces.extend(second.pieces);

@@ -6,7 +6,7 @@ use burn::tensor::Tensor;
 use super::outer::OuterGradient;
 use super::product::Matrix;
 use super::rows::{take, with_one, with_zero_row};
-use super::{Backward, Layer, Layout, Parameters, Wanted};
+use super::{Backward, GradientRequest, Layer, Layout, Parameters};
 
 /// Dimensions. Parameters are `[width · inputs + 1, outputs]` row-major: rows for the inputs of the frames from
 /// (width − 1)/2 before to (width − 1)/2 after, then the bias.
@@ -89,9 +89,9 @@ impl Layer for Conv1d {
         seen: Tensor<2>,
         by_output: Tensor<2>,
         layout: &Layout,
-        wanted: Wanted,
+        request: GradientRequest,
     ) -> Backward {
-        let by_input = wanted.by_input.then(|| {
+        let by_input = request.by_input.then(|| {
             // The contribution of a row to the output `by` frames earlier is propagated back from there.
             let taps = self.reach().enumerate().map(|(tap, by)| {
                 let size = self.inputs * self.outputs;
@@ -102,7 +102,7 @@ impl Layer for Conv1d {
             taps.reduce(|sum, tap| sum + tap).unwrap_or_else(|| by_output.clone())
         });
         let pieces =
-            if wanted.gradient { vec![Box::new(OuterGradient::new(seen, by_output)) as _] } else { Vec::new() };
+            if request.gradient { vec![Box::new(OuterGradient::new(seen, by_output)) as _] } else { Vec::new() };
         Backward { by_input, pieces }
     }
 }

@@ -9,7 +9,7 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::rows::{host, take};
-use super::{Backward, GradientPiece, GradientSink, Layer, Layout, MatrixBlock, Parameters, Wanted};
+use super::{Backward, GradientPiece, GradientRequest, GradientSink, Layer, Layout, MatrixBlock, Parameters};
 
 /// Number of table rows that are streamed at a time.
 const BLOCK: usize = 256;
@@ -69,10 +69,10 @@ impl Layer for Embedding {
         symbols: Vec<usize>,
         by_output: Tensor<2>,
         _layout: &Layout,
-        wanted: Wanted,
+        request: GradientRequest,
     ) -> Backward {
         let lookup = || EmbeddingPiece { layer: *self, symbols, by_output: host(by_output) };
-        let pieces = if wanted.gradient { vec![Box::new(lookup()) as _] } else { Vec::new() };
+        let pieces = if request.gradient { vec![Box::new(lookup()) as _] } else { Vec::new() };
         Backward { by_input: None, pieces }
     }
 }

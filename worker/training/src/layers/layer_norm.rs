@@ -6,7 +6,7 @@ use burn::tensor::Tensor;
 
 use super::outer::OuterGradient;
 use super::product::Matrix;
-use super::{Backward, Layer, Layout, Parameters, Wanted};
+use super::{Backward, GradientRequest, Layer, Layout, Parameters};
 
 /// Added to the variance before the square root.
 const EPSILON: f32 = 1e-5;
@@ -64,17 +64,17 @@ impl Layer for LayerNorm {
         tape: LayerNormTape,
         by_output: Tensor<2>,
         _layout: &Layout,
-        wanted: Wanted,
+        request: GradientRequest,
     ) -> Backward {
         let LayerNormTape { normal, precision } = tape;
-        let by_input = wanted.by_input.then(|| {
+        let by_input = request.by_input.then(|| {
             let mean = Matrix::mean(self.features, parameters.device());
             let by_normal = by_output.clone() * parameters.part(0..self.features).matrix(1, self.features);
             let along = normal.clone() * mean.times(by_normal.clone() * normal.clone());
             (by_normal.clone() - mean.times(by_normal) - along) * precision
         });
         let sums = || OuterGradient::sums(Tensor::cat(vec![normal * by_output.clone(), by_output], 1));
-        let pieces = if wanted.gradient { vec![Box::new(sums()) as _] } else { Vec::new() };
+        let pieces = if request.gradient { vec![Box::new(sums()) as _] } else { Vec::new() };
         Backward { by_input, pieces }
     }
 }

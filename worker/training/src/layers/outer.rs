@@ -205,11 +205,11 @@ impl GradientPiece for PlainProducts {
                 return false;
             }
             if let Some((left, right)) = self.views(&rows) {
-                let left = left.columns(block.rows.clone()).transposed();
-                multiply_alone(target, left, right.columns(block.columns.clone()), WriteMode::Replace);
+                let left_block = left.columns(block.rows.clone()).transposed();
+                multiply_alone(target, left_block, right.columns(block.columns.clone()), WriteMode::Replace);
             } else if let Some((left, right)) = self.tensors(&rows) {
-                let left = left.slice([0..rows.len(), block.rows.clone()]).transpose();
-                target.copy_from_slice(&host(left.matmul(right)));
+                let left_block = left.slice([0..rows.len(), block.rows.clone()]).transpose();
+                target.copy_from_slice(&host(left_block.matmul(right)));
             }
             true
         });
@@ -264,11 +264,11 @@ fn direct_norm(left: MatrixView<'_>, right: MatrixView<'_>, [m, n]: [usize; 2]) 
     let mut product = vec![0.0_f32; BLOCK[0].min(m) * BLOCK[1].min(n)];
     let mut sum = 0.0;
     for row in (0..m).step_by(BLOCK[0]) {
-        let left = left.columns(row..(row + BLOCK[0]).min(m)).transposed();
+        let left_block = left.columns(row..(row + BLOCK[0]).min(m)).transposed();
         for column in (0..n).step_by(BLOCK[1]) {
             let columns = column..(column + BLOCK[1]).min(n);
             let product = &mut product[..(BLOCK[0].min(m - row)) * columns.len()];
-            multiply_alone(product, left, right.columns(columns), WriteMode::Replace);
+            multiply_alone(product, left_block, right.columns(columns), WriteMode::Replace);
             sum += product.iter().map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>();
         }
     }

@@ -12,7 +12,7 @@ use super::host::{GradientSource, HostOuter};
 use super::outer::OuterGradient;
 use super::product::Matrix;
 use super::rows::{host, tensor, with_one};
-use super::{GradientPiece, Layout, Parameters, Wanted};
+use super::{GradientPiece, GradientRequest, Layout, Parameters};
 use crate::device::is_cpu;
 use crate::kernels::outer::{StoredSum, storing_is_cheaper};
 use crate::kernels::pool::BufferPool;
@@ -107,13 +107,13 @@ impl LoadedOutput<'_> {
         input: Tensor<2>,
         targets: FrameTargets<'_>,
         layout: &Layout,
-        wanted: Wanted,
+        request: GradientRequest,
         apart: bool,
         buffers: &PassBuffers,
     ) -> OutputPass {
         match &self.weights {
-            Some(weights) => self.fused(weights, &host(input), targets, (layout, apart), wanted, &buffers.0),
-            None => self.composed(input, targets, wanted),
+            Some(weights) => self.fused(weights, &host(input), targets, (layout, apart), request, &buffers.0),
+            None => self.composed(input, targets, request),
         }
     }
 
@@ -123,7 +123,7 @@ impl LoadedOutput<'_> {
         input: &[f32],
         targets: FrameTargets<'_>,
         (layout, apart): (&Layout, bool),
-        wanted: Wanted,
+        request: GradientRequest,
         pool: &BufferPool,
     ) -> OutputPass {
         let OutputLayer { inputs, classes } = self.layer;
@@ -143,7 +143,7 @@ impl LoadedOutput<'_> {
             products
         };
         let (mut products, mut kept, mut sources) = (Vec::new(), Vec::new(), Vec::new());
-        for run in runs(layout, shape, apart && wanted.gradient) {
+        for run in runs(layout, shape, apart && request.gradient) {
             let first = layout.unit(run.units.start).start;
             if run.keep {
                 let rows = layout.unit(run.units.start);
@@ -165,22 +165,22 @@ impl LoadedOutput<'_> {
                     rows if rows.is_empty() => GradientSource::Nowhere,
                     rows => GradientSource::Rows(products.len(), rows.start - first..rows.end - first),
                 }));
-                if wanted.gradient {
+                if request.gradient {
                     products.push(product);
                 } else {
                     pool.give(product.into_buffer());
                 }
             }
         }
-        let by_input = wanted.by_input.then(|| tensor(by_input, [layout.rows(), inputs], self.parameters.device()));
-        let piece = wanted.gradient.then(|| {
+        let by_input = request.by_input.then(|| tensor(by_input, [layout.rows(), inputs], self.parameters.device()));
+        let piece = request.gradient.then(|| {
             Box::new(HostOuter::of_units(shape, products, kept, sources).with_pool(pool)) as Box<dyn GradientPiece>
         });
         OutputPass { score, by_input, piece }
     }
 
     /// Computes the same result with tensor operations.
-    fn composed(&self, input: Tensor<2>, targets: FrameTargets<'_>, wanted: Wanted) -> OutputPass {
+    fn composed(&self, input: Tensor<2>, targets: FrameTargets<'_>, request: GradientRequest) -> OutputPass {
         let (device, rows) = (input.device(), input.dims()[0]);
         let input = with_one(input);
         let logits = self.logits(input.clone());
@@ -189,11 +189,11 @@ impl LoadedOutput<'_> {
         let labels = self.labels(targets.labels).reshape([rows as i32]);
         let one_hot = labels.one_hot::<2>(self.layer.classes).float();
         let errors = (activation::softmax(logits, 1) - one_hot) * weights;
-        let by_input = wanted.by_input.then(|| {
+        let by_input = request.by_input.then(|| {
             let inner = self.parameters.part(0..self.layer.inputs * self.layer.classes);
             Matrix::transposed(&inner, self.layer.inputs, self.layer.classes).times(errors.clone())
         });
-        let piece = wanted.gradient.then(|| Box::new(OuterGradient::new(input, errors)) as Box<dyn GradientPiece>);
+        let piece = request.gradient.then(|| Box::new(OuterGradient::new(input, errors)) as Box<dyn GradientPiece>);
         OutputPass { score, by_input, piece }
     }
 
@@ -242,7 +242,7 @@ fn runs(layout: &Layout, shape: [usize; 2], apart: bool) -> Vec<UnitRun> {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "the numbers of a test are in range")]
 
-    use super::{FrameTargets, OutputLayer, PassBuffers, Wanted, runs};
+    use super::{FrameTargets, GradientRequest, OutputLayer, PassBuffers, runs};
     use crate::device::devices_present;
     use crate::layers::rows::{host, tensor};
     use crate::layers::{Layout, Parameters};
@@ -264,9 +264,9 @@ mod tests {
         for (name, device) in devices_present() {
             let loaded = output.load(Parameters::load(&parameters, &device), true);
             let rows = || tensor(input.clone(), [layout.rows(), 9], &device);
-            let fused = loaded.pass(rows(), targets, &layout, Wanted::ALL, true, &PassBuffers::default());
-            let together = loaded.pass(rows(), targets, &layout, Wanted::ALL, false, &PassBuffers::default());
-            let composed = loaded.composed(rows(), targets, Wanted::ALL);
+            let fused = loaded.pass(rows(), targets, &layout, GradientRequest::ALL, true, &PassBuffers::default());
+            let together = loaded.pass(rows(), targets, &layout, GradientRequest::ALL, false, &PassBuffers::default());
+            let composed = loaded.composed(rows(), targets, GradientRequest::ALL);
             for passed in [fused, together, composed] {
                 let piece = passed.piece.unwrap();
                 let mut gradient = vec![0.0; output.parameters()];
@@ -297,8 +297,8 @@ mod tests {
         let loaded = output.load(Parameters::load(&parameters, device), true);
         let input = tensor(values(6, 211), [2, 3], device);
         let targets = FrameTargets { labels: &[1, 4], weights: &[1.0, 1.0] };
-        let wanted = Wanted { by_input: true, gradient: false };
-        let passed = loaded.pass(input, targets, &layout, wanted, true, &PassBuffers::default());
+        let request = GradientRequest { by_input: true, gradient: false };
+        let passed = loaded.pass(input, targets, &layout, request, true, &PassBuffers::default());
         assert!(passed.piece.is_none() && passed.by_input.is_some_and(|rows| rows.dims() == [2, 3]));
     }
 }

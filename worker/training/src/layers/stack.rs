@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use burn::tensor::Tensor;
 
-use super::{Backward, Gradient, GradientPiece, Layer, Layout, Parameters, Wanted};
+use super::{Backward, Gradient, GradientPiece, GradientRequest, Layer, Layout, Parameters};
 
 /// Reasons why layers do not form a stack.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,7 +55,7 @@ trait ErasedLayer: Send + Sync {
         tape: AnyTape,
         by_output: Tensor<2>,
         layout: &Layout,
-        wanted: Wanted,
+        request: GradientRequest,
     ) -> Backward;
 }
 
@@ -89,10 +89,10 @@ impl<L: Layer> ErasedLayer for L {
         tape: AnyTape,
         by_output: Tensor<2>,
         layout: &Layout,
-        wanted: Wanted,
+        request: GradientRequest,
     ) -> Backward {
         let tape = tape.downcast::<L::Tape>().expect("a stack hands each layer back the tape it wrote");
-        self.backward(parameters, *tape, by_output, layout, wanted)
+        self.backward(parameters, *tape, by_output, layout, request)
     }
 }
 
@@ -184,8 +184,8 @@ impl Stack {
         layout: &Layout,
     ) -> Gradient {
         let mut gradient = Gradient::new();
-        let wanted = Wanted { by_input: false, gradient: true };
-        let (_, pieces) = self.descend(parameters, tape, by_output, layout, wanted);
+        let request = GradientRequest { by_input: false, gradient: true };
+        let (_, pieces) = self.descend(parameters, tape, by_output, layout, request);
         for (part, pieces) in self.parts.iter().zip(pieces) {
             if !part.frozen {
                 gradient.push(part.name.clone(), pieces);
@@ -201,21 +201,21 @@ impl Stack {
         tape: StackTape,
         by_output: Tensor<2>,
         layout: &Layout,
-        wanted: Wanted,
+        request: GradientRequest,
     ) -> (Option<Tensor<2>>, Vec<Vec<Box<dyn GradientPiece>>>) {
         let mut pieces: Vec<_> = self.parts.iter().map(|_| Vec::new()).collect();
         if layout.rows() == 0 {
             for (part, pieces) in self.parts.iter().zip(&mut pieces).filter(|(part, _)| !part.frozen) {
                 pieces.push(Box::new(EmptyPiece(part.range.len())) as Box<dyn GradientPiece>);
             }
-            return (wanted.by_input.then_some(by_output), pieces);
+            return (request.by_input.then_some(by_output), pieces);
         }
-        let lowest = self.parts.iter().position(|part| !part.frozen).filter(|_| wanted.gradient);
+        let lowest = self.parts.iter().position(|part| !part.frozen).filter(|_| request.gradient);
         let mut by_output = Some(by_output);
         for (index, (part, tape)) in self.parts.iter().zip(tape.0).enumerate().rev() {
-            let needs = Wanted {
-                by_input: wanted.by_input || lowest.is_some_and(|lowest| lowest < index),
-                gradient: wanted.gradient && !part.frozen,
+            let needs = GradientRequest {
+                by_input: request.by_input || lowest.is_some_and(|lowest| lowest < index),
+                gradient: request.gradient && !part.frozen,
             };
             let Some(derivatives) = by_output.take().filter(|_| needs.by_input || needs.gradient) else { break };
             let back = part.layer.back(&parameters.part(part.range.clone()), tape, derivatives, layout, needs);
@@ -270,10 +270,10 @@ impl Layer for Stack {
         tape: StackTape,
         by_output: Tensor<2>,
         layout: &Layout,
-        wanted: Wanted,
+        request: GradientRequest,
     ) -> Backward {
         assert!(self.parts.iter().all(|part| !part.frozen), "parts are frozen in the outermost stack");
-        let (by_input, pieces) = self.descend(parameters, tape, by_output, layout, wanted);
+        let (by_input, pieces) = self.descend(parameters, tape, by_output, layout, request);
         Backward { by_input, pieces: pieces.into_iter().flatten().collect() }
     }
 }

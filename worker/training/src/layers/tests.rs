@@ -12,7 +12,7 @@ use undertone_privacy::{NoiseMultiplier, SamplingRate};
 
 use self::oracle::{ExpectedGradients, Forward, truth};
 use super::rows::{host, tensor};
-use super::{BlockFill, GradientPiece, GradientSink, Layer, Layout, MatrixBlock, Parameters, Wanted};
+use super::{BlockFill, GradientPiece, GradientRequest, GradientSink, Layer, Layout, MatrixBlock, Parameters};
 use crate::clip::{Clip, ClipMode, ClippedSum};
 use crate::device::devices_present;
 use crate::sampler::Sampler;
@@ -92,7 +92,7 @@ impl<'a, L: Layer> LayerTest<'a, L> {
         let input = tensor(self.input.clone(), [rows, layer.inputs()], device);
         let (output, tape) = layer.forward(&parameters, input, &self.layout);
         let weights = tensor(self.weights.clone(), [rows, layer.outputs()], device);
-        let back = layer.backward(&parameters, tape, weights, &self.layout, Wanted::ALL);
+        let back = layer.backward(&parameters, tape, weights, &self.layout, GradientRequest::ALL);
         assert_eq!(back.by_input.is_some(), layer.passes_back());
         (host(output), back.by_input.map(host), back.pieces)
     }

@@ -22,7 +22,7 @@ use crate::clip::ClippedSum;
 use crate::device;
 use crate::layers::output::{FrameScore, FrameTargets, LoadedOutput, PassBuffers};
 use crate::layers::stack::Stack;
-use crate::layers::{Gradient, Layout, Parameters, Wanted};
+use crate::layers::{Gradient, GradientRequest, Layout, Parameters};
 use crate::per_unit::PerUnit;
 
 /// Maximum frames per pass.
@@ -84,7 +84,7 @@ pub struct PreparedModel<'m> {
     parameters: Parameters<'m>,
     output: LoadedOutput<'m>,
     /// The derivatives requested from the output layer.
-    below: Wanted,
+    below: GradientRequest,
 }
 
 /// Computes gradients and scores of models on one device.
@@ -126,7 +126,7 @@ impl Engine {
     /// Prepares a model for passes that train the parts in `trained`.
     pub fn prepare<'m>(&self, model: &'m Model, trained: Parts) -> PreparedModel<'m> {
         let shape = model.shape();
-        let below = Wanted {
+        let below = GradientRequest {
             by_input: shape.parts().iter().any(|(part, _)| *part != Part::Output && trained.contains(*part)),
             gradient: trained.contains(Part::Output),
         };

@@ -37,7 +37,7 @@ mod tests {
     use crate::release::Release;
     use crate::sampler::Sampler;
     use undertone_privacy::{NoiseMultiplier, SamplingRate, UnitError};
-    use undertone_worker_site::clearance::{Clearance, Published};
+    use undertone_worker_site::clearance::{Clearance, PublicProof};
 
     const LENGTH: usize = 200_000;
 
@@ -46,7 +46,7 @@ mod tests {
         let clip = Clip::new(clip, NoiseMultiplier::new(z)?).expect("in range");
         let rate = SamplingRate::new(0.5)?;
         let batch = Sampler::new(0, rate).draw(&Randomness::in_test(Purpose::Sampling, seed));
-        let clearance = Clearance::Public(Published::in_test());
+        let clearance = Clearance::Public(PublicProof::in_test());
         let sum = ClippedSum::begin(&batch, clip, LENGTH);
         Ok(sum.release(expected_batch, clearance, &Randomness::in_test(Purpose::Noise, seed)).expect("cleared"))
     }

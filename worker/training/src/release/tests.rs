@@ -7,7 +7,7 @@ use crate::clip::{Clip, ClippedSum};
 use crate::per_unit::PerUnit;
 use crate::randomness::{Purpose, Randomness};
 use crate::sampler::Sampler;
-use undertone_worker_site::clearance::{Clearance, Published, ReleaseGrant};
+use undertone_worker_site::clearance::{Clearance, PublicProof, ReleaseGrant};
 
 const LENGTH: usize = 40_000;
 
@@ -62,7 +62,7 @@ fn release_divides_by_the_expected_batch() {
 
 #[test]
 fn public_data_may_be_released_with_noise_and_without_payment() {
-    let published = Clearance::Public(Published::in_test());
+    let published = Clearance::Public(PublicProof::in_test());
     let release = empty(0.25, 1.0, 1.0).release(1.0, published, &noise(1)).unwrap();
     assert!(release.vector().iter().any(|value| value.abs() > 0.1));
     assert!(Outgoing::from(release).grant().is_none());
@@ -99,7 +99,7 @@ fn an_expected_batch_of_nothing_is_an_error() {
 #[test]
 fn exact_vector_needs_public_data_or_its_own_grant() {
     let exact = |clearance| Outgoing::exact(vec![1.0, 2.0], clearance);
-    assert!(exact(Clearance::Public(Published::in_test())).unwrap().grant().is_none());
+    assert!(exact(Clearance::Public(PublicProof::in_test())).unwrap().grant().is_none());
     assert!(exact(granted(Event::NonPrivate)).unwrap().grant().is_some());
     let error = exact(granted(event(0.1, 1.0))).unwrap_err();
     assert!(matches!(error, ReleaseError::NotExact(_)), "{error}");

@@ -1,7 +1,7 @@
 //! Local steps: several noisy gradients, of which only the sum leaves the site (federated averaging by local DP-SGD).
 //!
 //! An [`Update`] begins at zero, and only [`LocalStep`]s can change it. Each step is a clipped sum with its noise, made by
-//! consuming one [`Permit`]. The optimizer belongs to the update and begins without memory. So an update is a function
+//! consuming one [`StepPermit`]. The optimizer belongs to the update and begins without memory. So an update is a function
 //! of the releases and of public numbers alone (post-processing), whatever the model of the gradients was. It leaves
 //! with the ticket of the grant of its permits, once it is complete.
 //!
@@ -26,9 +26,9 @@
 //! A permit makes one step:
 //!
 //! ```compile_fail,E0382
-//! use undertone_worker_site::clearance::Permit;
+//! use undertone_worker_site::clearance::StepPermit;
 //! use undertone_worker_training::{clip::ClippedSum, randomness::Randomness};
-//! fn twice(one: ClippedSum, two: ClippedSum, permit: Permit, randomness: &Randomness) {
+//! fn twice(one: ClippedSum, two: ClippedSum, permit: StepPermit, randomness: &Randomness) {
 //!     let _ = one.step(1.0, permit, randomness);
 //!     let _ = two.step(1.0, permit, randomness);
 //! }
@@ -38,8 +38,8 @@
 //!
 //! ```compile_fail,E0382
 //! use undertone_worker_training::release::Update;
-//! use undertone_worker_site::clearance::Ticket;
-//! fn twice(update: Update, ticket: Ticket, other: Ticket) {
+//! use undertone_worker_site::clearance::VectorTicket;
+//! fn twice(update: Update, ticket: VectorTicket, other: VectorTicket) {
 //!     let _ = update.leave(ticket);
 //!     let _ = update.leave(other);
 //! }
@@ -51,7 +51,7 @@ use super::{Outgoing, ReleaseError, noisy_mean, release_event};
 use crate::clip::ClippedSum;
 use crate::optimizer::{Optimizer, StepDirection};
 use crate::randomness::Randomness;
-use undertone_worker_site::clearance::{Permit, Stub, Ticket};
+use undertone_worker_site::clearance::{StepPermit, UsedPermit, VectorTicket};
 
 /// A differentially private mean gradient that stays at the site, as one step of an update.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub struct LocalStep {
     vector: Vec<f32>,
     /// Variance of the noise in each coordinate.
     variance: f64,
-    stub: Stub,
+    stub: UsedPermit,
 }
 
 impl ClippedSum {
@@ -70,7 +70,12 @@ impl ClippedSum {
     /// # Errors
     /// [`ReleaseError`] if the permit is for another event, or the expected batch is not a valid divisor. Nothing is
     /// charged.
-    pub fn step(self, expected_batch: f64, permit: Permit, randomness: &Randomness) -> Result<LocalStep, ReleaseError> {
+    pub fn step(
+        self,
+        expected_batch: f64,
+        permit: StepPermit,
+        randomness: &Randomness,
+    ) -> Result<LocalStep, ReleaseError> {
         let parts = self.into_parts();
         let event = release_event(&parts.0, parts.1);
         if let Some(granted) = permit.event().filter(|granted| **granted != event) {
@@ -107,7 +112,7 @@ pub struct Update {
     /// The fraction of the learning rate for each step.
     pace: f64,
     steps: u32,
-    stub: Option<Stub>,
+    stub: Option<UsedPermit>,
 }
 
 impl Update {
@@ -125,7 +130,7 @@ impl Update {
     /// # Panics
     /// If the step has another length.
     pub fn take(&mut self, step: LocalStep) -> Result<(), ReleaseError> {
-        if self.stub.as_ref().is_some_and(|stub| !stub.goes_with(&step.stub)) {
+        if self.stub.as_ref().is_some_and(|stub| !stub.has_grant_of(&step.stub)) {
             return Err(ReleaseError::NotOfThisGrant { steps: self.steps + 1, granted: self.steps });
         }
         self.optimizer.step(&mut self.moved, StepDirection::averaged(&step.vector, step.variance), self.pace);
@@ -148,7 +153,7 @@ impl Update {
     ///
     /// # Errors
     /// [`ReleaseError::NotOfThisGrant`] if the ticket does not match. Nothing is charged.
-    pub fn leave(self, ticket: Ticket) -> Result<Outgoing, ReleaseError> {
+    pub fn leave(self, ticket: VectorTicket) -> Result<Outgoing, ReleaseError> {
         let granted = ticket.steps().get();
         if self.steps != granted || self.stub.is_none_or(|stub| !ticket.admits(&stub)) {
             return Err(ReleaseError::NotOfThisGrant { steps: self.steps, granted });
@@ -171,7 +176,9 @@ mod tests {
     use crate::randomness::{Purpose, Randomness};
     use crate::release::{LocalStep, Outgoing, ReleaseError};
     use crate::sampler::Sampler;
-    use undertone_worker_site::clearance::{Clearance, Permit, Permits, Published, ReleaseGrant, Ticket};
+    use undertone_worker_site::clearance::{
+        Clearance, PublicProof, ReleaseGrant, StepPermit, StepPermits, VectorTicket,
+    };
 
     const LENGTH: usize = 20_000;
     const RULE: Rule = Rule::Sgd { learning_rate: 0.5, momentum: 0.0 };
@@ -181,7 +188,7 @@ mod tests {
         Event::PoissonSampledGaussian { sampling_rate, noise_multiplier }
     }
 
-    fn granted(steps: u32) -> (Permits, Ticket) {
+    fn granted(steps: u32) -> (StepPermits, VectorTicket) {
         let event = Event::Repeated { count: u64::from(steps), of: Box::new(event(0.25, 2.0)) };
         Clearance::Granted(ReleaseGrant::in_test(event)).split(NonZeroU32::new(steps).unwrap()).unwrap()
     }
@@ -191,12 +198,12 @@ mod tests {
         ClippedSum::begin(&batch, Clip::new(1.5, NoiseMultiplier::new(z).unwrap()).unwrap(), LENGTH)
     }
 
-    fn step(permit: Permit, seed: u8) -> LocalStep {
+    fn step(permit: StepPermit, seed: u8) -> LocalStep {
         sum(2.0).step(4.0, permit, &Randomness::in_test(Purpose::Noise, seed)).unwrap()
     }
 
     /// Takes the first `steps` of the granted steps.
-    fn walk(permits: &mut Permits, steps: u8) -> Update {
+    fn walk(permits: &mut StepPermits, steps: u8) -> Update {
         let mut update = Update::begin(RULE, 1.0, LENGTH);
         for seed in 0..steps {
             update.take(step(permits.take().unwrap(), seed)).unwrap();
@@ -262,7 +269,7 @@ mod tests {
 
     #[test]
     fn public_data_need_no_payment_for_their_steps_either() {
-        let published = Clearance::Public(Published::in_test());
+        let published = Clearance::Public(PublicProof::in_test());
         let (mut permits, ticket) = published.split(NonZeroU32::new(2).unwrap()).unwrap();
         let outgoing: Outgoing = walk(&mut permits, 2).leave(ticket).unwrap();
         assert!(outgoing.grant().is_none() && deviation(outgoing.vector()) > 0.1);

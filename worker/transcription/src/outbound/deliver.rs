@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{OutboundError, SealedSounds};
 use crate::provider::line::{LineError, ProviderLine};
-use undertone_worker_site::clearance::Departure;
+use undertone_worker_site::clearance::DepartureProof;
 use undertone_worker_site::fault;
 
 /// Number of consecutive unanswered sounds after which the provider counts as unreachable and the rest is not sent.
@@ -37,7 +37,7 @@ pub async fn deliver(
     provider: u32,
     line: &ProviderLine,
     stop: &CancellationToken,
-    departure: &Departure,
+    departure: &DepartureProof,
 ) -> Result<DeliveryResult, OutboundError> {
     if !departure.covers(sealed.digest(), sealed.event().is_some()) {
         return Err(OutboundError::Unpaid);

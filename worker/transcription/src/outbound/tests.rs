@@ -11,7 +11,7 @@ use crate::provider::line::ProviderLine;
 use crate::provider::loopback::{Cloud, Ear, Fault, KEY};
 use crate::provider::settings::ProviderSettings;
 use crate::wav;
-use undertone_worker_site::clearance::{Clearance, Departure, Published, ReleaseGrant};
+use undertone_worker_site::clearance::{Clearance, DepartureProof, PublicProof, ReleaseGrant};
 use undertone_worker_site::clock::system;
 
 fn sound(number: u32) -> Vec<u8> {
@@ -19,8 +19,8 @@ fn sound(number: u32) -> Vec<u8> {
 }
 
 /// A permission as if the batch were paid and countersigned.
-fn departure(batch: &SealedSounds) -> Departure {
-    Departure::in_test(batch.digest())
+fn departure(batch: &SealedSounds) -> DepartureProof {
+    DepartureProof::in_test(batch.digest())
 }
 
 fn permit() -> BatchPermit {
@@ -182,7 +182,7 @@ fn draft_seals_once_complete_and_for_granted_event() {
     let granted = || Clearance::Granted(ReleaseGrant::in_test(Event::NonPrivate));
     let other = Event::Repeated { count: 2, of: Box::new(Event::NonPrivate) };
     assert!(matches!(BatchPermit::new(granted(), &other), Err(OutboundError::WrongEvent { .. })));
-    assert!(BatchPermit::new(Clearance::Public(Published::in_test()), &other).is_ok_and(|free| free.event.is_none()));
+    assert!(BatchPermit::new(Clearance::Public(PublicProof::in_test()), &other).is_ok_and(|free| free.event.is_none()));
 }
 
 #[test]

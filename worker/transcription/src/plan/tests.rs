@@ -116,7 +116,7 @@ fn provider_counts_are_its_share_plus_noise() {
 fn numbered(seed: u32) -> PlanRandomness {
     let mut bytes = [0; 32];
     bytes[..4].copy_from_slice(&seed.to_le_bytes());
-    let published = undertone_worker_site::clearance::Published::in_test();
+    let published = undertone_worker_site::clearance::PublicProof::in_test();
     let random = |purpose| Randomness::rehearsed(&published, purpose, bytes);
     PlanRandomness::new(random(Purpose::DummyWords), random(Purpose::Assignment)).unwrap()
 }

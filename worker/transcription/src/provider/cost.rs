@@ -16,7 +16,7 @@ impl PricedProvider for ProviderSettings {
         &self.name
     }
 
-    fn known_tariff(&self) -> Option<Tariff> {
+    fn tariff_if_known(&self) -> Option<Tariff> {
         self.tariff().ok().flatten()
     }
 }

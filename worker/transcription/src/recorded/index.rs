@@ -21,7 +21,7 @@ use crate::recognize::pool::RecognizerPool;
 use crate::segment::{SegmentLimits, SpokenPiece, segment};
 use crate::vocabulary::language::StemmingLanguage;
 use undertone_worker_site::folder::{FolderError, create_private, sync_folder, write_durably};
-use undertone_worker_site::progress::Progress;
+use undertone_worker_site::progress::ProgressReporter;
 use undertone_worker_speech::recordings::{Recording, Recordings};
 
 /// Version of the format. Since 2, pieces are cut on the public grid.
@@ -129,7 +129,7 @@ pub fn make(
     recognizer: &RecognizerPool,
     folder: &Path,
     replace: bool,
-    progress: &dyn Progress,
+    progress: &dyn ProgressReporter,
 ) -> Result<SpeechIndex, RecordedError> {
     create_private(folder)?;
     let of = IndexedSource::new(recordings, language, recognizer.name());

@@ -8,17 +8,14 @@
 //! counts as reserved.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::RecordedError;
 use super::offer::PieceOffer;
-use undertone_worker_site::fault;
-use undertone_worker_site::folder::{FolderError, sync_folder};
+use undertone_worker_site::journal::{self, Journal, JournalContent};
 
 /// The pieces reserved by one job.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,12 +110,9 @@ impl UsedPieces {
 /// The journal of a site, locked by one process at a time.
 #[derive(Debug)]
 pub struct PieceJournal {
-    path: PathBuf,
     /// The locked file; other processes wait.
-    file: File,
-    /// Length up to the last complete line; later bytes are a truncated line.
-    bytes: u64,
-    lines: Vec<PieceReservation>,
+    file: Journal<PieceReservation>,
+    reservations: Vec<PieceReservation>,
 }
 
 impl PieceJournal {
@@ -127,16 +121,8 @@ impl PieceJournal {
     /// # Errors
     /// [`RecordedError::Journal`] when a line is damaged, [`RecordedError::Folder`] when the disk refuses.
     pub fn open(path: &Path) -> Result<Self, RecordedError> {
-        let mut options = OpenOptions::new();
-        options.create(true).truncate(false).read(true).write(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(path).map_err(FolderError::io("open", path))?;
-        file.lock().map_err(FolderError::io("lock", path))?;
-        sync_folder(path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
-        let text = fs::read(path).map_err(FolderError::io("read", path))?;
-        let (bytes, lines) = parse(path, &text)?;
-        Ok(Self { path: path.to_owned(), file, bytes, lines })
+        let (file, content) = Journal::open_locked(path)?;
+        Ok(Self { file, reservations: entries(path, content)? })
     }
 
     /// Reads the reservations without locking; none without a journal.
@@ -144,21 +130,18 @@ impl PieceJournal {
     /// # Errors
     /// As [`PieceJournal::open`].
     pub fn look(path: &Path) -> Result<Vec<PieceReservation>, RecordedError> {
-        match fs::read(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-            read => Ok(parse(path, &read.map_err(FolderError::io("read", path))?)?.1),
-        }
+        entries(path, journal::read(path)?)
     }
 
     /// Returns the reservation of a name.
     pub fn find(&self, name: &str) -> Option<&PieceReservation> {
-        self.lines.iter().find(|line| line.name == name)
+        self.reservations.iter().find(|reservation| reservation.name == name)
     }
 
     /// Returns the pieces that none of `recipients` may receive: every reserved piece, or with `again` the pieces that any of them
     /// may have received.
     pub fn used(&self, recipients: &[String], again: bool) -> UsedPieces {
-        used(&self.lines, recipients, again)
+        used(&self.reservations, recipients, again)
     }
 
     /// Records a reservation; it is on disk when this returns. An earlier reservation with the same name is kept, and its pieces
@@ -167,31 +150,11 @@ impl PieceJournal {
     /// # Errors
     /// [`RecordedError::Folder`] when the disk refuses; nothing is reserved then.
     pub fn set_aside(&mut self, one: PieceReservation) -> Result<(), RecordedError> {
-        if self.find(&one.name).is_some() {
-            return Ok(());
+        if self.find(&one.name).is_none() {
+            self.file.append(&one)?;
+            self.reservations.push(one);
         }
-        let mut text = serde_json::to_vec(&one)
-            .map_err(|error| FolderError::io("write", &self.path)(std::io::Error::other(error)))?;
-        text.push(b'\n');
-        let mut write = || {
-            // Overwrites the partial line of an earlier failed write.
-            self.file.set_len(self.bytes)?;
-            self.file.seek(SeekFrom::Start(self.bytes))?;
-            self.file.write_all(&text)?;
-            fault::disk(fault::BEFORE_SYNC)?;
-            self.file.sync_data()
-        };
-        write().map_err(FolderError::io("write", &self.path))?;
-        self.bytes += text.len() as u64;
-        self.lines.push(one);
         Ok(())
-    }
-}
-
-impl Drop for PieceJournal {
-    /// Unlocks explicitly: a lock belongs to the open file, which a program started meanwhile holds too.
-    fn drop(&mut self) {
-        let _ = self.file.unlock();
     }
 }
 
@@ -201,15 +164,8 @@ pub fn used(lines: &[PieceReservation], recipients: &[String], again: bool) -> U
     UsedPieces::from_spans(lines.iter().filter(counts).flat_map(PieceReservation::spans))
 }
 
-/// Parses the complete lines, and returns their length in bytes.
-fn parse(path: &Path, text: &[u8]) -> Result<(u64, Vec<PieceReservation>), RecordedError> {
-    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    let mut lines = Vec::new();
-    for (line, number) in text[..whole].split(|byte| *byte == b'\n').zip(1..).filter(|(line, _)| !line.is_empty()) {
-        let damaged = |_| RecordedError::Journal { path: path.to_owned(), line: number };
-        lines.push(serde_json::from_slice(line).map_err(damaged)?);
-    }
-    Ok((whole as u64, lines))
+fn entries(path: &Path, content: JournalContent<PieceReservation>) -> Result<Vec<PieceReservation>, RecordedError> {
+    content.into_entries().map_err(|line| RecordedError::Journal { path: path.to_owned(), line })
 }
 
 #[cfg(test)]

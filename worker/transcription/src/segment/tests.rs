@@ -2,7 +2,7 @@
 
 use super::*;
 use undertone_worker_speech::audio::{LONGEST, RATE, Stream};
-use undertone_worker_speech::synthesize::spoken;
+use undertone_worker_speech::synthesize::synthesize_text;
 
 /// Level of room noise: no room has digital silence.
 const ROOM: f32 = 2e-4;
@@ -33,7 +33,7 @@ fn sentences_lie_in_pieces_for_any_block_size() {
     let mut samples = room(1.0);
     let mut sentences = Vec::new();
     for text in ["go forward ten meters", "the patient will visit the hospital", "turn left"] {
-        let Some(voice) = spoken(text) else { return };
+        let Some(voice) = synthesize_text(text) else { return };
         // The synthesizer's own silence around the sentence is no speech.
         let loud = |sample: &f32| sample.abs() > 0.02;
         let first = voice.iter().position(loud).unwrap();

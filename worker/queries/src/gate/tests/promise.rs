@@ -19,7 +19,7 @@ use crate::dataset::Row;
 use crate::sample::SampleError;
 use crate::scratch::ScratchFolder;
 use crate::sketch::SketchKey;
-use undertone_worker_site::clearance::{Clearance, Published, ReleaseGrant};
+use undertone_worker_site::clearance::{Clearance, PublicProof, ReleaseGrant};
 use undertone_worker_training::randomness::{Purpose, Randomness};
 
 fn rows(texts: &[u8]) -> Vec<Row> {
@@ -175,7 +175,7 @@ fn condition_8_private_release_without_sampling_is_refused() {
     let survivors = || site.try_pass(every, &rows(&[1; 9]), &mut KeepAll).unwrap();
     let granted = Clearance::Granted(ReleaseGrant::in_test(every.event()));
     assert!(matches!(survivors().release(granted), Err(GateError::Unsampled)));
-    let pool = survivors().release(Clearance::Public(Published::in_test())).unwrap();
+    let pool = survivors().release(Clearance::Public(PublicProof::in_test())).unwrap();
     assert_eq!((pool.questions(), pool.grant().is_none()), (1, true));
 }
 

@@ -7,16 +7,21 @@ use undertone_api::job::Spec;
 use undertone_api::signed::Limits;
 use undertone_privacy::PrivacyUnit;
 
-use super::{Examined, Fault, examine, identity, now, sign};
-use crate::datasets::Local;
+use super::{ExaminedManifest, ManifestFault, examine, identity, now, sign};
+use crate::datasets::LocalDataset;
 use crate::testing::{ORGANIZATION, OURS, WORKER, local, manifest};
 
-fn recordings(visibility: Visibility) -> Local {
-    Local { content: Content::Recordings, seconds: Some(3_600), units: vec![PrivacyUnit::Words], ..local(visibility) }
+fn recordings(visibility: Visibility) -> LocalDataset {
+    LocalDataset {
+        content: Content::Recordings,
+        seconds: Some(3_600),
+        units: vec![PrivacyUnit::Words],
+        ..local(visibility)
+    }
 }
 
 /// Examines a transcription, with `more` in its spec, in an otherwise valid manifest.
-fn ask(data: Local, more: Value) -> Result<Examined, Fault> {
+fn ask(data: LocalDataset, more: Value) -> Result<ExaminedManifest, ManifestFault> {
     let mut spec = json!({
         "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 6 },
         "providers": [{ "name": "one", "protocol": "deepgram" }],
@@ -26,7 +31,7 @@ fn ask(data: Local, more: Value) -> Result<Examined, Fault> {
         spec.extend(more);
     }
     let spec = Spec::Transcription(serde_json::from_value(spec).expect("it is a spec"));
-    let dataset = data.as_seen(OURS, ORGANIZATION, WORKER);
+    let dataset = data.to_dataset(OURS, ORGANIZATION, WORKER);
     let charge = spec.cost(&dataset);
     let mut manifest = manifest(spec, charge);
     manifest.participants.remove(0);
@@ -36,13 +41,13 @@ fn ask(data: Local, more: Value) -> Result<Examined, Fault> {
 }
 
 #[test]
-fn what_may_be_proposed_is_believed() {
+fn valid_proposal_is_admitted() {
     assert!(ask(recordings(Visibility::Private), json!({})).is_ok());
     assert!(ask(recordings(Visibility::Public), json!({ "crowded": "send" })).is_ok(), "of public recordings anything");
 }
 
 #[test]
-fn what_only_public_recordings_may_do_and_what_protects_nobody_is_refused_whoever_signs_it() {
+fn spec_without_protection_is_refused_despite_a_signature() {
     for (more, named) in [
         (json!({ "crowded": "send" }), "spec.crowded"),
         (json!({ "vocabulary": { "from": "data", "top_percent": 10.0, "most": 5 } }), "spec.vocabulary.from"),
@@ -50,9 +55,9 @@ fn what_only_public_recordings_may_do_and_what_protects_nobody_is_refused_whoeve
     ] {
         for visibility in [Visibility::Private, Visibility::Open] {
             let fault = ask(recordings(visibility), more.clone()).expect_err("it lies");
-            assert!(matches!(&fault, Fault::Spec { field, .. } if field == named), "{named}: {fault}");
+            assert!(matches!(&fault, ManifestFault::Spec { field, .. } if field == named), "{named}: {fault}");
         }
     }
     let fault = ask(local(Visibility::Private), json!({})).expect_err("it is no dataset of recordings");
-    assert!(matches!(&fault, Fault::Spec { field, .. } if field == "spec.participant.dataset"), "{fault}");
+    assert!(matches!(&fault, ManifestFault::Spec { field, .. } if field == "spec.participant.dataset"), "{fault}");
 }

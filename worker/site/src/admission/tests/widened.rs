@@ -11,13 +11,13 @@ use uuid::Uuid;
 
 use super::{Foreign, honest, identity, now, sign};
 use crate::admission::examine;
-use crate::jobs::{self, By};
+use crate::jobs::{self, DecisionOrigin};
 use crate::store::Store;
 use crate::testing::{JOB, OURS, local, server_key};
 
 /// One change of a JSON document; indexes beyond its sizes are taken modulo them.
 #[derive(Debug, Clone)]
-enum Change {
+enum ManifestChange {
     /// Replaces a number.
     Number(Index, f64),
     /// Replaces a whole number.
@@ -40,19 +40,21 @@ enum Change {
     Date(Index, i64),
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn change() -> impl Strategy<Value = ManifestChange> {
     let index = any::<Index>;
     prop_oneof![
-        (index(), prop_oneof![Just(0.0), Just(-1.0), 0.0..10.0, Just(1e300)]).prop_map(|(at, x)| Change::Number(at, x)),
-        (index(), prop_oneof![Just(0), Just(-1), 1_i64..20, Just(i64::MAX)]).prop_map(|(at, x)| Change::Whole(at, x)),
-        (index(), proptest::option::of(index())).prop_map(|(at, from)| Change::Text(at, from)),
-        (index(), any::<Option<bool>>()).prop_map(|(at, value)| Change::Blank(at, value)),
-        index().prop_map(Change::Remove),
-        index().prop_map(Change::Double),
-        index().prop_map(Change::Swap),
-        index().prop_map(Change::Add),
-        (index(), index()).prop_map(|(at, from)| Change::Graft(at, from)),
-        (index(), -100_000_i64..100_000).prop_map(|(at, days)| Change::Date(at, days)),
+        (index(), prop_oneof![Just(0.0), Just(-1.0), 0.0..10.0, Just(1e300)])
+            .prop_map(|(at, x)| ManifestChange::Number(at, x)),
+        (index(), prop_oneof![Just(0), Just(-1), 1_i64..20, Just(i64::MAX)])
+            .prop_map(|(at, x)| ManifestChange::Whole(at, x)),
+        (index(), proptest::option::of(index())).prop_map(|(at, from)| ManifestChange::Text(at, from)),
+        (index(), any::<Option<bool>>()).prop_map(|(at, value)| ManifestChange::Blank(at, value)),
+        index().prop_map(ManifestChange::Remove),
+        index().prop_map(ManifestChange::Double),
+        index().prop_map(ManifestChange::Swap),
+        index().prop_map(ManifestChange::Add),
+        (index(), index()).prop_map(|(at, from)| ManifestChange::Graft(at, from)),
+        (index(), -100_000_i64..100_000).prop_map(|(at, days)| ManifestChange::Date(at, days)),
     ]
 }
 
@@ -76,13 +78,13 @@ fn places(document: &Value, wanted: impl Fn(&Value) -> bool) -> Vec<String> {
             found.push(at);
         }
     }
-    let mut found = Vec::new();
-    walk(document, String::new(), &wanted, &mut found);
-    found
+    let mut places = Vec::new();
+    walk(document, String::new(), &wanted, &mut places);
+    places
 }
 
 /// Returns a mutable reference to one of the `wanted` values; `None` when there is none.
-fn at(document: &mut Value, index: Index, wanted: impl Fn(&Value) -> bool) -> Option<&mut Value> {
+fn find_value(document: &mut Value, index: Index, wanted: impl Fn(&Value) -> bool) -> Option<&mut Value> {
     let places = places(document, wanted);
     if places.is_empty() {
         return None;
@@ -94,51 +96,53 @@ fn is_date(value: &Value) -> bool {
     value.as_str().is_some_and(|text| text.ends_with('Z') && text.contains('T'))
 }
 
-fn apply(document: &mut Value, change: &Change) -> Option<()> {
+fn apply(document: &mut Value, change: &ManifestChange) -> Option<()> {
     let every = |_: &Value| true;
     match change {
-        Change::Number(index, number) => *at(document, *index, Value::is_number)? = json!(number),
-        Change::Whole(index, number) => *at(document, *index, Value::is_u64)? = json!(number),
-        Change::Text(index, from) => {
+        ManifestChange::Number(index, number) => *find_value(document, *index, Value::is_number)? = json!(number),
+        ManifestChange::Whole(index, number) => *find_value(document, *index, Value::is_u64)? = json!(number),
+        ManifestChange::Text(index, from) => {
             let text = match from {
-                Some(from) => at(document, *from, Value::is_string)?.clone(),
+                Some(from) => find_value(document, *from, Value::is_string)?.clone(),
                 None => json!(Uuid::from_u128(0xfeed).to_string()),
             };
-            *at(document, *index, Value::is_string)? = text;
+            *find_value(document, *index, Value::is_string)? = text;
         }
-        Change::Blank(index, value) => *at(document, *index, every)? = json!(value),
-        Change::Remove(index) => match at(document, *index, |value| value.is_object() || value.is_array())? {
-            Value::Object(fields) => {
-                let key = fields.keys().nth(index.index(fields.len().max(1)))?.clone();
-                fields.remove(&key);
+        ManifestChange::Blank(index, value) => *find_value(document, *index, every)? = json!(value),
+        ManifestChange::Remove(index) => {
+            match find_value(document, *index, |value| value.is_object() || value.is_array())? {
+                Value::Object(fields) => {
+                    let key = fields.keys().nth(index.index(fields.len().max(1)))?.clone();
+                    fields.remove(&key);
+                }
+                Value::Array(elements) if !elements.is_empty() => {
+                    elements.remove(index.index(elements.len()));
+                }
+                _ => return None,
             }
-            Value::Array(elements) if !elements.is_empty() => {
-                elements.remove(index.index(elements.len()));
-            }
-            _ => return None,
-        },
-        Change::Double(index) => {
-            let Value::Array(elements) = at(document, *index, Value::is_array)? else { return None };
+        }
+        ManifestChange::Double(index) => {
+            let Value::Array(elements) = find_value(document, *index, Value::is_array)? else { return None };
             let element = elements.get(index.index(elements.len().max(1)))?.clone();
             elements.push(element);
         }
-        Change::Swap(index) => {
-            let Value::Array(elements) = at(document, *index, Value::is_array)? else { return None };
+        ManifestChange::Swap(index) => {
+            let Value::Array(elements) = find_value(document, *index, Value::is_array)? else { return None };
             let (last, other) = (elements.len().checked_sub(1)?, index.index(elements.len()));
             elements.swap(last, other);
         }
-        Change::Add(index) => {
-            let Value::Object(fields) = at(document, *index, Value::is_object)? else { return None };
+        ManifestChange::Add(index) => {
+            let Value::Object(fields) = find_value(document, *index, Value::is_object)? else { return None };
             fields.insert("raw".to_owned(), json!(true));
         }
-        Change::Graft(index, from) => {
-            let value = at(document, *from, every)?.clone();
-            *at(document, *index, every)? = value;
+        ManifestChange::Graft(index, from) => {
+            let value = find_value(document, *from, every)?.clone();
+            *find_value(document, *index, every)? = value;
         }
-        Change::Date(index, days) => {
+        ManifestChange::Date(index, days) => {
             let date = now() + time::Duration::days(*days);
             let text = date.format(&time::format_description::well_known::Rfc3339).ok()?;
-            *at(document, *index, is_date)? = json!(text);
+            *find_value(document, *index, is_date)? = json!(text);
         }
     }
     Some(())
@@ -146,7 +150,7 @@ fn apply(document: &mut Value, change: &Change) -> Option<()> {
 
 /// Returns the parts of a manifest that determine this site's releases: its own entry, the series it contributes to,
 /// the form of the model, the limits. Names of people and consortia are for the people who approve the document.
-fn given(document: &Value) -> Value {
+fn parse_given(document: &Value) -> Value {
     let mut entry = document["participants"][1].clone();
     // The only field of the entry that is for display.
     entry["organization_name"] = Value::Null;
@@ -166,7 +170,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn a_changed_manifest_is_refused_or_costs_what_it_says_and_is_approved_by_nobody(
+    fn changed_manifest_is_refused_or_charged_and_unapproved(
         changes in proptest::collection::vec(change(), 1..4)
     ) {
         let approved = sign(&honest());
@@ -190,7 +194,7 @@ proptest! {
         prop_assert!(limits.not_after >= now());
         // Another part of the manifest contradicts any single change to this site's releases.
         if changes.len() == 1 {
-            prop_assert_eq!(given(&after), given(&before));
+            prop_assert_eq!(parse_given(&after), parse_given(&before));
         }
 
         // It is another document: no approval applies to it, and under the same job it is rejected.
@@ -200,10 +204,10 @@ proptest! {
         let yes = Decision {
             manifest: approved.digest(), job: JOB, dataset: OURS, approve: true, reason: String::new(), at: now(),
         };
-        jobs::decide(&store, &yes, By::Terminal).expect("it is open");
+        jobs::decide(&store, &yes, DecisionOrigin::Terminal).expect("it is open");
         let job: JobId = examined.manifest.job;
-        let said = jobs::decision(&store, job, OURS, &examined.digest).expect("it is open");
-        prop_assert!(said.is_none(), "an approval is for one document");
+        let decision = jobs::decision(&store, job, OURS, &examined.digest).expect("it is open");
+        prop_assert!(decision.is_none(), "an approval is for one document");
         let first = jobs::remember(&store, job, OURS, &signed, now()).expect("it is open");
         prop_assert_eq!(first, (job == JOB).then(|| approved.digest()));
     }

@@ -6,15 +6,15 @@ use undertone_privacy::ledger::{LedgerError as RuleError, Refusal};
 use undertone_privacy::transfer::event_at;
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
-use super::{Site, job, rule, under};
-use crate::books::{AccountKey, Books, Entry, Head, Uncovered};
-use crate::ledger::{Ledger, LedgerError, Under, insert_entry, verify};
+use super::{LedgerSite, job, release_context, rule};
+use crate::books::{AccountKey, ChainHead, LedgerBooks, LedgerEntry, UncoveredReleases};
+use crate::ledger::{Ledger, LedgerError, ReleaseContext, insert_entry, verify};
 use crate::policy::UnitLimits;
-use crate::testing::{LINEAGE, gaussian, limit, sampled, stored};
+use crate::testing::{LINEAGE, gaussian, limit, sampled_gaussian, stored_release};
 
 /// Returns a job that protects `unit`.
-fn protecting(number: u128, unit: PrivacyUnit, event: Event, releases: u64) -> Under {
-    let mut part = job(number, &under(event, releases));
+fn protecting(number: u128, unit: PrivacyUnit, event: Event, releases: u64) -> ReleaseContext {
+    let mut part = job(number, &release_context(event, releases));
     part.charge.unit = unit;
     part
 }
@@ -28,24 +28,24 @@ const fn key(unit: PrivacyUnit) -> AccountKey {
     AccountKey::new(LINEAGE, unit, Adjacency::ZeroOut)
 }
 
-fn spent(books: &Books, unit: PrivacyUnit) -> f64 {
+fn spent(books: &LedgerBooks, unit: PrivacyUnit) -> f64 {
     books.accounts.get(&key(unit)).map_or(0.0, |book| book.account.epsilon_spent())
 }
 
-fn open(books: &Books, unit: PrivacyUnit) -> bool {
+fn open(books: &LedgerBooks, unit: PrivacyUnit) -> bool {
     books.accounts.get(&key(unit)).is_some_and(|book| !book.account.balance().reserved().is_zero())
 }
 
-fn pay(ledger: &Ledger, part: &Under, round: u32) {
-    drop(ledger.commit(part, &part.charge.event, &stored(part, "private", round)).expect("it is reserved"));
+fn pay(ledger: &Ledger, part: &ReleaseContext, round: u32) {
+    drop(ledger.commit(part, &part.charge.event, &stored_release(part, "private", round)).expect("it is reserved"));
 }
 
 #[test]
 fn speaker_job_is_charged_to_speaker_and_record_limits() {
     use PrivacyUnit::{Record, Speaker};
-    let site = Site::new();
+    let site = LedgerSite::new();
     let ledger = site.open();
-    let part = protecting(40, Speaker, sampled(0.1, 2.0), 3);
+    let part = protecting(40, Speaker, sampled_gaussian(0.1, 2.0), 3);
     ledger.reserve(&part, limits(8.0, &[(Record, 20.0)])).expect("there is room in both");
     pay(&ledger, &part, 1);
     let books = ledger.books().expect("it is open");
@@ -63,7 +63,7 @@ fn speaker_job_is_charged_to_speaker_and_record_limits() {
 #[test]
 fn job_over_the_limit_of_another_unit_is_refused_whole() {
     use PrivacyUnit::{Record, Speaker};
-    let site = Site::new();
+    let site = LedgerSite::new();
     let ledger = site.open();
     let part = protecting(40, Speaker, gaussian(4.0), 10);
     ledger.check(&part, limits(8.0, &[])).expect("alone there is room");
@@ -77,7 +77,7 @@ fn job_over_the_limit_of_another_unit_is_refused_whole() {
 #[test]
 fn record_job_beside_a_speaker_account_is_refused() {
     use PrivacyUnit::{Record, Speaker, Words};
-    let site = Site::new();
+    let site = LedgerSite::new();
     let ledger = site.open();
     ledger.reserve(&protecting(40, Speaker, gaussian(8.0), 1), limits(8.0, &[])).expect("there is room");
     for unit in [Record, Words] {
@@ -86,7 +86,7 @@ fn record_job_beside_a_speaker_account_is_refused() {
         let Err(LedgerError::Unpriced(why)) = refused else { panic!("{refused:?}") };
         assert!(why.contains("a lifetime limit for the unit `speaker`"), "{why}");
     }
-    let fresh = Site::new();
+    let fresh = LedgerSite::new();
     let refused = fresh.open().reserve(&protecting(41, Record, gaussian(8.0), 1), limits(8.0, &[(Speaker, 8.0)]));
     assert!(matches!(refused, Err(LedgerError::Unpriced(_))), "before the first speaker job as well: {refused:?}");
 }
@@ -94,7 +94,7 @@ fn record_job_beside_a_speaker_account_is_refused() {
 #[test]
 fn limit_set_later_counts_what_was_released_before() {
     use PrivacyUnit::{Record, Speaker};
-    let site = Site::new();
+    let site = LedgerSite::new();
     let ledger = site.open();
     let first = protecting(40, Speaker, gaussian(4.0), 5);
     ledger.reserve(&first, limits(8.0, &[])).expect("there is room");
@@ -111,8 +111,8 @@ fn limit_set_later_counts_what_was_released_before() {
 }
 
 /// Writes rows in the form of a worker that charged each job to its own account alone.
-fn write_rows_of_before(site: &Site) {
-    let row = |kind, part: &Under, receipt| Entry {
+fn write_rows_of_before(site: &LedgerSite) {
+    let row = |kind, part: &ReleaseContext, receipt| LedgerEntry {
         kind,
         account: part.account(),
         job: part.job,
@@ -134,26 +134,26 @@ fn write_rows_of_before(site: &Site) {
         row(EntryKind::Reserve, &record, None),
         row(EntryKind::Commit, &record, Some(2)),
     ];
-    let mut head = Head::default();
+    let mut head = ChainHead::default();
     for row in rows {
         head = site.store().write(|tx| insert_entry(tx, &head, &row)).expect("it is written");
     }
 }
 
 #[test]
-fn ledger_of_before_takes_in_other_units_and_says_what_is_not_covered() {
+fn older_ledger_charges_other_units_and_lists_uncovered_ones() {
     use PrivacyUnit::{Record, Speaker};
-    let site = Site::new();
+    let site = LedgerSite::new();
     write_rows_of_before(&site);
-    let books = site.store().read(Books::read).expect("the rows add up");
+    let books = site.store().read(LedgerBooks::read).expect("the rows add up");
     site.store().read(|db| verify::cross_check(db, &books)).expect("they are replayed as they were admitted");
     // The record account includes the speaker's release, converted to its unit; the record's release cannot be
     // converted to the speaker account.
     let both = &books.accounts[&key(Record)];
     assert_eq!(both.jobs.len(), 2);
     assert_eq!(both.account.reservations().map(undertone_privacy::ledger::Reservation::committed).sum::<u64>(), 2);
-    assert!(books.uncovered(key(Record)).is_empty());
-    assert_eq!(books.uncovered(key(Speaker)), [Uncovered { protects: Record, jobs: 1, releases: 1 }]);
+    assert!(books.uncovered_releases(key(Record)).is_empty());
+    assert_eq!(books.uncovered_releases(key(Speaker)), [UncoveredReleases { protects: Record, jobs: 1, releases: 1 }]);
     assert_eq!(books.accounts[&key(Speaker)].jobs.len(), 1, "nothing is reset or charged twice");
 
     let ledger = site.open();
@@ -165,19 +165,19 @@ fn ledger_of_before_takes_in_other_units_and_says_what_is_not_covered() {
     assert!(spent(&ledger.books().expect("it is open"), Record) > spent_before);
     let books = ledger.books().expect("it is open");
     drop(ledger);
-    assert_eq!(site.store().read(Books::read).expect("the rows add up"), books);
+    assert_eq!(site.store().read(LedgerBooks::read).expect("the rows add up"), books);
 }
 
 #[test]
-fn row_that_leaves_an_account_out_is_not_believed() {
+fn row_that_omits_an_account_is_refused() {
     use PrivacyUnit::{Record, Speaker};
-    let site = Site::new();
+    let site = LedgerSite::new();
     let ledger = site.open();
     ledger.reserve(&protecting(40, Speaker, gaussian(8.0), 1), limits(8.0, &[(Record, 20.0)])).expect("there is room");
     let part = protecting(41, Speaker, gaussian(8.0), 1);
     let books = ledger.books().expect("it is open");
     drop(ledger);
-    let row = Entry {
+    let row = LedgerEntry {
         kind: EntryKind::Reserve,
         account: part.account(),
         job: part.job,

@@ -9,7 +9,7 @@ use std::path::Path;
 use ed25519_dalek::VerifyingKey;
 use undertone_api::signed::{Receipt, RotationError, SignedError, SiteKeys, public_key};
 
-use super::{Attested, EvidenceError, Export, FORMAT, examine};
+use super::{EvidenceError, EvidenceExport, EvidenceSummary, FORMAT, examine};
 use crate::ledger::no_receipt;
 
 /// The largest accepted size, bytes: some hundred thousand receipts with their proofs.
@@ -17,7 +17,7 @@ const LARGEST: u64 = 1 << 30;
 
 /// Keys that the reader knows from elsewhere; without a key, the one in the file is used.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Known {
+pub struct KnownKeys {
     /// A present or former key of the site: from its enrolment, or from the server's bundle.
     pub site_key: Option<VerifyingKey>,
     /// The server's key, from a site's configuration.
@@ -26,7 +26,7 @@ pub struct Known {
 
 /// The content of a verified file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown {
+pub struct VerifiedFile {
     /// The number of receipts.
     pub receipts: u64,
     /// Digest of the last receipt; empty without one.
@@ -38,7 +38,7 @@ pub struct Shown {
     /// The server's key in the verification, hex.
     pub server_key: String,
     /// The verified commitments of the server.
-    pub attested: Attested,
+    pub attested: EvidenceSummary,
     /// The number of alarms raised at the site, and the number of uncleared ones.
     pub alarms: (usize, usize),
 }
@@ -81,7 +81,7 @@ pub enum FileError {
 ///
 /// # Errors
 /// [`FileError`] with the first defect.
-pub fn read(path: &Path, known: Known) -> Result<Shown, FileError> {
+pub fn read(path: &Path, known: KnownKeys) -> Result<VerifiedFile, FileError> {
     let size = std::fs::metadata(path)?.len();
     if size > LARGEST {
         return Err(FileError::Form(format!("it has {size} bytes, and {LARGEST} are the most that are read")));
@@ -94,8 +94,8 @@ pub fn read(path: &Path, known: Known) -> Result<Shown, FileError> {
 ///
 /// # Errors
 /// [`FileError`] with the first defect.
-pub fn verify(text: &str, known: Known) -> Result<Shown, FileError> {
-    let export: Export = serde_json::from_str(text).map_err(|error| FileError::Form(error.to_string()))?;
+pub fn verify(text: &str, known: KnownKeys) -> Result<VerifiedFile, FileError> {
+    let export: EvidenceExport = serde_json::from_str(text).map_err(|error| FileError::Form(error.to_string()))?;
     if export.format != FORMAT {
         return Err(FileError::Form(format!("its format is `{}`, not `{FORMAT}`", export.format)));
     }
@@ -106,8 +106,8 @@ pub fn verify(text: &str, known: Known) -> Result<Shown, FileError> {
     let keys = SiteKeys::leading_to(site_key, &export.rotations)?;
     let changes = export.rotations.iter().map(undertone_api::signed::Rotation::open).collect::<Result<Vec<_>, _>>()?;
     if let Some(known) = known.site_key {
-        let known = hex::encode(known.as_bytes());
-        if export.site_key != known && changes.iter().all(|change| change.old != known) {
+        let key = hex::encode(known.as_bytes());
+        if export.site_key != key && changes.iter().all(|change| change.old != key) {
             return Err(FileError::Stranger { whose: "site" });
         }
     }
@@ -135,9 +135,9 @@ pub fn verify(text: &str, known: Known) -> Result<Shown, FileError> {
         let problem = "is missing, or another: a change of the site's key names it".to_owned();
         return Err(FileError::Receipt { number: change.receipts, problem });
     }
-    let Export { epoch, heads, countersignatures, proofs, alarms, .. } = &export;
+    let EvidenceExport { epoch, heads, countersignatures, proofs, alarms, .. } = &export;
     let attested = examine(*epoch, &export.receipts, heads, countersignatures, proofs, &server_key)?;
-    Ok(Shown {
+    Ok(VerifiedFile {
         receipts,
         last: if receipts == 0 { String::new() } else { previous },
         changes: changes.len(),
@@ -155,20 +155,20 @@ mod tests {
     use undertone_api::signed::{Rotation, public_key};
     use undertone_privacy::Event;
 
-    use super::{Export, FileError, Known, LARGEST, read, verify};
+    use super::{EvidenceExport, FileError, KnownKeys, LARGEST, read, verify};
     use crate::folder::Folder;
     use crate::keys::SiteKey;
     use crate::rotation::{finish, prepare};
     use crate::store::Store;
-    use crate::testing::{WORKER, gaussian, ledger_at, server_key, stored, under};
+    use crate::testing::{WORKER, gaussian, ledger_at, release_context, server_key, stored_release};
 
-    struct Site {
+    struct EvidenceSite {
         _dir: tempfile::TempDir,
         folder: Folder,
         store: Store,
     }
 
-    impl Site {
+    impl EvidenceSite {
         fn new() -> Self {
             let dir = tempfile::tempdir().expect("a temporary folder");
             let folder = Folder::new(dir.path());
@@ -178,10 +178,10 @@ mod tests {
         }
 
         fn release(&self, rounds: std::ops::Range<u32>) {
-            let (ledger, job) = (ledger_at(&self.folder), under(gaussian(4.0), 10));
+            let (ledger, job) = (ledger_at(&self.folder), release_context(gaussian(4.0), 10));
             for round in rounds {
                 ledger
-                    .publish(&job, Visibility::Open, &Event::NonPrivate, &stored(&job, "open", round))
+                    .publish(&job, Visibility::Open, &Event::NonPrivate, &stored_release(&job, "open", round))
                     .expect("the data are open");
             }
         }
@@ -204,8 +204,8 @@ mod tests {
     }
 
     /// Sets up a site that signed two receipts with its first key, none with its second, and two with its third.
-    fn rotated() -> (Site, [String; 3]) {
-        let site = Site::new();
+    fn rotated() -> (EvidenceSite, [String; 3]) {
+        let site = EvidenceSite::new();
         let first = site.public();
         site.release(1..3);
         site.rotate();
@@ -216,8 +216,8 @@ mod tests {
         (site, [first, second, third])
     }
 
-    fn changed(text: &str, change: impl FnOnce(&mut Export)) -> String {
-        let mut export: Export = serde_json::from_str(text).expect("it was exported");
+    fn changed(text: &str, change: impl FnOnce(&mut EvidenceExport)) -> String {
+        let mut export: EvidenceExport = serde_json::from_str(text).expect("it was exported");
         change(&mut export);
         serde_json::to_string(&export).expect("it has a JSON form")
     }
@@ -226,42 +226,44 @@ mod tests {
     fn receipts_of_every_key_verify_from_the_file_alone() {
         let (site, keys) = rotated();
         let text = site.export();
-        let shown = verify(&text, Known::default()).expect("every receipt has the key of its time");
-        assert_eq!((shown.receipts, shown.changes, &shown.site_key), (4, 2, &keys[2]));
+        let file = verify(&text, KnownKeys::default()).expect("every receipt has the key of its time");
+        assert_eq!((file.receipts, file.changes, &file.site_key), (4, 2, &keys[2]));
         // Every one of its keys identifies the site.
         for key in &keys {
             let site_key = Some(public_key(key).expect("a key"));
-            verify(&text, Known { site_key, server_key: Some(server_key().verifying_key()) }).expect("it is known");
+            verify(&text, KnownKeys { site_key, server_key: Some(server_key().verifying_key()) }).expect("it is known");
         }
         let stranger = Some(server_key().verifying_key());
-        let refused = verify(&text, Known { site_key: stranger, server_key: None });
+        let refused = verify(&text, KnownKeys { site_key: stranger, server_key: None });
         assert!(matches!(refused, Err(FileError::Stranger { whose: "site" })), "{refused:?}");
-        let refused = verify(&text, Known { site_key: None, server_key: Some(public_key(&keys[0]).expect("a key")) });
+        let refused =
+            verify(&text, KnownKeys { site_key: None, server_key: Some(public_key(&keys[0]).expect("a key")) });
         assert!(matches!(refused, Err(FileError::Stranger { whose: "server" })), "{refused:?}");
     }
 
     #[test]
-    fn without_the_chain_of_keys_older_receipts_are_not_believed() {
+    fn older_receipts_need_the_chain_of_keys() {
         let (site, keys) = rotated();
         let text = site.export();
         let without = changed(&text, |export| export.rotations.clear());
-        let refused = verify(&without, Known::default());
+        let refused = verify(&without, KnownKeys::default());
         assert!(matches!(refused, Err(FileError::Receipt { number: 1, .. })), "{refused:?}");
         let part = changed(&text, |export| drop(export.rotations.remove(0)));
-        assert!(matches!(verify(&part, Known::default()), Err(FileError::Keys(_))));
+        assert!(matches!(verify(&part, KnownKeys::default()), Err(FileError::Keys(_))));
         let older = changed(&text, |export| export.site_key.clone_from(&keys[0]));
-        assert!(matches!(verify(&older, Known::default()), Err(FileError::Keys(_))), "they lead elsewhere");
-        let other = Site::new();
+        assert!(matches!(verify(&older, KnownKeys::default()), Err(FileError::Keys(_))), "they lead elsewhere");
+        let other = EvidenceSite::new();
         let foreign = other.rotate();
         let mixed = changed(&text, |export| export.rotations[1] = foreign);
-        assert!(matches!(verify(&mixed, Known::default()), Err(FileError::Keys(_))));
+        assert!(matches!(verify(&mixed, KnownKeys::default()), Err(FileError::Keys(_))));
     }
 
     #[test]
-    fn receipts_that_were_cut_moved_or_bent_are_named() {
+    fn truncated_moved_or_changed_receipts_are_reported() {
         let (site, _) = rotated();
         let text = site.export();
-        let number = |change: &dyn Fn(&mut Export)| match verify(&changed(&text, change), Known::default()) {
+        let number = |change: &dyn Fn(&mut EvidenceExport)| match verify(&changed(&text, change), KnownKeys::default())
+        {
             Err(FileError::Receipt { number, .. }) => number,
             other => panic!("{other:?}"),
         };
@@ -270,19 +272,19 @@ mod tests {
         assert_eq!(number(&|export| drop(export.receipts.remove(0))), 1);
         assert_eq!(number(&|export| export.receipts.swap(2, 3)), 3);
         assert_eq!(number(&|export| export.receipts[1].payload.push(' ')), 2);
-        assert!(matches!(verify("{}", Known::default()), Err(FileError::Form(_))));
+        assert!(matches!(verify("{}", KnownKeys::default()), Err(FileError::Form(_))));
         let later = changed(&text, |export| export.format = "undertone/site-evidence/2".to_owned());
-        assert!(matches!(verify(&later, Known::default()), Err(FileError::Form(_))));
+        assert!(matches!(verify(&later, KnownKeys::default()), Err(FileError::Form(_))));
     }
 
     #[test]
-    fn a_file_that_is_too_large_is_not_read() {
+    fn file_that_is_too_large_is_not_read() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let path = dir.path().join("large.json");
         let file = std::fs::File::create(&path).expect("the folder is writable");
         // The file has no content, only a length.
         file.set_len(LARGEST + 1).expect("the folder is writable");
-        let refused = read(&path, Known::default());
+        let refused = read(&path, KnownKeys::default());
         assert!(matches!(&refused, Err(FileError::Form(why)) if why.contains("the most")), "{refused:?}");
     }
 }

@@ -5,13 +5,13 @@ use undertone_api::log::peers::{PeerError, PeerHead};
 use undertone_api::signed::{Head, HeadObservation, KeyChange, Rotation, Signed, key_id};
 use uuid::Uuid;
 
-use super::{OLD_AFTER, compare, confirm, known_peers, observation};
+use super::{OLD_AFTER, compare, confirm, list_peers, observation};
 use crate::folder::Folder;
 use crate::keys::SiteKey;
 use crate::store::Store;
-use crate::testing::log::{Log, stranger};
+use crate::testing::log::{TestLog, stranger};
 use crate::testing::{WORKER, server_key};
-use crate::witness::{Judged, alarm, judge, question};
+use crate::witness::{WitnessVerdict, alarm, judge, question};
 
 const AT: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 const PEER: WorkerId = WorkerId(Uuid::from_u128(77));
@@ -32,20 +32,20 @@ impl TestSite {
         Self { store, key, _dir: dir }
     }
 
-    fn witness(&self, log: &Log) -> (Head, Signed) {
-        let asked = question(&self.store).expect("readable");
-        let answer = log.answer(asked.known.as_ref(), &[]);
-        let judged = judge(&self.store, &server_key().verifying_key(), &asked, &answer, AT).expect("writable");
-        assert_eq!(judged, Judged::Holds(0));
+    fn witness(&self, log: &TestLog) -> (Head, Signed) {
+        let request = question(&self.store).expect("readable");
+        let answer = log.answer(request.known.as_ref(), &[]);
+        let verdict = judge(&self.store, &server_key().verifying_key(), &request, &answer, AT).expect("writable");
+        assert_eq!(verdict, WitnessVerdict::Holds(0));
         observation(&self.store, WORKER, &self.key, AT).expect("readable").expect("a head was verified").0
     }
 
-    fn compare(&self, own: &(Head, Signed), peer: PeerHead, now: OffsetDateTime) -> super::Comparison {
+    fn compare(&self, own: &(Head, Signed), peer: PeerHead, now: OffsetDateTime) -> super::HeadComparison {
         compare(&self.store, &server_key().verifying_key(), own, &[peer], now).expect("writable")
     }
 
     fn peer(&self) -> super::KnownPeer {
-        let mut peers = self.store.read(known_peers).expect("readable");
+        let mut peers = self.store.read(list_peers).expect("readable");
         assert_eq!(peers.len(), 1);
         peers.remove(0)
     }
@@ -55,8 +55,8 @@ fn peer_key(seed: u8) -> SigningKey {
     SigningKey::from_bytes(&[seed; 32])
 }
 
-fn log_of(leaves: std::ops::Range<i64>) -> Log {
-    let mut log = Log::default();
+fn log_of(leaves: std::ops::Range<i64>) -> TestLog {
+    let mut log = TestLog::default();
     for leaf in leaves {
         log.push(stranger(leaf));
     }
@@ -64,7 +64,7 @@ fn log_of(leaves: std::ops::Range<i64>) -> Log {
 }
 
 /// Returns the peer's observation of `log`, relayed to a site that has verified `shown` of the same size or larger.
-fn relayed(log: &Log, shown: &Log, key: &SigningKey, observed_at: OffsetDateTime) -> PeerHead {
+fn relayed(log: &TestLog, shown: &TestLog, key: &SigningKey, observed_at: OffsetDateTime) -> PeerHead {
     let head = log.head().expect("not empty");
     let document = HeadObservation { worker: PEER, head: head.clone(), observed_at };
     PeerHead {
@@ -83,10 +83,10 @@ fn relayed(log: &Log, shown: &Log, key: &SigningKey, observed_at: OffsetDateTime
 #[test]
 fn agreeing_peer_is_stored_with_its_newest_head() {
     let site = TestSite::new();
-    let shown = log_of(0..5);
-    let own = site.witness(&shown);
+    let log = log_of(0..5);
+    let own = site.witness(&log);
     for (size, at) in [(3, AT), (5, AT + Duration::hours(1)), (4, AT)] {
-        let peer = relayed(&log_of(0..size), &shown, &peer_key(2), at);
+        let peer = relayed(&log_of(0..size), &log, &peer_key(2), at);
         let comparison = site.compare(&own, peer, AT + Duration::hours(2));
         assert_eq!((comparison.agreed, comparison.fork), (1, None), "{:?}", comparison.rejected);
     }
@@ -99,10 +99,10 @@ fn agreeing_peer_is_stored_with_its_newest_head() {
 #[test]
 fn fork_between_two_sites_raises_an_alarm_with_both_heads() {
     let site = TestSite::new();
-    let shown = log_of(0..5);
-    let own = site.witness(&shown);
+    let log = log_of(0..5);
+    let own = site.witness(&log);
     let elsewhere = log_of(100..105);
-    let comparison = site.compare(&own, relayed(&elsewhere, &shown, &peer_key(2), AT), AT);
+    let comparison = site.compare(&own, relayed(&elsewhere, &log, &peer_key(2), AT), AT);
     assert_eq!(comparison.fork, Some(PeerError::Forked { worker: PEER, theirs: 5, ours: 5 }));
     let alarm = site.store.read(alarm::open).expect("readable").expect("an alarm is open");
     let theirs = elsewhere.head().expect("not empty");
@@ -116,11 +116,11 @@ fn fork_between_two_sites_raises_an_alarm_with_both_heads() {
 #[test]
 fn observation_forged_by_the_server_is_no_agreement() {
     let site = TestSite::new();
-    let shown = log_of(0..5);
-    let own = site.witness(&shown);
-    site.compare(&own, relayed(&shown, &shown, &peer_key(2), AT), AT);
+    let log = log_of(0..5);
+    let own = site.witness(&log);
+    site.compare(&own, relayed(&log, &log, &peer_key(2), AT), AT);
     // The server hides a fork by an observation that it signs with a key of its own.
-    let forged = relayed(&shown, &shown, &peer_key(3), AT + Duration::days(9));
+    let forged = relayed(&log, &log, &peer_key(3), AT + Duration::days(9));
     let comparison = site.compare(&own, forged, AT + Duration::days(9));
     assert_eq!((comparison.agreed, comparison.rejected.len()), (0, 1));
     let peer = site.peer();
@@ -134,10 +134,10 @@ fn observation_forged_by_the_server_is_no_agreement() {
 #[test]
 fn confirmed_fingerprint_decides_between_two_keys() {
     let site = TestSite::new();
-    let shown = log_of(0..5);
-    let own = site.witness(&shown);
-    site.compare(&own, relayed(&shown, &shown, &peer_key(2), AT), AT);
-    site.compare(&own, relayed(&shown, &shown, &peer_key(3), AT), AT);
+    let log = log_of(0..5);
+    let own = site.witness(&log);
+    site.compare(&own, relayed(&log, &log, &peer_key(2), AT), AT);
+    site.compare(&own, relayed(&log, &log, &peer_key(3), AT), AT);
     let fingerprint = |seed| key_id(&peer_key(seed).verifying_key());
     assert!(!confirm(&site.store, "ward", &fingerprint(4), AT).expect("writable"), "neither key");
     assert!(!confirm(&site.store, "ward", &fingerprint(3)[..8], AT).expect("writable"), "too short");
@@ -146,16 +146,16 @@ fn confirmed_fingerprint_decides_between_two_keys() {
     let peer = site.peer();
     assert!(peer.is_confirmed && !peer.has_conflict);
     assert!(fingerprint(3).starts_with(&peer.fingerprint));
-    let comparison = site.compare(&own, relayed(&shown, &shown, &peer_key(3), AT), AT);
+    let comparison = site.compare(&own, relayed(&log, &log, &peer_key(3), AT), AT);
     assert_eq!(comparison.agreed, 1);
 }
 
 #[test]
 fn rotated_key_of_a_peer_is_followed() {
     let site = TestSite::new();
-    let shown = log_of(0..5);
-    let own = site.witness(&shown);
-    site.compare(&own, relayed(&shown, &shown, &peer_key(2), AT), AT);
+    let log = log_of(0..5);
+    let own = site.witness(&log);
+    site.compare(&own, relayed(&log, &log, &peer_key(2), AT), AT);
     let (old, new) = (peer_key(2), peer_key(3));
     let change = KeyChange {
         worker: PEER,
@@ -170,7 +170,7 @@ fn rotated_key_of_a_peer_is_followed() {
         by_old: Signed::new(&change, &old).expect("it has a JSON form"),
         by_new: Signed::new(&change, &new).expect("it has a JSON form"),
     };
-    let peer = PeerHead { rotations: vec![rotation], ..relayed(&shown, &shown, &new, AT) };
+    let peer = PeerHead { rotations: vec![rotation], ..relayed(&log, &log, &new, AT) };
     assert_eq!(site.compare(&own, peer, AT).agreed, 1);
     assert!(key_id(&new.verifying_key()).starts_with(&site.peer().fingerprint));
 }

@@ -12,10 +12,10 @@ use super::{PositionError, compare, contradiction, overrule, own_position, sight
 use crate::books;
 use crate::folder::Folder;
 use crate::keys::SiteKey;
-use crate::ledger::{Ledger, LedgerError, Under};
+use crate::ledger::{Ledger, LedgerError, ReleaseContext};
 use crate::store::{Store, StoreError};
-use crate::testing::log::{Log, stranger};
-use crate::testing::{WORKER, clock, gaussian, limit, server_key, stored, under};
+use crate::testing::log::{TestLog, stranger};
+use crate::testing::{WORKER, clock, gaussian, limit, release_context, server_key, stored_release};
 use crate::witness::{judge, peers, question};
 
 const AT: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
@@ -25,8 +25,8 @@ fn peer_key() -> SigningKey {
     SigningKey::from_bytes(&[2; 32])
 }
 
-fn job() -> Under {
-    under(gaussian(40.0), 10)
+fn job() -> ReleaseContext {
+    release_context(gaussian(40.0), 10)
 }
 
 /// A site with a ledger that can be put back to an older copy, and one peer whose key it knows.
@@ -65,7 +65,7 @@ impl TestSite {
     fn pay(&self, rounds: std::ops::RangeInclusive<u32>) {
         let ledger = self.open();
         for round in rounds {
-            let release = stored(&job(), "private", round);
+            let release = stored_release(&job(), "private", round);
             ledger.commit(&job(), &job().charge.event, &release).map(drop).expect("it is reserved");
         }
     }
@@ -82,11 +82,11 @@ impl TestSite {
     /// The answer of the server: the peer agrees about the log, and brings these documents.
     fn meet(&self, position: Option<Signed>, sighting: Option<Signed>) -> super::PositionComparison {
         let store = self.store();
-        let mut log = Log::default();
+        let mut log = TestLog::default();
         (0..3).for_each(|leaf| log.push(stranger(leaf)));
-        let asked = question(&store).expect("readable");
-        let answer = log.answer(asked.known.as_ref(), &[]);
-        judge(&store, &server_key().verifying_key(), &asked, &answer, AT).expect("writable");
+        let request = question(&store).expect("readable");
+        let answer = log.answer(request.known.as_ref(), &[]);
+        judge(&store, &server_key().verifying_key(), &request, &answer, AT).expect("writable");
         let own = peers::observation(&store, WORKER, &self.key(), AT).expect("readable").expect("a head").0;
         let head = log.head().expect("not empty");
         let observation = HeadObservation { worker: PEER, head: head.clone(), observed_at: AT };
@@ -128,17 +128,17 @@ fn folder_put_back_is_held_until_the_missing_receipts_are_there() {
     let sighting = sighting_of(&site.position(), &peer_key());
     site.copy("copy.db", "ledger.db");
 
-    site.open().is_quiet().expect("nobody has said anything yet");
+    site.open().check_quiet().expect("nobody has said anything yet");
     let comparison = site.meet(None, Some(sighting));
     let older = PositionError::Older { peer: PEER.to_string(), seen: 3, found: 1 };
     assert_eq!((comparison.contradiction, comparison.rejected), (Some(older), Vec::new()));
     let ledger = site.open();
-    assert!(matches!(ledger.is_quiet(), Err(LedgerError::Position(_))));
-    let unpaid = ledger.commit(&job(), &job().charge.event, &stored(&job(), "private", 4));
+    assert!(matches!(ledger.check_quiet(), Err(LedgerError::Position(_))));
+    let unpaid = ledger.commit(&job(), &job().charge.event, &stored_release(&job(), "private", 4));
     assert!(matches!(unpaid, Err(LedgerError::Position(_))), "nothing is paid, so nothing leaves: {unpaid:?}");
 
     ledger.import(&receipts[1..], Some(limit(8.0))).expect("they are this site's own");
-    ledger.is_quiet().expect("the receipts are there");
+    ledger.check_quiet().expect("the receipts are there");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn equal_or_older_sighting_raises_nothing() {
         let comparison = site.meet(None, Some(sighting_of(&position, &peer_key())));
         assert_eq!((comparison.sightings, comparison.contradiction, comparison.rejected), (1, None, Vec::new()));
     }
-    site.open().is_quiet().expect("nothing contradicts the ledger");
+    site.open().check_quiet().expect("nothing contradicts the ledger");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn forged_sighting_is_passed_over() {
         let comparison = site.meet(None, Some(sighting));
         assert_eq!((comparison.sightings, comparison.rejected.len(), comparison.contradiction), (0, 1, None));
     }
-    site.open().is_quiet().expect("nothing holds it back");
+    site.open().check_quiet().expect("nothing holds it back");
 }
 
 #[test]
@@ -182,12 +182,12 @@ fn other_receipt_under_a_seen_number_is_held_until_overruled() {
     site.pay(2..=2);
     let forked = PositionError::Forked { peer: PEER.to_string(), number: 1 };
     assert_eq!(site.meet(None, Some(sighting.clone())).contradiction, Some(forked));
-    assert!(matches!(site.open().is_quiet(), Err(LedgerError::Position(_))));
+    assert!(matches!(site.open().check_quiet(), Err(LedgerError::Position(_))));
     assert!(overrule(&site.store(), "the disk died", AT).expect("writable"));
     assert!(!overrule(&site.store(), "the disk died", AT).expect("writable"), "nothing holds it back");
     // The peer goes on to show it.
     assert_eq!(site.meet(None, Some(sighting)).contradiction, None);
-    site.open().is_quiet().expect("it was overruled");
+    site.open().check_quiet().expect("it was overruled");
 }
 
 #[test]
@@ -202,9 +202,9 @@ fn newest_position_of_a_peer_is_kept_and_handed_back() {
         assert!(site.meet(Some(shown), None).rejected.is_empty());
     }
     assert_eq!(site.meet(Some(position(9, &SigningKey::from_bytes(&[9; 32]))), None).rejected.len(), 1);
-    let handed = sightings(&site.store(), WORKER, &site.key(), AT).expect("readable");
-    let sighting: LedgerSighting = handed[0].open(&site.key().public()).expect("the site signed it");
-    assert_eq!((handed.len(), sighting.subject, sighting.position), (1, PEER, newest));
+    let signed = sightings(&site.store(), WORKER, &site.key(), AT).expect("readable");
+    let sighting: LedgerSighting = signed[0].open(&site.key().public()).expect("the site signed it");
+    assert_eq!((signed.len(), sighting.subject, sighting.position), (1, PEER, newest));
 }
 
 #[test]

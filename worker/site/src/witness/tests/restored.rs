@@ -3,16 +3,16 @@
 use time::Duration;
 use undertone_api::log::witness::WitnessError;
 
-use super::super::restoration::{accepted, judge, next_batch, note_complete, rebase, unaccepted};
-use super::super::{Contradiction, Judged, alarm, question, submitted};
-use super::{AT, Site, contradicts};
-use crate::testing::log::{Log, stranger};
+use super::super::restoration::{accepted_restorations, judge, new_restorations, next_batch, note_complete, rebase};
+use super::super::{ServerContradiction, WitnessVerdict, alarm, question, record_countersignatures};
+use super::{AT, WitnessSite, contradicts};
+use crate::testing::log::{TestLog, stranger};
 use crate::testing::server_key;
 
-impl Site {
+impl WitnessSite {
     /// Queries a server that states restorations, in the daemon's order of calls; returns `None` when no statement is
     /// new.
-    fn meet(&self) -> Option<Judged> {
+    fn meet(&self) -> Option<WitnessVerdict> {
         let key = server_key().verifying_key();
         let question = question(&self.store).expect("it is open");
         let ask = |known: Option<&undertone_api::signed::Signed>| {
@@ -20,10 +20,10 @@ impl Site {
             answer.restorations = self.log.restorations(question.restored.as_deref());
             answer
         };
-        let news = unaccepted(&self.store, &ask(question.known.as_ref())).expect("it is open")?;
+        let news = new_restorations(&self.store, &ask(question.known.as_ref())).expect("it is open")?;
         let rebased = rebase(&self.store, &key, &question, &news).expect("it is open");
         let answer = ask(rebased.known.as_ref());
-        let mut news = unaccepted(&self.store, &answer).expect("it is open")?;
+        let mut news = new_restorations(&self.store, &answer).expect("it is open")?;
         news.consistency = answer.consistency;
         Some(judge(&self.store, &key, &rebased, &news, AT).expect("it is open"))
     }
@@ -31,24 +31,30 @@ impl Site {
     /// Returns one batch to the server; returns its numbers.
     fn give_back(&mut self) -> Vec<u64> {
         let batch = next_batch(&self.store).expect("it is open");
-        let said: Vec<_> = batch.receipts.iter().map(|receipt| self.log.charge(receipt)).collect();
-        let contradiction =
-            submitted(&self.store, &server_key().verifying_key(), &batch.receipts, &said, AT).expect("it is open");
+        let countersignatures: Vec<_> = batch.receipts.iter().map(|receipt| self.log.charge(receipt)).collect();
+        let contradiction = record_countersignatures(
+            &self.store,
+            &server_key().verifying_key(),
+            &batch.receipts,
+            &countersignatures,
+            AT,
+        )
+        .expect("it is open");
         assert_eq!(contradiction, None);
         batch.numbers
     }
 }
 
 /// Sets up a site that verified two receipts, then two more; returns it with the log in between.
-fn site_with_older_copy() -> (Site, Log) {
-    let mut site = Site::new();
+fn site_with_older_copy() -> (WitnessSite, TestLog) {
+    let mut site = WitnessSite::new();
     site.release();
     site.release();
-    assert_eq!(site.ask(), Judged::Holds(2));
+    assert_eq!(site.ask(), WitnessVerdict::Holds(2));
     let older = site.log.clone();
     site.release();
     site.release();
-    assert_eq!(site.ask(), Judged::Holds(2));
+    assert_eq!(site.ask(), WitnessVerdict::Holds(2));
     (site, older)
 }
 
@@ -57,23 +63,23 @@ fn stated_restoration_heals_without_an_alarm() {
     let (mut site, older) = site_with_older_copy();
     site.log = older;
     site.log.restore("the disk was lost", AT + Duration::SECOND);
-    assert_eq!(site.meet(), Some(Judged::Holds(0)));
+    assert_eq!(site.meet(), Some(WitnessVerdict::Holds(0)));
     assert!(site.is_quiet(), "a statement that holds raises nothing");
     assert_eq!(site.meet(), None, "it is accepted once");
-    assert_eq!(site.ask(), Judged::Holds(2), "those that the copy has are proved again");
+    assert_eq!(site.ask(), WitnessVerdict::Holds(2), "those that the copy has are proved again");
 
     assert_eq!(site.give_back(), [3, 4]);
-    assert_eq!(site.ask(), Judged::Holds(2));
+    assert_eq!(site.ask(), WitnessVerdict::Holds(2));
     assert!(next_batch(&site.store).expect("it is open").is_complete());
-    let state = site.store.read(accepted).expect("it is open").pop().expect("one restoration");
+    let state = site.store.read(accepted_restorations).expect("it is open").pop().expect("one restoration");
     assert_eq!((state.returned, state.finished_at.is_some()), (2, false));
     assert_eq!(state.statement.reason, "the disk was lost");
     note_complete(&site.store, AT).expect("it is open");
-    let state = site.store.read(accepted).expect("it is open").pop().expect("one restoration");
+    let state = site.store.read(accepted_restorations).expect("it is open").pop().expect("one restoration");
     assert!(state.finished_at.is_some());
     site.verify().expect("all that is stored holds");
     site.release();
-    assert_eq!(site.ask(), Judged::Holds(1));
+    assert_eq!(site.ask(), WitnessVerdict::Holds(1));
     assert!(site.is_quiet());
 }
 
@@ -82,16 +88,16 @@ fn second_restoration_to_before_the_first_heals_too() {
     let (mut site, older) = site_with_older_copy();
     site.log = older.clone();
     site.log.restore("the disk was lost", AT + Duration::SECOND);
-    assert_eq!(site.meet(), Some(Judged::Holds(0)));
-    assert_eq!(site.ask(), Judged::Holds(2));
+    assert_eq!(site.meet(), Some(WitnessVerdict::Holds(0)));
+    assert_eq!(site.ask(), WitnessVerdict::Holds(2));
     site.give_back();
-    assert_eq!(site.ask(), Judged::Holds(2));
+    assert_eq!(site.ask(), WitnessVerdict::Holds(2));
     site.log = older;
     site.log.restore("the new disk was lost too", AT + Duration::MINUTE);
-    assert_eq!(site.meet(), Some(Judged::Holds(0)));
-    assert_eq!(site.ask(), Judged::Holds(2));
+    assert_eq!(site.meet(), Some(WitnessVerdict::Holds(0)));
+    assert_eq!(site.ask(), WitnessVerdict::Holds(2));
     assert_eq!(site.give_back(), [3, 4]);
-    assert_eq!(site.ask(), Judged::Holds(2));
+    assert_eq!(site.ask(), WitnessVerdict::Holds(2));
     assert!(site.is_quiet());
 }
 
@@ -101,7 +107,7 @@ fn shorter_log_without_a_statement_raises_an_alarm() {
     site.log = older;
     assert_eq!(site.meet(), None);
     let shorter = contradicts(site.ask());
-    assert!(matches!(shorter, Contradiction::Answer(WitnessError::Shorter { .. })), "{shorter}");
+    assert!(matches!(shorter, ServerContradiction::Answer(WitnessError::Shorter { .. })), "{shorter}");
     assert!(!site.is_quiet());
 }
 
@@ -111,9 +117,9 @@ fn restoration_of_another_history_raises_an_alarm() {
     site.log = older.with(1, stranger(77));
     site.log.restore("the disk was lost", AT + Duration::SECOND);
     let forked = contradicts(site.meet().expect("it is new"));
-    assert!(matches!(forked, Contradiction::Answer(WitnessError::Forked { .. })), "{forked}");
+    assert!(matches!(forked, ServerContradiction::Answer(WitnessError::Forked { .. })), "{forked}");
     assert!(!site.is_quiet());
-    assert!(site.store.read(accepted).expect("it is open").is_empty());
+    assert!(site.store.read(accepted_restorations).expect("it is open").is_empty());
 }
 
 #[test]
@@ -131,27 +137,28 @@ fn statement_that_the_log_does_not_have_raises_an_alarm() {
     answer.restorations[0].consistency = site.log.answer(None, &[]).consistency;
     let rebased = rebase(&site.store, &key, &question, &answer).expect("it is open");
     answer.consistency = site.log.answer(rebased.known.as_ref(), &[]).consistency;
-    let judged = judge(&site.store, &key, &rebased, &answer, AT).expect("it is open");
-    let unproved = contradicts(judged);
-    assert!(matches!(unproved, Contradiction::Answer(WitnessError::Restoration { .. })), "{unproved}");
+    let verdict = judge(&site.store, &key, &rebased, &answer, AT).expect("it is open");
+    let unproved = contradicts(verdict);
+    assert!(matches!(unproved, ServerContradiction::Answer(WitnessError::Restoration { .. })), "{unproved}");
     assert!(site.store.read(alarm::open).expect("it is open").is_some());
 }
 
 #[test]
 fn receipt_missing_from_the_restored_log_raises_an_alarm() {
-    let mut site = Site::new();
+    let mut site = WitnessSite::new();
     for _ in 0..2 {
         let receipt = site.release();
-        let said = site.log.charge(&receipt);
-        submitted(&site.store, &server_key().verifying_key(), &[receipt], &[said], AT).expect("it is open");
+        let countersignature = site.log.charge(&receipt);
+        record_countersignatures(&site.store, &server_key().verifying_key(), &[receipt], &[countersignature], AT)
+            .expect("it is open");
     }
     // The site verified no head; the copy claims leaves up to the position of the receipts.
-    let mut log = Log::default();
+    let mut log = TestLog::default();
     (1..=3).for_each(|leaf| log.push(stranger(leaf)));
     site.log = log;
     site.log.restore("the disk was lost", AT + Duration::SECOND);
-    assert_eq!(site.meet(), Some(Judged::Holds(0)));
-    assert_eq!(contradicts(site.ask()), Contradiction::Lost(1));
+    assert_eq!(site.meet(), Some(WitnessVerdict::Holds(0)));
+    assert_eq!(contradicts(site.ask()), ServerContradiction::Lost(1));
 }
 
 #[test]
@@ -159,8 +166,8 @@ fn statement_older_than_the_last_raises_an_alarm() {
     let (mut site, older) = site_with_older_copy();
     site.log = older.clone();
     site.log.restore("the disk was lost", AT + Duration::MINUTE);
-    assert_eq!(site.meet(), Some(Judged::Holds(0)));
+    assert_eq!(site.meet(), Some(WitnessVerdict::Holds(0)));
     site.log = older;
     site.log.restore("an older statement", AT + Duration::SECOND);
-    assert_eq!(contradicts(site.meet().expect("it is new")), Contradiction::Restoration);
+    assert_eq!(contradicts(site.meet().expect("it is new")), ServerContradiction::Restoration);
 }

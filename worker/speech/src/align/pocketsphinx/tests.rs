@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::*;
 use crate::align::{LabelOptions, read};
-use crate::synthesize::spoken;
+use crate::synthesize::synthesize_text;
 use undertone_worker_site::testing::fixture;
 
 /// Returns a program that replies as the shell script `answers` defines, with the request in `$request`.
@@ -95,7 +95,7 @@ fn alignment_of_real_speech_matches_the_shared_labels() {
     assert_eq!(aligner.identity().classes, 5_126);
     let Some((input, labels)) = fixture::data("speech_tiny").zip(fixture::data("speech")) else {
         // Without data, a synthetic voice is used. Its words must be aligned, and other words must not.
-        let samples = spoken("go forward ten meters").unwrap();
+        let samples = synthesize_text("go forward ten meters").unwrap();
         let alignment = aligner.align(&samples, "GO FORWARD TEN METERS").unwrap();
         assert!(alignment.frames().abs_diff(samples.len() / 160) < 5);
         return;
@@ -145,7 +145,7 @@ fn alignment_of_real_speech_matches_the_shared_labels() {
 #[test]
 fn endless_search_ends_by_the_scripts_limit() {
     let Some(command) = fixture::aligner() else { return };
-    let Some(samples) = spoken("go forward ten meters") else { return };
+    let Some(samples) = synthesize_text("go forward ten meters") else { return };
     let options = r#"{"model": null, "dictionary": null}"#;
     let mut process = Process::start(Start::new(&command).args(["-I", "-c", SCRIPT, options])).unwrap();
     process.hear(LOADING).unwrap();
@@ -162,7 +162,7 @@ fn endless_search_ends_by_the_scripts_limit() {
 #[test]
 fn unknown_words_are_named_and_wrong_text_fails() {
     let Some(command) = fixture::aligner() else { return };
-    let Some(samples) = spoken("go forward ten meters") else { return };
+    let Some(samples) = synthesize_text("go forward ten meters") else { return };
     let mut aligner = PocketSphinx::new(command.clone()).start().unwrap();
     let Err(AlignFailure::Words(words)) = aligner.align(&samples, "GO XYZZY TEN PLUGH XYZZY") else { panic!("words") };
     assert_eq!(words, ["PLUGH", "XYZZY"]);

@@ -6,7 +6,7 @@ use crate::align::Alignment;
 use crate::align::aligner::{AlignFailure, Aligner, AlignerProgram};
 use crate::prepare::forced;
 use crate::prepare::scan::{choose, scan};
-use crate::synthesize::spoken;
+use crate::synthesize::synthesize_text;
 
 /// An aligner that labels each utterance with one class, fails as the transcript requests, and records the requests.
 #[derive(Clone, Default)]
@@ -77,7 +77,7 @@ fn write(corpus: &TestCorpus, texts: &BTreeMap<String, String>) {
 fn run(corpus: &TestCorpus, program: &FakeAligner, threads: usize) -> Result<ForcedLabels, PrepareError> {
     let options = PrepareOptions { alignments: corpus.path("kept.jsonl"), threads, ..corpus.options("x") };
     let chosen = choose(&scan(&options.input).unwrap().recordings, &options, None).unwrap();
-    forced::align(program, &options, &chosen.recordings, &Silent)
+    forced::align(program, &options, &chosen.recordings, &SilentProgress)
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn recordings_and_transcripts_alone_become_a_dataset() {
     let (input, subsets) = if let Some((tiny, _)) = &real {
         (tiny.clone(), vec!["an4-train".to_owned()])
     } else {
-        let Some(samples) = spoken("go forward ten meters") else { return };
+        let Some(samples) = synthesize_text("go forward ten meters") else { return };
         let folder = path("corpus/flite/kal/1");
         fs::create_dir_all(&folder).unwrap();
         let spec = hound::WavSpec {

@@ -7,10 +7,10 @@ use undertone_api::id::{JobId, LineageId};
 use uuid::Uuid;
 
 use super::data;
-use crate::fixture::{ledger_at, limit, sampled, under};
-use crate::site::datasets::{Unusable, lines, scan};
+use crate::fixture::{ledger_at, limit, release_context, sampled_gaussian};
+use crate::site::datasets::{UnusableFolder, dataset_lineages, scan};
 use crate::site::folder::Folder;
-use crate::site::ledger::Under;
+use crate::site::ledger::ReleaseContext;
 use crate::site::lineage::{export, import, summarize};
 use crate::site::policy::{Policy, TEMPLATE};
 use crate::site::store::Store;
@@ -60,12 +60,12 @@ fn store(dir: &Path) -> Store {
 }
 
 fn lineage(dir: &Path, name: &str) -> LineageId {
-    let known = lines(&store(dir)).unwrap();
+    let known = dataset_lineages(&store(dir)).unwrap();
     known.iter().find(|(_, known)| known == name).unwrap_or_else(|| panic!("{name}: {known:?}")).0
 }
 
 /// Returns the names of the usable datasets under `data/`, and the unusable ones.
-fn scanned(dir: &Path) -> (Vec<String>, Vec<Unusable>) {
+fn scanned(dir: &Path) -> (Vec<String>, Vec<UnusableFolder>) {
     let policy = Policy::load_or_template(&folder(dir).policy()).unwrap();
     let (found, unusable) = scan(&folder(dir), &store(dir), &policy).unwrap();
     (found.into_iter().map(|local| local.name).collect(), unusable)
@@ -282,10 +282,10 @@ fn budget_spent_under_one_name_is_spent_under_the_other() {
     let folder = folder(dir);
     crate::site::keys::SiteKey::load_or_make(&folder.key()).unwrap();
     let ledger = ledger_at(&folder);
-    let job = |number, name: &str| Under {
+    let job = |number, name: &str| ReleaseContext {
         job: JobId(Uuid::from_u128(number)),
         lineage: lineage(dir, name),
-        ..under(sampled(0.125, 4.0), 12)
+        ..release_context(sampled_gaussian(0.125, 4.0), 12)
     };
     let small = limit(1.0);
     let mut jobs = 0;
@@ -296,7 +296,7 @@ fn budget_spent_under_one_name_is_spent_under_the_other() {
     assert!(jobs > 0);
     assert!(ledger.check(&job(1, "other"), &small).is_err(), "under the other name as well");
     // Before lineages, the second name had a separate account.
-    let second = Under { lineage: LineageId(Uuid::from_u128(77)), ..job(1, "other") };
+    let second = ReleaseContext { lineage: LineageId(Uuid::from_u128(77)), ..job(1, "other") };
     assert!(ledger.check(&second, &small).is_ok());
 }
 

@@ -13,7 +13,7 @@ use crate::run::transcription::{Coverage, coverage};
 use crate::run::{RunError, Transcribing};
 use crate::site::clock::Clock;
 use crate::site::folder::Folder;
-use crate::site::jobs::{self, Seen};
+use crate::site::jobs::{self, JobRecord};
 use crate::site::speech;
 use crate::site::store::Store;
 use crate::speech::transcribe::recorded::index::SpeechIndex;
@@ -46,7 +46,7 @@ pub(super) fn look(
         Ok(None) => return found.fail(CHECK, "recorded speech: it is not indexed to its end", remedy),
         Err(error) => return found.fail(CHECK, chain(&error), remedy),
     }
-    match PieceJournal::look(&folder.spoken()) {
+    match PieceJournal::look(&folder.piece_journal()) {
         Ok(aside) => {
             let pieces: usize = aside.iter().map(|one| one.offers.len()).sum();
             found.ok(CHECK, format!("recorded speech: {pieces} pieces were set aside for {} jobs", aside.len()));
@@ -60,7 +60,7 @@ pub(super) fn look(
         environment: |name| std::env::var_os(name),
         clock: Arc::clone(clock),
     };
-    let seen = store.map(jobs::seen).and_then(Result::ok).unwrap_or_default();
+    let seen = store.map(jobs::list_jobs).and_then(Result::ok).unwrap_or_default();
     for job in seen.iter().filter(|job| is_open(job)) {
         // The manifest was verified before it was stored.
         let manifest: Result<Manifest, _> = serde_json::from_str(&job.signed.payload);
@@ -71,8 +71,8 @@ pub(super) fn look(
 }
 
 /// Returns whether a job may still request dummies here.
-fn is_open(job: &Seen) -> bool {
-    let refused = job.decided.as_ref().is_some_and(|decided| !decided.decision.approve);
+fn is_open(job: &JobRecord) -> bool {
+    let refused = job.decision.as_ref().is_some_and(|decided| !decided.decision.approve);
     let began = job.run.is_some();
     !refused && !began
 }

@@ -20,8 +20,8 @@ use crate::queries::log::{ColumnMap, ReadOptions};
 use crate::queries::prepare::{PrepareOptions, prepare};
 use crate::queries::released::Released;
 use crate::run::{Answered, Average, Exchange, Past, Run, RunError};
-use crate::site::clearance::{Clearance, Published, ReleaseGrant};
-use crate::speech::progress::Silent;
+use crate::site::clearance::{Clearance, PublicProof, ReleaseGrant};
+use crate::speech::progress::SilentProgress;
 
 pub(super) const LEAD: usize = 0;
 pub(super) const ASKER: usize = 1;
@@ -89,7 +89,7 @@ fn write(folder: &Path, name: &str, csv: &str, labels: bool) {
     if labels {
         options.test = vec!["test".to_owned()];
     }
-    prepare(&options, &Silent).unwrap();
+    prepare(&options, &SilentProgress).unwrap();
 }
 
 impl Hub {
@@ -112,7 +112,7 @@ impl Hub {
         let mut spec = active_learning();
         change(&mut spec);
         let spec = AnySpec::ActiveLearning(spec);
-        let charge = spec.cost(&local(Visibility::Private).as_seen(OURS, ORGANIZATION, WORKER));
+        let charge = spec.cost(&local(Visibility::Private).to_dataset(OURS, ORGANIZATION, WORKER));
         let manifest = RefCell::new(fixture::manifest(spec, charge));
         Self { folder, manifest, state: RefCell::new(State { people: vec![true], ..State::default() }) }
     }
@@ -350,11 +350,11 @@ impl Exchange for Site<'_> {
         Queries { memory_mib: 64, ..Queries::default() }
     }
 
-    fn published(&self, id: DatasetId) -> Result<Published, RunError> {
+    fn published(&self, id: DatasetId) -> Result<PublicProof, RunError> {
         if id == OURS || self.hub.state.borrow().closed {
             return Err(RunError::Refused("it is not public".to_owned()));
         }
-        Ok(Published::in_test())
+        Ok(PublicProof::in_test())
     }
 
     fn ask(&mut self, _series: &str, _round: u32, pool: OutgoingPool) -> Result<(), RunError> {

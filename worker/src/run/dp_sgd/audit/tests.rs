@@ -13,7 +13,7 @@ use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::Outgoing;
 use crate::dp::sabotage::{self, Sabotage};
 use crate::dp::sampler::Sampler;
-use crate::site::clearance::{Clearance, Published};
+use crate::site::clearance::{Clearance, PublicProof};
 
 const LENGTH: usize = 3000;
 const UNITS: usize = 50;
@@ -44,7 +44,7 @@ fn run(q: f64, z: f64, seed: u8, broken: Option<Sabotage>) -> (Guessed, Assessme
             sum.add(gradients);
         }
         let expected = q * UNITS as f64;
-        let cleared = Clearance::Public(Published::in_test());
+        let cleared = Clearance::Public(PublicProof::in_test());
         let release = sum.release(expected, cleared, &Randomness::in_test(Purpose::Noise, own)).unwrap();
         let vector = Outgoing::from(release);
         let seen = canaries.seen(vector.vector(), expected / clip.bound());

@@ -23,7 +23,7 @@ use crate::dp::release::Outgoing;
 use crate::dp::sabotage::{self, Sabotage};
 use crate::run::dp_sgd::checkpoint::{Checkpoint, Plan};
 use crate::run::{Average, Exchange, Past, Run, RunError};
-use crate::site::clearance::{Clearance, Published, ReleaseGrant};
+use crate::site::clearance::{Clearance, PublicProof, ReleaseGrant};
 use crate::speech::model::Model;
 
 use ground::{manifest, spec, write_dataset};
@@ -373,7 +373,7 @@ impl Exchange for Site<'_> {
 
     fn clear(&mut self, series: &str, round: u32) -> Result<Clearance, RunError> {
         if self.index == 0 {
-            return Ok(Clearance::Public(Published::in_test()));
+            return Ok(Clearance::Public(PublicProof::in_test()));
         }
         {
             let site = &self.hub.state().sites[self.index];

@@ -1,13 +1,12 @@
 //! The results so far, on disk: one line for each finished setting and rung, so that a killed search can resume. Its
 //! first line identifies the search.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Setting, TuneError};
+use crate::site::journal;
 
 /// The result of one rung of one setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,10 +30,19 @@ pub struct Tried {
     pub failed: Option<String>,
 }
 
+/// A line of the file.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum SearchLine {
+    /// The first line: the identity of the search.
+    Identity(String),
+    /// A result.
+    Tried(Box<Tried>),
+}
+
 /// The file.
 pub(super) struct Journal {
-    path: PathBuf,
-    file: File,
+    file: journal::Journal<SearchLine>,
     tried: Vec<Tried>,
 }
 
@@ -42,43 +50,29 @@ impl Journal {
     /// Opens the journal of the search that `identity` names, or begins it. An incomplete last line is ignored.
     ///
     /// # Errors
-    /// [`TuneError::Io`], and [`TuneError::Journal`] when it is the journal of another search.
+    /// [`TuneError::Folder`], and [`TuneError::Journal`] when it is the journal of another search.
     pub(super) fn open(path: &Path, identity: &str) -> Result<Self, TuneError> {
-        let io = |action| TuneError::io(action, path);
-        let mut text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(io("read")(error)),
-        };
-        text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
-        let mut lines = text.lines();
-        if lines.next().is_some_and(|line| line != identity) {
-            return Err(TuneError::Journal(path.to_owned()));
+        let foreign = || TuneError::Journal(path.to_owned());
+        let (mut file, content) = journal::Journal::open(path)?;
+        let mut lines = content.into_entries().map_err(|_| foreign())?.into_iter();
+        match lines.next() {
+            Some(SearchLine::Identity(known)) if known == identity => {}
+            Some(_) => return Err(foreign()),
+            None => file.append(&SearchLine::Identity(identity.to_owned()))?,
         }
-        let tried = lines.map(|line| serde_json::from_str(line).map_err(|_| TuneError::Journal(path.to_owned())));
-        let tried = tried.collect::<Result<Vec<Tried>, _>>()?;
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path).map_err(io("open"))?;
-        file.set_len(text.len() as u64).map_err(io("mend"))?;
-        let mut journal = Self { path: path.to_owned(), file, tried };
-        journal.file.seek(SeekFrom::End(0)).map_err(io("read"))?;
-        if text.is_empty() {
-            journal.line(identity)?;
-        }
-        Ok(journal)
-    }
-
-    fn line(&mut self, text: &str) -> Result<(), TuneError> {
-        let written = self.file.write_all(format!("{text}\n").as_bytes()).and_then(|()| self.file.sync_data());
-        written.map_err(TuneError::io("write", &self.path))
+        let results = lines.map(|line| match line {
+            SearchLine::Tried(tried) => Ok(*tried),
+            SearchLine::Identity(_) => Err(foreign()),
+        });
+        Ok(Self { file, tried: results.collect::<Result<_, _>>()? })
     }
 
     /// Records a result; durable when this returns.
     ///
     /// # Errors
-    /// [`TuneError::Io`].
+    /// [`TuneError::Folder`].
     pub(super) fn note(&mut self, tried: Tried) -> Result<(), TuneError> {
-        let text = serde_json::to_string(&tried).map_err(|error| TuneError::Spec(error.to_string()))?;
-        self.line(&text)?;
+        self.file.append(&SearchLine::Tried(Box::new(tried.clone())))?;
         self.tried.push(tried);
         Ok(())
     }

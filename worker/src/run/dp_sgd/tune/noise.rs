@@ -87,7 +87,7 @@ mod tests {
 
     fn private() -> Dataset {
         let local = fixture::local(Visibility::Private);
-        let told = local.as_seen(fixture::OURS, fixture::ORGANIZATION, fixture::WORKER);
+        let told = local.to_dataset(fixture::OURS, fixture::ORGANIZATION, fixture::WORKER);
         Dataset { records: SizeClass(1000), units: usual_units(), ..told }
     }
 

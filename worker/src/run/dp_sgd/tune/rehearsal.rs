@@ -3,7 +3,7 @@
 //!
 //! Its noise and its batches come from a seed, so that settings are compared with the same randomness and a rehearsal
 //! can be repeated. This is safe: the data are public, and every draw requires the site's confirmation of that
-//! ([`gate::published`](crate::site::gate::published)); without it there is no such randomness and no rehearsal.
+//! ([`gate::prove_public`](crate::site::gate::published)); without it there is no such randomness and no rehearsal.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::dp::release::Outgoing;
 use crate::run::{Average, Exchange, Past, Run, RunError};
 use crate::site::clearance::Clearance;
 use crate::site::gate;
-use crate::site::policy::Rules;
+use crate::site::policy::DatasetRules;
 
 /// The stop reason of a participant that has reached the last requested round.
 const REACHED: &str = "the rehearsal ends here";
@@ -43,7 +43,7 @@ pub(super) struct Rehearsal<'a> {
     /// The folder of all participants' work.
     pub(super) folder: &'a Path,
     /// The rules for the public dataset.
-    pub(super) rules: &'a Rules,
+    pub(super) rules: &'a DatasetRules,
     pub(super) seed: u64,
     /// The round after which it ends.
     pub(super) until: u32,
@@ -80,7 +80,7 @@ impl<'a> Rehearsal<'a> {
         weights: Vec<f64>,
         data: &'a HashMap<DatasetId, PathBuf>,
         folder: &'a Path,
-        rules: &'a Rules,
+        rules: &'a DatasetRules,
         seed: u64,
         until: u32,
         deadline: Option<Instant>,
@@ -236,7 +236,7 @@ impl Exchange for Actor<'_, '_> {
     fn chance(&mut self, purpose: Purpose) -> Randomness {
         self.draws += 1;
         let Rehearsal { rules, seed, .. } = self.rehearsal;
-        let Ok(published) = gate::published(rules) else {
+        let Ok(published) = gate::prove_public(rules) else {
             // This was checked before the rehearsal began; if the rules could change meanwhile, this would be the safe
             // result.
             return Randomness::from_os(purpose);
@@ -249,7 +249,8 @@ impl Exchange for Actor<'_, '_> {
     }
 
     fn clear(&mut self, _: &str, _: u32) -> Result<Clearance, RunError> {
-        let published = gate::published(self.rehearsal.rules).map_err(|error| RunError::Refused(error.to_string()))?;
+        let published =
+            gate::prove_public(self.rehearsal.rules).map_err(|error| RunError::Refused(error.to_string()))?;
         Ok(Clearance::Public(published))
     }
 

@@ -15,7 +15,7 @@ use undertone_privacy::{Delta, Epsilon, NoiseMultiplier, PrivacyUnit, SamplingRa
 use uuid::Uuid;
 
 use super::{Goal, Grid, Search, Tried, TuneError, tune};
-use crate::site::policy::{Approval, Limits, LongestUnits, ReleasePeriods, Rules};
+use crate::site::policy::{DatasetRules, LifetimeLimits, LongestUnits, ReleasePeriods, RequiredApproval};
 use crate::speech::dataset::{Description, Split, Writer};
 use crate::speech::features::Treatment;
 
@@ -80,10 +80,10 @@ pub(crate) fn spec() -> Spec {
     }
 }
 
-fn rules(visibility: Visibility) -> Rules {
-    Rules {
+fn rules(visibility: Visibility) -> DatasetRules {
+    DatasetRules {
         visibility,
-        approval: Approval::Automatic,
+        approval: RequiredApproval::Automatic,
         kinds: vec!["dp_sgd".to_owned()],
         least_noise_multiplier: NoiseMultiplier::new(0.1).unwrap(),
         least_threshold: std::num::NonZeroU32::MIN,
@@ -96,7 +96,7 @@ fn rules(visibility: Visibility) -> Rules {
         most_cost_per_job: None,
         release_periods: ReleasePeriods::default(),
         longest_units: LongestUnits::default(),
-        limits: Limits::default(),
+        limits: LifetimeLimits::default(),
     }
 }
 

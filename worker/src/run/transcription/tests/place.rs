@@ -28,11 +28,11 @@ use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::Outgoing;
 use crate::fixture::{self, ORGANIZATION, OURS, WORKER, local};
 use crate::run::{Average, Exchange, Past, Run as _, RunError, Transcribing};
-use crate::site::clearance::{Clearance, Departure, Published, ReleaseGrant};
+use crate::site::clearance::{Clearance, DepartureProof, PublicProof, ReleaseGrant};
 use crate::site::clock;
 use crate::site::folder::{Folder, write_durably};
 use crate::speech::recordings::{Options, add};
-use crate::speech::synthesize::spoken;
+use crate::speech::synthesize::synthesize_text;
 use crate::speech::transcribe::outbound::{DeliveryResult, OutboundError, SealedSounds, deliver};
 use crate::speech::transcribe::provider::line::ProviderLine;
 use crate::speech::transcribe::wav;
@@ -121,7 +121,7 @@ impl Place {
         ] {
             let mut sound = vec![0.000_1; 8_000];
             for text in std::iter::repeat_n(texts, times).flatten() {
-                sound.extend(spoken(text)?);
+                sound.extend(synthesize_text(text)?);
                 sound.extend(vec![0.000_1; 16_000]);
             }
             std::fs::write(input.join(format!("{name}.wav")), wav::write(&sound)).unwrap();
@@ -214,7 +214,7 @@ impl Place {
     pub(super) fn live(&self) -> Result<(), RunError> {
         let any = AnySpec::Transcription(self.spec.clone());
         let visibility = if self.state.borrow().public { Visibility::Public } else { Visibility::Private };
-        let mut charge = any.cost(&local(visibility).as_seen(OURS, ORGANIZATION, WORKER));
+        let mut charge = any.cost(&local(visibility).to_dataset(OURS, ORGANIZATION, WORKER));
         if let Some(charge) = charge.as_mut().filter(|_| self.state.borrow().charge_otherwise) {
             charge.event = Event::NonPrivate;
         }
@@ -348,7 +348,7 @@ impl Exchange for Life<'_> {
         self.dies(Death::Cleared)?;
         Ok(match granted.filter(|_| !public) {
             Some(event) => Clearance::Granted(ReleaseGrant::in_test(event)),
-            None => Clearance::Public(Published::in_test()),
+            None => Clearance::Public(PublicProof::in_test()),
         })
     }
 
@@ -408,16 +408,16 @@ impl Exchange for Life<'_> {
         }
         self.dies(Death::Paid)?;
         let stop = CancellationToken::new();
-        let departure = Departure::in_test(batch.digest());
+        let departure = DepartureProof::in_test(batch.digest());
         let parts = lines.iter().zip(0_u32..).map(|(line, provider)| deliver(batch, provider, line, &stop, &departure));
         let delivered = self.place.runtime.block_on(join_all(parts));
         self.dies(Death::Sent)?;
         Ok(delivered)
     }
 
-    fn published(&self, _id: DatasetId) -> Result<Published, RunError> {
+    fn published(&self, _id: DatasetId) -> Result<PublicProof, RunError> {
         if self.place.state.borrow().public {
-            Ok(Published::in_test())
+            Ok(PublicProof::in_test())
         } else {
             Err(RunError::Refused("it is not public".to_owned()))
         }

@@ -13,9 +13,9 @@ use crate::run::RunError;
 use crate::run::transcription::coverage;
 use crate::site::policy::TEMPLATE;
 use crate::site::speech;
-use crate::speech::progress::Silent;
+use crate::speech::progress::SilentProgress;
 use crate::speech::recordings::{Options, Recording, add};
-use crate::speech::synthesize::spoken;
+use crate::speech::synthesize::synthesize_text;
 use crate::speech::transcribe::dummy::PhraseLength;
 use crate::speech::transcribe::piece::{Recognition, TimedWord};
 use crate::speech::transcribe::plan::{Plan, PlannedDummy};
@@ -66,7 +66,7 @@ fn recorded(says: &'static str, words: &'static [&'static str], each: u32) -> Op
     let site = place.site();
     std::fs::write(site.policy(), TEMPLATE).unwrap();
     let phrases = ["a little rain fell on the field", "take the letter to the office", "they sang all night"];
-    let said: Vec<Vec<f32>> = phrases.into_iter().map(spoken).collect::<Option<_>>()?;
+    let said: Vec<Vec<f32>> = phrases.into_iter().map(synthesize_text).collect::<Option<_>>()?;
     let input = site.root().join("speech-in");
     std::fs::create_dir(&input).unwrap();
     for (number, phrase) in said.iter().cycle().take(words.len() * each as usize).enumerate() {
@@ -89,11 +89,11 @@ fn index(place: &Place, words: &'static [&'static str]) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let ears = RecognizerPool::new(runtime, Box::new(InTurn { name, words, next: AtomicUsize::new(0) }), 1);
     let recordings = speech::open(&site, None).unwrap();
-    make(&recordings, StemmingLanguage::new("en").unwrap(), &ears, &site.speech(), false, &Silent).unwrap();
+    make(&recordings, StemmingLanguage::new("en").unwrap(), &ears, &site.speech(), false, &SilentProgress).unwrap();
 }
 
 fn aside(place: &Place) -> Vec<PieceReservation> {
-    PieceJournal::look(&place.site().spoken()).unwrap()
+    PieceJournal::look(&place.site().piece_journal()).unwrap()
 }
 
 /// Returns the stored assignment of pieces to the plan's dummies.
@@ -164,7 +164,7 @@ fn a_job_for_which_too_little_is_left_is_refused_before_anything_is_heard_or_pai
         recordings: recordings.meta().recordings.iter().map(|one| one.digest.clone()).collect(),
         offers: (0..).zip(&recordings.meta().recordings).map(whole).collect(),
     };
-    PieceJournal::open(&place.site().spoken()).unwrap().set_aside(another).unwrap();
+    PieceJournal::open(&place.site().piece_journal()).unwrap().set_aside(another).unwrap();
     let Err(RunError::Refused(said)) = place.live() else { panic!("nothing is left") };
     assert!(said.contains("4 of 4 kinds") && said.contains(&needed().to_string()), "{said}");
     assert!(WORDS.iter().all(|word| !said.contains(word)), "{said}");
@@ -203,7 +203,7 @@ fn a_recorded_dummy_that_is_longer_than_the_longest_piece_does_not_leave() {
     let mut all = aside(&place);
     for (samples, refused) in [(72_001, true), (72_000, false)] {
         all[0].offers.iter_mut().for_each(|offer| offer.end = offer.start + samples);
-        std::fs::write(place.site().spoken(), serde_json::to_string(&all[0]).unwrap() + "\n").unwrap();
+        std::fs::write(place.site().piece_journal(), serde_json::to_string(&all[0]).unwrap() + "\n").unwrap();
         let Err(RunError::Failed(said)) = place.live() else { panic!("there are no such pieces") };
         assert_eq!(said.contains("longer than any piece"), refused, "{said}");
     }

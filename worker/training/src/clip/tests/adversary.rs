@@ -64,7 +64,7 @@ fn sum_with_norms(units: &[Vec<f32>], clip: Clip) -> Vec<i64> {
     sum.sum
 }
 
-fn within(sum: &[i64], clip: &Clip) -> bool {
+fn is_within(sum: &[i64], clip: &Clip) -> bool {
     let whole = norm_in_steps(sum) <= u128::from(clip.radius()).pow(2);
     let share = u128::from((clip.radius() * clip.radius() / 3).isqrt()).pow(2);
     let parts = [&sum[..5], &sum[5..6], &sum[6..]];
@@ -98,8 +98,8 @@ proptest! {
     ) {
         for mode in MODES {
             let clip = clip(bound, z).with_mode(mode);
-            prop_assert!(within(&sum_with_norms(std::slice::from_ref(&unit), clip), &clip), "{mode:?}");
-            prop_assert!(within(&sum_with_claims(std::slice::from_ref(&unit), &[claim; 1], clip), &clip), "{mode:?}, claiming {claim}");
+            prop_assert!(is_within(&sum_with_norms(std::slice::from_ref(&unit), clip), &clip), "{mode:?}");
+            prop_assert!(is_within(&sum_with_claims(std::slice::from_ref(&unit), &[claim; 1], clip), &clip), "{mode:?}, claiming {claim}");
         }
     }
 
@@ -122,7 +122,7 @@ proptest! {
             let own = sum_with_claims(std::slice::from_ref(&unit), &[0.0], clip);
             let difference: Vec<i64> = with.iter().zip(&without).map(|(with, without)| with - without).collect();
             prop_assert_eq!(&difference, &own, "{:?}", mode);
-            prop_assert!(within(&difference, &clip));
+            prop_assert!(is_within(&difference, &clip));
         }
     }
 }

@@ -39,17 +39,18 @@ impl SimdKernel for InnerProductKernel<'_> {
             for second in (0..(first + A).min(count)).step_by(B) {
                 // Rows beyond the end repeat the last one; their products are discarded.
                 let place = |row: usize| self.panels.place(self.rows.start + row.min(count - 1));
-                let left: [_; A] = std::array::from_fn(|i| place(first + i));
+                let left_places: [_; A] = std::array::from_fn(|i| place(first + i));
                 let right: [_; B] = std::array::from_fn(|j| place(second + j));
                 let mut sums = [[simd.splat_f32s(0.0); B]; A];
                 for panel in self.chunk.clone() {
-                    let left: [_; A] = std::array::from_fn(|i| S::as_simd_f32s(self.panels.row_part(left[i], panel)).0);
+                    let left_parts: [_; A] =
+                        std::array::from_fn(|i| S::as_simd_f32s(self.panels.row_part(left_places[i], panel)).0);
                     let right: [_; B] =
                         std::array::from_fn(|j| S::as_simd_f32s(self.panels.row_part(right[j], panel)).0);
                     for v in 0..WIDE / S::F32_LANES {
                         for i in 0..A {
                             for j in 0..B {
-                                sums[i][j] = simd.mul_add_f32s(left[i][v], right[j][v], sums[i][j]);
+                                sums[i][j] = simd.mul_add_f32s(left_parts[i][v], right[j][v], sums[i][j]);
                             }
                         }
                     }

@@ -50,11 +50,11 @@ fn block<S: SimdLanes, const R: usize>(
     first: usize,
 ) -> Sums<S, R> {
     let mut sums = zero::<S, R>(simd);
-    let mut left = outer.left.tile(tile, rows);
+    let mut left_rows = outer.left.tile(tile, rows);
     for right in outer.right.pieces(rows.clone(), strip) {
-        let (own, rest) = left.split_at(right.len());
+        let (own, rest) = left_rows.split_at(right.len());
         sums = add::<S, R>(simd, sums, own, row, right, first);
-        left = rest;
+        left_rows = rest;
     }
     sums
 }

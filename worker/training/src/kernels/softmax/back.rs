@@ -83,8 +83,8 @@ fn few<S: SimdLanes, const R: usize, const V: usize>(
         *sums = vectors::<S, V>(target, first);
     }
     for panel in part.classes.clone() {
-        let left = &part.errors[panel * part.count + row..][..R];
-        sums = add_rows::<S, R, V>(simd, sums, left, &part.right[panel * WIDE..], first);
+        let left_rows = &part.errors[panel * part.count + row..][..R];
+        sums = add_rows::<S, R, V>(simd, sums, left_rows, &part.right[panel * WIDE..], first);
     }
     for (sums, target) in sums.iter().zip(&mut *target) {
         S::as_mut_simd_f32s(target).0[first..first + V].copy_from_slice(sums);

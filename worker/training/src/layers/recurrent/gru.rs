@@ -10,7 +10,7 @@ use crate::layers::layout::RecurrenceOrder;
 use crate::layers::outer::OuterGradient;
 use crate::layers::product::Matrix;
 use crate::layers::rows::{columns, first, grown, take, with_one};
-use crate::layers::{Backward, GradientPiece, Layer, Layout, Parameters, Wanted};
+use crate::layers::{Backward, GradientPiece, GradientRequest, Layer, Layout, Parameters};
 
 /// Dimensions. Parameters are W, then U, both row-major; columns for the gates reset, update, candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl Layer for Gru {
         tape: GruTape,
         by_output: Tensor<2>,
         _layout: &Layout,
-        wanted: Wanted,
+        request: GradientRequest,
     ) -> Backward {
         let (hidden, GruTape { walk, input, steps }) = (self.hidden, tape);
         let back = Matrix::transposed(&parameters.part(self.split()..parameters.len()), hidden, 3 * hidden);
@@ -126,12 +126,12 @@ impl Layer for Gru {
             take(Tensor::cat(steps, 0), &walk.place)
         };
         let by_gates = in_order(by_gates);
-        let by_input = wanted.by_input.then(|| {
+        let by_input = request.by_input.then(|| {
             let weights = parameters.part(0..self.inputs * 3 * hidden);
             Matrix::transposed(&weights, self.inputs, 3 * hidden).times(by_gates.clone())
         });
         let mut pieces: Vec<Box<dyn GradientPiece>> = Vec::new();
-        if wanted.gradient {
+        if request.gradient {
             pieces.push(Box::new(OuterGradient::new(input, by_gates)));
             pieces.push(Box::new(OuterGradient::new(in_order(befores), in_order(by_products))));
         }

@@ -13,7 +13,7 @@ use crate::layers::lstm::{self, LstmTrace};
 use crate::layers::outer::OuterGradient;
 use crate::layers::product::Matrix;
 use crate::layers::rows::{columns, first, grown, host, take, tensor, with_one};
-use crate::layers::{Backward, GradientPiece, Layer, Layout, Parameters, Wanted};
+use crate::layers::{Backward, GradientPiece, GradientRequest, Layer, Layout, Parameters};
 
 /// Dimensions. Parameters are `[inputs + 1 + hidden, 4 · hidden]` row-major: rows for the input, the bias and the previous
 /// output; columns for the gates input, forget, candidate, output.
@@ -180,7 +180,7 @@ impl Layer for Lstm {
         tape: Tape,
         by_output: Tensor<2>,
         _layout: &Layout,
-        wanted: Wanted,
+        request: GradientRequest,
     ) -> Backward {
         let (width, gates) = (self.inputs + 1 + self.hidden, 4 * self.hidden);
         let weights = || Matrix::transposed(&parameters.part(0..self.inputs * gates), self.inputs, gates);
@@ -189,15 +189,15 @@ impl Layer for Lstm {
                 self.kernel().backward(parameters.host(), &mut trace, &host(by_output));
                 let rows = trace.gates.len() / gates.max(1);
                 let derivatives = || tensor(trace.gates.clone(), [rows, gates], parameters.device());
-                let by_input = wanted.by_input.then(|| weights().times(derivatives()));
+                let by_input = request.by_input.then(|| weights().times(derivatives()));
                 (by_input, OuterGradient::of_host(trace.inputs, trace.gates, [width, gates]))
             }
             TapeContent::DeviceSteps { walk, input, steps } => {
                 let (by_gates, inputs) = self.walk_back(parameters, &walk, input, steps, by_output);
-                (wanted.by_input.then(|| weights().times(by_gates.clone())), OuterGradient::new(inputs, by_gates))
+                (request.by_input.then(|| weights().times(by_gates.clone())), OuterGradient::new(inputs, by_gates))
             }
         };
-        let pieces: Vec<Box<dyn GradientPiece>> = if wanted.gradient { vec![Box::new(outer)] } else { Vec::new() };
+        let pieces: Vec<Box<dyn GradientPiece>> = if request.gradient { vec![Box::new(outer)] } else { Vec::new() };
         Backward { by_input, pieces }
     }
 }
@@ -224,8 +224,8 @@ mod tests {
         let by_output = tensor(values(rows * 5), [rows, 5], device);
         let [mut first, mut second] = [vec![0.0; lstm.parameters()], vec![0.0; lstm.parameters()]];
         for (kept, target) in [(tape, &mut first), (other, &mut second)] {
-            let wanted = super::Wanted::ALL;
-            let back = lstm.backward(&parameters, super::Tape(kept), by_output.clone(), &layout, wanted);
+            let request = super::GradientRequest::ALL;
+            let back = lstm.backward(&parameters, super::Tape(kept), by_output.clone(), &layout, request);
             back.pieces[0].add_to(target);
         }
         assert!(close(first, second));

@@ -5,9 +5,9 @@ use undertone_api::job::Spec;
 use undertone_api::job::transcription::window::{SOUND, SPAN};
 use undertone_privacy::PrivacyUnit;
 
-use undertone_worker_site::datasets::Local;
+use undertone_worker_site::datasets::LocalDataset;
 use undertone_worker_site::policy::{
-    CostRefusal, MostCost, Policy, PolicyError, PolicyRefusal, Rules, TEMPLATE, most_cost,
+    CostRefusal, DatasetRules, MostCost, Policy, PolicyError, PolicyRefusal, TEMPLATE, most_cost,
 };
 use undertone_worker_site::testing::{self as fixture, ORGANIZATION, OURS, WORKER, local};
 
@@ -19,7 +19,7 @@ fn policy_of(text: &str) -> Result<Policy, PolicyError> {
 }
 
 /// Rules with a limit in the form of the policy file.
-fn rules(limit: &str) -> Rules {
+fn rules(limit: &str) -> DatasetRules {
     let text = TEMPLATE.replacen("[jobs]\n", &format!("[jobs]\nmost_cost_per_job = {limit}\n"), 1);
     policy_of(&text).expect("it is a policy").rules("ward-7")
 }
@@ -54,13 +54,13 @@ fn job(epsilon: f64) -> Spec {
 
 /// A dataset of recordings with a total length of `seconds`.
 fn recordings(seconds: u64) -> Dataset {
-    let local = Local {
+    let local = LocalDataset {
         content: Content::Recordings,
         seconds: Some(seconds),
         units: vec![PrivacyUnit::Words],
         ..local(Visibility::Private)
     };
-    local.as_seen(OURS, ORGANIZATION, WORKER)
+    local.to_dataset(OURS, ORGANIZATION, WORKER)
 }
 
 /// Returns the largest cost of a job, in billionths of a dollar.

@@ -18,7 +18,7 @@ use crate::recognize::pocketsphinx::PocketSphinx;
 use crate::wav;
 use undertone_worker_site::clock::system;
 use undertone_worker_site::testing::fixture;
-use undertone_worker_speech::synthesize::spoken;
+use undertone_worker_speech::synthesize::synthesize_text;
 
 const PROTOCOLS: [&str; 3] = ["openai", "google", "deepgram"];
 
@@ -252,7 +252,7 @@ async fn cancelled_sound_is_not_sent() {
 #[tokio::test]
 async fn real_recognizer_transcribes_over_each_protocol() {
     let Some(command) = fixture::aligner() else { return };
-    let Some(sentence) = spoken("the patient will visit the hospital") else { return };
+    let Some(sentence) = synthesize_text("the patient will visit the hospital") else { return };
     let recognizer = PocketSphinx::new(command).start(1).unwrap();
     let runtime = tokio::runtime::Handle::current();
     let ear: Ear = Arc::new(move |file: &[u8]| {

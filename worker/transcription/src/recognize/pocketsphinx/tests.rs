@@ -7,7 +7,7 @@ use super::*;
 use crate::segment::{SegmentLimits, SpokenPiece, segment};
 use undertone_worker_site::testing::fixture;
 use undertone_worker_speech::audio::{LONGEST, read};
-use undertone_worker_speech::synthesize::spoken;
+use undertone_worker_speech::synthesize::synthesize_text;
 
 /// A program that answers with the shell script `answers`.
 fn program(dir: &Path, answers: &str) -> PocketSphinx {
@@ -101,8 +101,8 @@ fn invalid_model_is_refused_by_name() {
 #[tokio::test]
 async fn sentence_is_recognized_independently_of_earlier_audio() {
     let Some(command) = fixture::aligner() else { return };
-    let Some(sentence) = spoken("the patient will visit the hospital") else { return };
-    let Some(other) = spoken("go forward ten meters") else { return };
+    let Some(sentence) = synthesize_text("the patient will visit the hospital") else { return };
+    let Some(other) = synthesize_text("go forward ten meters") else { return };
     let recognizer = PocketSphinx::new(command).start(2).unwrap();
     let first = recognizer.transcribe(&sentence).await.unwrap();
     assert_eq!(first.text(), "the patient will visit the hospital");

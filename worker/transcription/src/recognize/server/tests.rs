@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use undertone_worker_site::testing::fixture;
-use undertone_worker_speech::synthesize::spoken;
+use undertone_worker_speech::synthesize::synthesize_text;
 
 /// A server with PocketSphinx behind it, for both protocols.
 const SERVER: &str = include_str!("tests/server.py");
@@ -155,7 +155,7 @@ async fn settings_out_of_range_are_refused_by_field() {
 #[tokio::test]
 async fn real_server_transcribes_over_both_protocols() {
     let Some(command) = fixture::aligner() else { return };
-    let Some(sentence) = spoken("the patient will visit the hospital") else { return };
+    let Some(sentence) = synthesize_text("the patient will visit the hospital") else { return };
     let mut program = tokio::process::Command::new(command)
         .args(["-I", "-c", SERVER])
         .stdin(Stdio::null())

@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use super::*;
 use crate::recognize::{RecognizerError, SpeechRecognizer};
 use crate::wav;
-use undertone_worker_site::progress::Silent;
+use undertone_worker_site::progress::SilentProgress;
 use undertone_worker_speech::recordings::{Options, add};
-use undertone_worker_speech::synthesize::spoken;
+use undertone_worker_speech::synthesize::synthesize_text;
 
 /// Recognizes one word in every sound; after a number of sounds it is gone.
 struct FakeRecognizer {
@@ -52,7 +52,7 @@ fn recordings(folder: &Path, phrases: [&str; 3]) -> Option<Recordings> {
     let input = folder.join(format!("in-{}", phrases[0].len()));
     fs::create_dir(&input).unwrap();
     for (number, phrase) in phrases.into_iter().enumerate() {
-        let speech = spoken(phrase)?;
+        let speech = synthesize_text(phrase)?;
         let mut sound = vec![0.000_1; 8_000];
         for _ in 0..2 {
             sound.extend(&speech);
@@ -75,7 +75,7 @@ fn build_index(
     recognizer_pool: &RecognizerPool,
     replace: bool,
 ) -> Result<SpeechIndex, RecordedError> {
-    make(recordings, english(), recognizer_pool, folder, replace, &Silent)
+    make(recordings, english(), recognizer_pool, folder, replace, &SilentProgress)
 }
 
 /// Needs flite; passes without it.

@@ -16,7 +16,7 @@ use super::*;
 use crate::recognize::SpeechRecognizer as _;
 use crate::recognize::pocketsphinx::PocketSphinx;
 use undertone_worker_site::testing::fixture;
-use undertone_worker_speech::synthesize::spoken;
+use undertone_worker_speech::synthesize::synthesize_text;
 
 type Socket = WebSocketStream<TcpStream>;
 
@@ -246,7 +246,7 @@ async fn server_that_never_ends_times_out() {
 #[tokio::test]
 async fn websocket_answers_equal_direct_recognition() {
     let Some(command) = fixture::aligner() else { return };
-    let Some(sentence) = spoken("the patient will visit the hospital") else { return };
+    let Some(sentence) = synthesize_text("the patient will visit the hospital") else { return };
     let recognizer = PocketSphinx::new(command).start(1).unwrap();
     let served_recognizer = recognizer.clone();
     let (url, talked) = once(move |mut socket, mut request| async move {

@@ -5,17 +5,17 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Returns the result of `work`; `None` when it panicked.
-pub fn contained<T>(work: impl FnOnce() -> T) -> Option<T> {
+pub fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::contained;
+    use super::catch_panic;
 
     #[test]
-    fn a_panic_is_nothing_and_everything_else_is_itself() {
-        assert_eq!(contained(|| 7), Some(7));
-        assert_eq!(contained(|| "x".parse::<u8>().expect("a number")), None);
+    fn panic_returns_none_and_a_result_is_passed_on() {
+        assert_eq!(catch_panic(|| 7), Some(7));
+        assert_eq!(catch_panic(|| "x".parse::<u8>().expect("a number")), None);
     }
 }

@@ -4,15 +4,11 @@
 #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
 
 use proptest::prelude::*;
+use undertone_privacy::gaussian::GaussianProfile;
+use undertone_privacy::ledger::{Account, Budget, GridKind, Headroom, ReservationId};
+use undertone_privacy::{Adjacency, Curve, Delta, Epsilon, Event, Fixed, Order, OrderGrid, mechanism};
 
-use super::{Account, BasicFilter, Budget, GdpFilter, GridKind, Headroom, ReservationId};
-use crate::adjacency::Adjacency;
-use crate::curve::{Curve, OrderGrid};
-use crate::event::Event;
-use crate::fixed::Fixed;
-use crate::gaussian::GaussianProfile;
-use crate::mechanism;
-use crate::unit::{Delta, Epsilon, Order};
+use crate::sums::{BasicFilter, GdpFilter};
 
 /// The probability of an outcome with the person, and without.
 type Outcome = (f64, f64);
@@ -186,7 +182,7 @@ proptest! {
     fn one_order_filter_keeps_its_order(analyst in analysts(false), order in 1.1f64..20.0, epsilon in 1.0f64..4.0) {
         let grid = OrderGrid::new(vec![Order::new(order).unwrap()]).unwrap();
         let room = Headroom::of_filter(Epsilon::new(epsilon).unwrap(), Delta::new(0.3).unwrap(), &grid);
-        let share = room.left().next().and_then(|(_, share)| share).map_or(0.0, Fixed::to_f64_down);
+        let share = room.remaining().next().and_then(|(_, share)| share).map_or(0.0, Fixed::to_f64_down);
         let transcripts = analyst.play(&HaltingRule::OneOrder { room, spent: Curve::zero(&grid) });
         prop_assert!(renyi(&transcripts, order) <= share + 1e-9);
         prop_assert!(lost(&transcripts, epsilon) <= 0.3 + 1e-12);
@@ -222,7 +218,7 @@ fn gaussian_filter_keeps_budget_under_adaptive_noise() {
     let first = 4.0;
     let menu = [1.0, 3.4, 3.58, 3.7, 5.0, 20.0];
     let profile = |mu: f64, at: f64| {
-        let of = |at: f64| GaussianProfile::of_mu(mu).delta(Epsilon::new(at).unwrap());
+        let of = |at: f64| GaussianProfile::new(mu, 1.0).unwrap().delta(Epsilon::new(at).unwrap());
         // A negative ε, by the other direction, which is the same for Gaussians.
         if at >= 0.0 { of(at) } else { 1.0 - at.exp() + at.exp() * of(-at) }
     };

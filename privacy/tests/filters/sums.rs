@@ -1,17 +1,16 @@
 //! The two other filters that are sound under fully adaptive composition: plain sums of (ε, δ), and Gaussian DP.
 //!
-//! Accounts use the Rényi filter of `budget.rs`. These two are for sites that keep a basic account, and for checking.
+//! Accounts use the Rényi filter of `ledger/budget.rs`. These two check it, and have vectors of their own.
 
 use std::fmt;
 use std::str::FromStr;
 
-use crate::fixed::Fixed;
-use crate::gaussian::GaussianProfile;
-use crate::unit::{Delta, Epsilon};
+use undertone_privacy::gaussian::GaussianProfile;
+use undertone_privacy::{Delta, Epsilon, Fixed};
 
 /// A non-negative decimal, exactly as written: 0.1 + 0.2 is 0.3.
 #[derive(Debug, Clone, Copy)]
-pub struct ExactDecimal {
+pub(crate) struct ExactDecimal {
     /// Value · 10^scale.
     digits: u128,
     scale: u32,
@@ -20,20 +19,20 @@ pub struct ExactDecimal {
 /// Why a text is not a decimal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a non-negative decimal of at most 38 digits: write it like 0.1 or 1e-6")]
-pub struct DecimalError(String);
+pub(crate) struct DecimalError(String);
 
 impl ExactDecimal {
     /// Zero.
-    pub const ZERO: Self = Self { digits: 0, scale: 0 };
+    pub(crate) const ZERO: Self = Self { digits: 0, scale: 0 };
 
     /// Returns the sum; `None` when it needs more than 38 digits.
-    pub fn plus(self, other: Self) -> Option<Self> {
+    pub(crate) fn plus(self, other: Self) -> Option<Self> {
         let (a, b, scale) = self.aligned(other)?;
         Some(Self { digits: a.checked_add(b)?, scale })
     }
 
     /// Returns true if this is at most `other`; `None` when they cannot be compared within 38 digits.
-    pub fn at_most(self, other: Self) -> Option<bool> {
+    pub(crate) fn at_most(self, other: Self) -> Option<bool> {
         let (a, b, _) = self.aligned(other)?;
         Some(a <= b)
     }
@@ -103,20 +102,20 @@ impl fmt::Display for ExactDecimal {
 /// δ_B)-differentially private together under fully adaptive choice (Rogers, Roth, Ullman and Vadhan 2016: basic
 /// composition loses nothing).
 #[derive(Debug, Clone)]
-pub struct BasicFilter {
+pub(crate) struct BasicFilter {
     limit: (ExactDecimal, ExactDecimal),
     spent: (ExactDecimal, ExactDecimal),
 }
 
 impl BasicFilter {
     /// Makes a filter with (ε_B, δ_B) and no charge.
-    pub const fn new(epsilon: ExactDecimal, delta: ExactDecimal) -> Self {
+    pub(crate) const fn new(epsilon: ExactDecimal, delta: ExactDecimal) -> Self {
         Self { limit: (epsilon, delta), spent: (ExactDecimal::ZERO, ExactDecimal::ZERO) }
     }
 
     /// Charges (ε, δ) if it fits, and returns whether it did. Sums that need too many digits are refused.
     #[must_use]
-    pub fn charge(&mut self, epsilon: ExactDecimal, delta: ExactDecimal) -> bool {
+    pub(crate) fn charge(&mut self, epsilon: ExactDecimal, delta: ExactDecimal) -> bool {
         let after = self.spent.0.plus(epsilon).zip(self.spent.1.plus(delta));
         match after {
             Some(after)
@@ -130,7 +129,7 @@ impl BasicFilter {
     }
 
     /// Returns (Σε, Σδ) so far.
-    pub const fn spent(&self) -> (ExactDecimal, ExactDecimal) {
+    pub(crate) const fn spent(&self) -> (ExactDecimal, ExactDecimal) {
         self.spent
     }
 }
@@ -139,21 +138,21 @@ impl BasicFilter {
 /// together under fully adaptive choice (Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2023), so no constant is
 /// lost against plans that are fixed in advance.
 #[derive(Debug, Clone)]
-pub struct GdpFilter {
+pub(crate) struct GdpFilter {
     limit: Fixed,
     spent: Fixed,
 }
 
 impl GdpFilter {
     /// Makes a filter for (ε, δ): μ_B is the largest μ whose Gaussian profile passes through it.
-    pub fn new(epsilon: Epsilon, delta: Delta) -> Self {
+    pub(crate) fn new(epsilon: Epsilon, delta: Delta) -> Self {
         let mu = GaussianProfile::largest(epsilon, delta).mu();
         Self { limit: Fixed::floor((mu * mu).next_down()), spent: Fixed::ZERO }
     }
 
     /// Charges `count` Gaussian releases of noise multiplier z if they fit, and returns whether they did.
     #[must_use]
-    pub fn charge(&mut self, noise_multiplier: f64, count: u64) -> bool {
+    pub(crate) fn charge(&mut self, noise_multiplier: f64, count: u64) -> bool {
         // 1/z²: two roundings, each below 2⁻⁵³; rounded up by more.
         let one = Fixed::ceil(1.0 / noise_multiplier / noise_multiplier * (1.0 + 2.0 * f64::EPSILON));
         let after = self.spent.plus(one.times(count));
@@ -165,12 +164,12 @@ impl GdpFilter {
     }
 
     /// Returns μ_B², rounded down.
-    pub fn limit(&self) -> f64 {
+    pub(crate) fn limit(&self) -> f64 {
         self.limit.to_f64_down()
     }
 
     /// Returns Σμ² so far, rounded up.
-    pub fn spent(&self) -> f64 {
+    pub(crate) fn spent(&self) -> f64 {
         self.spent.to_f64_up()
     }
 }

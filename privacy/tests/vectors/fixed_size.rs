@@ -5,12 +5,15 @@
 use std::f64::consts::PI;
 
 use libm::{ceil, exp, expm1, floor, log};
+use undertone_privacy::mechanism::gaussian;
+use undertone_privacy::special::{ln_binomial, ln_expm1, softplus};
 
-use crate::special::{UNIT, ln_binomial, ln_expm1, softplus};
+/// 2⁻⁵³, the relative error of one rounded operation.
+const UNIT: f64 = f64::EPSILON / 2.0;
 
 /// Returns ρ(α) of one Gaussian release on m of n units, m/n = `rate` in [0, 1], with z_R = σ / (replace-one
 /// sensitivity) > 0. An upper bound; fractional orders by convexity of ln A between the integers around them.
-pub fn fixed_size_sampled_gaussian(rate: f64, z: f64, order: f64) -> f64 {
+pub(crate) fn fixed_size_sampled_gaussian(rate: f64, z: f64, order: f64) -> f64 {
     let valid = (0.0..=1.0).contains(&rate) && z >= 0.0 && order > 1.0 && order.is_finite();
     if !valid {
         return f64::INFINITY;
@@ -18,16 +21,16 @@ pub fn fixed_size_sampled_gaussian(rate: f64, z: f64, order: f64) -> f64 {
     if rate == 0.0 {
         return 0.0;
     }
-    let gaussian = super::gaussian(z, order);
-    if rate >= 1.0 || gaussian.is_infinite() {
-        return gaussian;
+    let whole = gaussian(z, order);
+    if rate >= 1.0 || whole.is_infinite() {
+        return whole;
     }
     let below = floor(order);
     let above = ceil(order);
     // ln A at 1 is 0, and ln A is convex in the order.
     let at = |n: f64| if n < 2.0 { 0.0 } else { ln_moment(rate, z, n) };
     let ln_a = if order.fract() == 0.0 { at(order) } else { (above - order) * at(below) + (order - below) * at(above) };
-    (ln_a / (order - 1.0)).min(gaussian)
+    (ln_a / (order - 1.0)).min(whole)
 }
 
 /// Returns ln of A_α ≤ 1 + q² C(α,2) min(4(e^{1/z²}−1), 2e^{1/z²}) + Σ_{j≥3} q^j C(α,j) min(4 √(Δ^{(2⌊j/2⌋)}

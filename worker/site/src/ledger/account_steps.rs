@@ -7,19 +7,19 @@ use undertone_api::job::Charge;
 use undertone_privacy::ledger::{Budget, Draft};
 use undertone_privacy::{PrivacyUnit, mechanism};
 
-use super::{LedgerError, Under};
-use crate::books::{AccountKey, Book, Books, OtherAccount, Reserved, reservation_id};
-use crate::policy::{Limit, UnitLimits};
+use super::{LedgerError, ReleaseContext};
+use crate::books::{AccountBook, AccountKey, JobReservation, LedgerBooks, OtherAccount, reservation_id};
+use crate::policy::{LifetimeLimit, UnitLimits};
 
 /// A step of one account.
 #[derive(Debug)]
 pub(super) struct AccountStep {
     key: AccountKey,
     /// The new account, if this step opens it.
-    begins: Option<Book>,
+    begins: Option<AccountBook>,
     draft: Draft,
     /// The job's reservation here; `None` for a step of a job that already has one.
-    reserved: Option<Reserved>,
+    reserved: Option<JobReservation>,
 }
 
 impl AccountStep {
@@ -30,7 +30,11 @@ impl AccountStep {
 }
 
 /// Returns the steps that reserve for a job on every account that it charges, its own first, under the present limits.
-pub(super) fn reserve(books: &Books, under: &Under, limits: &UnitLimits) -> Result<Vec<AccountStep>, LedgerError> {
+pub(super) fn reserve(
+    books: &LedgerBooks,
+    under: &ReleaseContext,
+    limits: &UnitLimits,
+) -> Result<Vec<AccountStep>, LedgerError> {
     let own = under.account();
     let mut steps = vec![step(books, under, own, &under.charge, Some(limits.own))?];
     for (unit, limit) in others(books, own, limits) {
@@ -44,9 +48,9 @@ pub(super) fn reserve(books: &Books, under: &Under, limits: &UnitLimits) -> Resu
 
 /// Returns the units other than the job's own that have a limit: those of the policy, and those for which the lineage
 /// has an account. An account keeps its promised limit when the policy no longer sets one.
-fn others(books: &Books, own: AccountKey, limits: &UnitLimits) -> Vec<(PrivacyUnit, Option<Limit>)> {
+fn others(books: &LedgerBooks, own: AccountKey, limits: &UnitLimits) -> Vec<(PrivacyUnit, Option<LifetimeLimit>)> {
     let mut all: Vec<_> = limits.others.iter().map(|(unit, limit)| (*unit, Some(*limit))).collect();
-    for key in books.accounts.keys().filter(|key| key.is_beside(own)) {
+    for key in books.accounts.keys().filter(|key| key.is_sibling(own)) {
         if !all.iter().any(|(unit, _)| *unit == key.unit) {
             all.push((key.unit, None));
         }
@@ -56,11 +60,11 @@ fn others(books: &Books, own: AccountKey, limits: &UnitLimits) -> Vec<(PrivacyUn
 
 /// Returns the step that reserves on one account; without `limit`, under the account's present limit.
 pub(super) fn step(
-    books: &Books,
-    under: &Under,
+    books: &LedgerBooks,
+    under: &ReleaseContext,
     key: AccountKey,
     charge: &Charge,
-    limit: Option<Limit>,
+    limit: Option<LifetimeLimit>,
 ) -> Result<AccountStep, LedgerError> {
     let standing = books.accounts.get(&key).and_then(|book| book.account.balance().budget().copied());
     let budget = match (limit, standing) {
@@ -70,10 +74,10 @@ pub(super) fn step(
         (None, None) => return Err(LedgerError::NotReserved),
     };
     let cost = mechanism::curve(&charge.event, charge.adjacency, &budget.grid().orders())?;
-    let begins = if books.accounts.contains_key(&key) { None } else { Some(books.opened(key, budget)?) };
+    let begins = if books.accounts.contains_key(&key) { None } else { Some(books.open_account(key, budget)?) };
     let book = books.accounts.get(&key).or(begins.as_ref()).ok_or(LedgerError::NotReserved)?;
     let draft = book.account.draft_reserve(budget, reservation_id(under.job), &cost, charge.releases)?;
-    let reserved = Reserved {
+    let reserved = JobReservation {
         event: charge.event.clone(),
         protects: under.charge.unit,
         releases: charge.releases,
@@ -84,7 +88,7 @@ pub(super) fn step(
 }
 
 /// Returns the budget of the first account, and the other accounts as stated in the reservation's row.
-pub(super) fn stated(steps: &[AccountStep]) -> (Option<Budget>, Vec<OtherAccount>) {
+pub(super) fn reservation_terms(steps: &[AccountStep]) -> (Option<Budget>, Vec<OtherAccount>) {
     let other = |step: &AccountStep| {
         let event = step.reserved.as_ref()?.event.clone();
         Some(OtherAccount { unit: step.key.unit, event, budget: step.budget()? })
@@ -94,9 +98,9 @@ pub(super) fn stated(steps: &[AccountStep]) -> (Option<Budget>, Vec<OtherAccount
 }
 
 /// Returns the steps that pay for one release of a job on every account that it charges.
-pub(super) fn commit(books: &Books, own: AccountKey, job: JobId) -> Result<Vec<AccountStep>, LedgerError> {
+pub(super) fn commit(books: &LedgerBooks, own: AccountKey, job: JobId) -> Result<Vec<AccountStep>, LedgerError> {
     let mut steps = Vec::new();
-    for (key, book) in charged(books, own, job) {
+    for (key, book) in list_accounts(books, own, job) {
         let draft = book.account.draft_commit(reservation_id(job))?;
         steps.push(AccountStep { key, begins: None, draft, reserved: None });
     }
@@ -105,9 +109,9 @@ pub(super) fn commit(books: &Books, own: AccountKey, job: JobId) -> Result<Vec<A
 
 /// Returns the steps that settle a job on every account that it charges, and the number of releases returned to the
 /// job's own account.
-pub(super) fn settle(books: &Books, own: AccountKey, job: JobId) -> Result<(Vec<AccountStep>, u64), LedgerError> {
+pub(super) fn settle(books: &LedgerBooks, own: AccountKey, job: JobId) -> Result<(Vec<AccountStep>, u64), LedgerError> {
     let (mut steps, mut left) = (Vec::new(), 0);
-    for (key, book) in charged(books, own, job) {
+    for (key, book) in list_accounts(books, own, job) {
         let (draft, open) = book.account.draft_settle(reservation_id(job))?;
         steps.push(AccountStep { key, begins: None, draft, reserved: None });
         left = if key == own { open } else { left };
@@ -116,15 +120,16 @@ pub(super) fn settle(books: &Books, own: AccountKey, job: JobId) -> Result<(Vec<
 }
 
 /// Returns the accounts charged by a job that protects the unit of `own`.
-fn charged(books: &Books, own: AccountKey, job: JobId) -> impl Iterator<Item = (AccountKey, &Book)> {
-    let is_charged = move |key: &AccountKey, book: &Book| {
-        (*key == own || key.is_beside(own)) && book.jobs.get(&job).is_some_and(|reserved| reserved.protects == own.unit)
+fn list_accounts(books: &LedgerBooks, own: AccountKey, job: JobId) -> impl Iterator<Item = (AccountKey, &AccountBook)> {
+    let is_charged = move |key: &AccountKey, book: &AccountBook| {
+        (*key == own || key.is_sibling(own))
+            && book.jobs.get(&job).is_some_and(|reserved| reserved.protects == own.unit)
     };
     books.accounts.iter().filter(move |(key, book)| is_charged(key, book)).map(|(key, book)| (*key, book))
 }
 
 /// Applies steps that are on disk to the books.
-pub(super) fn adopt(books: &mut Books, job: JobId, steps: Vec<AccountStep>) {
+pub(super) fn adopt(books: &mut LedgerBooks, job: JobId, steps: Vec<AccountStep>) {
     for AccountStep { key, begins, draft, reserved } in steps {
         if let Some(book) = begins {
             books.accounts.entry(key).or_insert(book);
@@ -137,8 +142,8 @@ pub(super) fn adopt(books: &mut Books, job: JobId, steps: Vec<AccountStep>) {
 }
 
 /// Records the time of a payment on every account that the job charges.
-pub(super) fn note_payment(books: &mut Books, own: AccountKey, job: JobId, at: OffsetDateTime) {
-    let keys: Vec<AccountKey> = charged(books, own, job).map(|(key, _)| key).collect();
+pub(super) fn note_payment(books: &mut LedgerBooks, own: AccountKey, job: JobId, at: OffsetDateTime) {
+    let keys: Vec<AccountKey> = list_accounts(books, own, job).map(|(key, _)| key).collect();
     for key in keys {
         if let Some(book) = books.accounts.get_mut(&key) {
             book.first = book.first.or(Some(at));

@@ -77,8 +77,8 @@ fn change(number: u32, old: u8, new: u8) -> KeyChange {
     KeyChange { worker: WorkerId(ID), number, old, new, receipts: 7, last, at: AT }
 }
 
-/// Changes the signed document, and the payload alone. Only the unchanged document opens; any payload that parses is
-/// written in one form.
+/// Changes the signed document, and the payload alone. Only the unchanged document opens. Every payload that parses has
+/// one written form.
 fn try_document<D: Document>(name: &'static str, inputs: u32, documents: &[D]) {
     let signer = key(1);
     let originals: Vec<Signed> =

@@ -34,7 +34,8 @@ fn a_leaf_has_one_form() {
     });
 }
 
-/// Reads two numbers and then hashes from the input. No input panics, and no forged inclusion proof is accepted.
+/// Reads two numbers and then hashes from the input. No input causes a panic, and no forged inclusion proof is
+/// accepted.
 #[test]
 fn no_numbers_break_a_proof() {
     let seed = [&7_u64.to_le_bytes()[..], &20_u64.to_le_bytes(), &[9; 32 * 5]].concat();

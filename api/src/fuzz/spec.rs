@@ -1,4 +1,4 @@
-//! Specs of every kind: each spec that passes the check has a finite price, and is written as it was read.
+//! Specs of every kind: each spec that passes the check has a finite price, and serializes to the text that was read.
 
 use undertone_fuzz::Target;
 use undertone_privacy::curve::OrderGrid;
@@ -58,7 +58,7 @@ pub(super) fn datasets() -> Vec<Dataset> {
     named(Content::Speech).into_iter().chain(queries).chain(recordings).collect()
 }
 
-/// Returns the two datasets of the spec's content: the examples of all kinds use the same ids.
+/// Returns the two datasets of the spec's content. The examples of all kinds use the same ids.
 fn of(spec: &Spec, datasets: &[Dataset]) -> Vec<Dataset> {
     let content = match spec {
         Spec::DpSgd(_) => Content::Speech,

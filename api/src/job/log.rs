@@ -45,29 +45,29 @@ macro_rules! words {
     };
 }
 
-/// How much a line matters.
+/// The severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// As planned.
     Info,
-    /// Somebody may have to do something.
+    /// A member or operator may have to act.
     Warning,
-    /// It did not work.
+    /// A failure.
     Error,
 }
 
 words! {
-    /// Where a site is in its part.
+    /// The progress of a site in its part.
     Phase {
-        /// Nobody at the site's terminal has approved it yet.
+        /// No one at the site's terminal has approved it yet.
         AwaitsTerminal = Warning, "waits for somebody at the site's terminal to approve the job";
-        /// As many runs as the site allows are at work.
+        /// The site runs as many jobs as it allows.
         AwaitsSlot = Warning, "waits for another run of the site to end";
-        /// The run begins.
+        /// The run has started.
         Begun = Info, "began its part";
-        /// Put down, to be taken up again.
+        /// The run is suspended, and will be resumed.
         PutDown = Info, "put its part down, to take it up again";
         /// The run is done.
         Done = Info, "did its part";
@@ -77,78 +77,78 @@ words! {
 }
 
 words! {
-    /// Why a part came to nothing, as far as others may know.
+    /// The reason of a failed part, as far as other parties may know it.
     Fault {
-        /// The site's policy says no.
+        /// The site's policy refused it.
         RefusedByPolicy = Error, "was refused by the site's policy";
-        /// The site's ledger says no.
+        /// The site's ledger refused it.
         RefusedByLedger = Error, "was refused by the site's ledger";
-        /// Somebody at the terminal said no.
+        /// The site's operator refused it at the terminal.
         RefusedAtTerminal = Error, "was refused at the site's terminal";
         /// The document is not the job's.
         ForeignManifest = Error, "was offered work under a manifest that is not the job's";
         /// The disk is full.
         DiskFull = Error, "stopped because the site's disk is full";
-        /// The disk fails otherwise.
+        /// The disk fails for another reason.
         DiskFails = Error, "stopped because the site's disk fails";
-        /// Anything else: the site's own log says what.
+        /// Any other failure. The site's own log states the reason.
         Failed = Error, "failed; the site's own log says why";
     }
 }
 
-/// What a site says of its part. Numbers and closed words only.
+/// An event of a site's part. It holds numbers and words of closed lists only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum SiteEvent {
-    /// It is somewhere else in its part.
+    /// The part entered another phase.
     Phase {
-        /// Where.
+        /// The phase.
         phase: Phase,
     },
-    /// The server has its vector, or its pool, of a round.
+    /// The server has received the part's vector, or its pool, of a round.
     Sent {
         /// The series, by its place in the job's plan.
         series: u32,
         /// The round.
         round: u32,
-        /// Whether the server had it already.
+        /// Whether the server already had it.
         repeated: bool,
     },
-    /// It has the mean of a round.
+    /// The part has received the mean of a round.
     Received {
         /// The series, by its place in the job's plan.
         series: u32,
         /// The round.
         round: u32,
     },
-    /// A round closed without its vector.
+    /// A round closed without the part's vector.
     Missed {
         /// The series, by its place in the job's plan.
         series: u32,
         /// The round.
         round: u32,
     },
-    /// Its part came to nothing.
+    /// The part failed.
     Fault {
-        /// Why, as far as others may know.
+        /// The reason, as far as other parties may know it.
         fault: Fault,
     },
 }
 
-/// What a line of the log says: a site's word, or the server's.
+/// An event in the log, reported by a site or by the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "from", rename_all = "snake_case")]
 pub enum LogEvent {
-    /// A site said so.
+    /// An event that a site reported.
     Site {
-        /// What.
+        /// The event.
         said: SiteEvent,
     },
-    /// The job moved on.
+    /// The job entered another state.
     State {
-        /// Where to.
+        /// The state.
         state: State,
     },
     /// A round closed.
@@ -157,14 +157,15 @@ pub enum LogEvent {
         series: u32,
         /// The round.
         round: u32,
-        /// How many contributed.
+        /// The number of contributors.
         contributors: u32,
-        /// How many could have.
+        /// The number of possible contributors.
         of: u32,
     },
-    /// A worker took its part up.
+    /// A worker took the lease of its part.
     Leased {
-        /// How often it has. Not `number`: that is the line's own, and both stand in one object.
+        /// The number of times that it has. The name is not `number`, because the line's own number is in the same
+        /// object.
         times: u32,
     },
 }
@@ -248,43 +249,43 @@ pub fn series_of(spec: &Spec) -> Vec<String> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LogLine {
-    /// Its number in the job's log, from 1; numbers of lines that were dropped are missing.
+    /// Its number in the job's log, from 1. Numbers of deleted lines are missing.
     pub number: u64,
     /// When it happened, by the server's clock.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: OffsetDateTime,
-    /// Whose part it is about; absent when it is about the job.
+    /// The dataset of the part; absent if the line is about the job.
     pub dataset: Option<DatasetId>,
     /// The dataset's name.
     pub dataset_name: Option<String>,
-    /// Its owner's name.
+    /// The name of the dataset's owner.
     pub organization_name: Option<String>,
-    /// How much it matters.
+    /// The severity.
     pub level: Level,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: LogEvent,
-    /// The series that it is about, by name.
+    /// The name of the series of the event.
     pub series_name: Option<String>,
-    /// The same as a sentence.
+    /// The event as a sentence.
     pub text: String,
 }
 
-/// Which lines are asked for.
+/// A filter of lines.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 pub struct LogQuery {
-    /// Only those of one dataset's part.
+    /// Only lines of one dataset's part.
     #[serde(default)]
     pub dataset: Option<DatasetId>,
-    /// Only those that matter as much as this, or more.
+    /// Only lines of this severity, or a higher one.
     #[serde(default)]
     pub level: Option<Level>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     #[serde(default)]
     pub cursor: Option<String>,
-    /// Lines on a page: 1 to 200, 50 unless told.
+    /// Lines on a page: 1 to 200, 50 by default.
     #[serde(default)]
     pub limit: Option<u32>,
 }
@@ -312,7 +313,7 @@ mod tests {
         }
     }
 
-    /// Property of English ordinals: the last digit gives the ending, except in the teens.
+    /// Tests English ordinals: the last digit gives the ending, except in the teens.
     #[test]
     fn an_ordinal_ends_as_it_is_spoken() {
         for number in 0..=10_000 {

@@ -13,7 +13,7 @@ use crate::dataset::Dataset;
 use crate::id::DatasetId;
 use crate::job::NewJob;
 
-/// A number of a plan that can be turned.
+/// A parameter of a plan that an offer can change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -26,7 +26,7 @@ pub enum Knob {
     SamplingRate,
     /// Thresholds k of sampling with a threshold, in steps of 1.
     Threshold,
-    /// ε at which such a release is charged, in steps of the third digit.
+    /// The ε at which a release with a threshold is charged, in steps of the third digit.
     Epsilon,
     /// δ of the noise of a word histogram, in steps of the third digit.
     Delta,
@@ -95,7 +95,7 @@ impl<K: Rounded> Search<'_, K> {
         (rounds > 0).then_some(Offered { knob: Knob::Rounds, values, sentence })
     }
 
-    /// Returns the nearest number for the payers of every refusing account; `None` if one of them has none.
+    /// Returns the nearest number for the payers of every refusing account; `None` if an account has none.
     fn per_account(&self, knob: Knob) -> Option<Offered> {
         let mut values: Vec<(DatasetId, String, f64, f64)> = Vec::new();
         for purse in self.plan.purses.iter().filter(|purse| !purse.after(0).fits) {
@@ -229,7 +229,7 @@ impl Digits {
         }
     }
 
-    /// Returns one in the middle; `None` between neighbours.
+    /// Returns a number in the middle; `None` between neighbours.
     pub(super) const fn between(self, other: Self) -> Option<Self> {
         if other.0 > self.0 + 1 { Some(Self(u32::midpoint(self.0, other.0))) } else { None }
     }

@@ -263,17 +263,17 @@ impl Purse {
     }
 }
 
-/// The account that decides how many rounds fit.
+/// The account that determines how many rounds fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Bottleneck {
     /// The datasets that pay from it; nearly always one.
     pub datasets: Vec<DatasetId>,
-    /// Most rounds that it admits.
+    /// The most rounds that it admits.
     pub rounds_that_fit: u32,
-    /// Most rounds that all others would admit; absent when there are no others.
+    /// The most rounds that all other accounts would admit; absent if there are none.
     pub others: Option<u32>,
-    /// That in a sentence.
+    /// The bottleneck in a sentence.
     pub sentence: String,
 }
 

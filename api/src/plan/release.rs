@@ -9,7 +9,7 @@ use crate::job::Charge;
 /// The greatest noise multiplier that the sites can draw exactly.
 pub(super) const MOST_NOISE: u64 = 1024;
 
-/// A release of Gaussian steps: one, several of which only the sum leaves, or the best of several runs of these.
+/// A release of Gaussian steps: one step, the sum of several, or the best of several runs of these.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Made {
     /// q of every step.

@@ -29,7 +29,7 @@ pub enum ThresholdsError {
     /// A word that is not a number.
     #[error("`{0}` is not a number: write numbers with commas between, such as 0.25, 0.5")]
     NotANumber(String),
-    /// None, or too many.
+    /// No value, or too many.
     #[error("name 1 to {MOST_VALUES} {what}, not {count}")]
     Count {
         /// The kind of value.
@@ -37,7 +37,7 @@ pub enum ThresholdsError {
         /// The number of values.
         count: usize,
     },
-    /// One out of the table's range.
+    /// A value out of the table's range.
     #[error("{what} are {range}, not {value}")]
     Range {
         /// The kind of value.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::job::dp_sgd::Arm;
 use crate::job::{Measurement, Report};
 
-/// An arm on a test set, beside the public arm and open pooling.
+/// The results of an arm on a test set, compared with the public arm and with open pooling.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Compared {
@@ -13,22 +13,22 @@ pub struct Compared {
     pub test: String,
     /// The arm: `public`, `open` or `private`.
     pub arm: String,
-    /// Rounds (epochs of the public arm) it had taken.
+    /// Its rounds before the measurement (epochs for the public arm).
     pub rounds: u32,
-    /// Seconds they took, where the lead has told.
+    /// Their duration in seconds, if the lead has reported it.
     #[serde(default)]
     pub seconds: Option<f64>,
-    /// Frames measured.
+    /// The measured frames.
     pub frames: u64,
-    /// Part of them classified right: 0 to 1.
+    /// The share of the frames that are classified correctly: 0 to 1.
     pub accuracy: f64,
     /// Mean cross-entropy in nats.
     pub loss: f64,
-    /// Accuracy beyond that of the public arm; absent for that arm itself.
+    /// The accuracy less that of the public arm; absent for that arm itself.
     #[serde(default)]
     pub difference: Option<f64>,
-    /// The share of what open pooling gains on this test set that the arm gains too: 1 is all of it, below 0 is worse than
-    /// without the private data. Absent where open pooling was not tried, or gained nothing that could be shared.
+    /// The arm's gain as a share of open pooling's gain on this test set: 1 is the full gain, below 0 is worse than
+    /// without the private data. Absent without open pooling, or if its gain is too small to divide by.
     #[serde(default)]
     pub recovered: Option<f64>,
 }

@@ -12,22 +12,22 @@ use crate::job::transcription::window::ONE_WORD;
 /// since e to this many nats is a factor of five hundred million.
 pub const MEANINGLESS: f64 = 20.0;
 
-/// How a figure came about.
+/// The derivation of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = LevelHow))]
 #[serde(tag = "how", rename_all = "snake_case")]
 pub enum How {
-    /// It is the level that the job protected.
+    /// The job protected this level.
     Protected,
-    /// The job protected single records: one speaker may have as many as this, by the size classes of the dataset. Each of
-    /// them was drawn or not by a coin of its own (Ganesh 2024).
+    /// The job protected single records. One speaker may have at most this number, by the size classes of the dataset.
+    /// A separate coin decided the draw of each of them (Ganesh 2024).
     Group {
-        /// Records.
+        /// The number of records.
         records: u64,
     },
-    /// The job protected speakers: one record more or less is one speaker replaced.
+    /// The job protected speakers. A change of one record is a replacement of one speaker.
     Part,
-    /// The job protected some words: a whole recording may be any number of them, and is promised nothing.
+    /// The job protected a limited number of words. A whole recording may have more, and so has no guarantee.
     Whole,
 }
 
@@ -38,18 +38,18 @@ pub struct Level {
     /// The level: records, speakers (users), or words.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
-    /// How the figure came about.
+    /// The derivation of the figure.
     #[serde(flatten)]
     pub how: How,
-    /// The tight ε of the closed job, rounded up; absent when there is none.
+    /// The tight ε of the closed job, rounded up; absent if there is none.
     #[serde(default)]
     pub epsilon: Option<f64>,
-    /// ε by the accountant of the ledgers, rounded up: for the level that they count at.
+    /// ε by the accountant of the ledgers, rounded up; only for the level at which they count.
     #[serde(default)]
     pub renyi: Option<f64>,
-    /// Whether the figure bounds anything worth telling: absent ones and those above [`MEANINGLESS`] do not.
+    /// Whether the figure is a useful bound. It is not if it is absent or above [`MEANINGLESS`].
     pub meaningful: bool,
-    /// The figure, or why there is none, in a sentence.
+    /// The figure, or the reason for its absence, in a sentence.
     pub said: String,
 }
 

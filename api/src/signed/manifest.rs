@@ -30,7 +30,8 @@ pub struct ManifestParticipant {
     pub charge: Option<Charge>,
 }
 
-/// The permission to run a job: signed by the server, read by every site before it approves and again before it begins.
+/// The permission to run a job. The server signs it, and every site reads it before it approves and again before it
+/// begins.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The job.

@@ -1,9 +1,9 @@
 //! Renewal of identities without new trust: the server's TLS certificates, signed by the key that every site knows from
 //! its enrolment; and the next key of a site, signed by the previous one.
 //!
-//! Neither party can be impersonated in this way: a hostile server has no signature of the site's old key, and an
-//! attacker on the network has none of the server's. To renew one more kind of identity, add a document here, signed by
-//! the preceding identity.
+//! This allows no impersonation: a hostile server has no signature of the site's old key, and an attacker on the
+//! network has none of the server's. To renew one more kind of identity, add a document here, signed by the preceding
+//! identity.
 
 use ed25519_dalek::VerifyingKey;
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,7 @@ impl Document for KeyChange {
     const DOMAIN: &'static str = "undertone/key-change/1";
 }
 
-/// A change of key as both keys have signed it: the old one vouches for the new one, the new one proves that it is held.
+/// A change of key that both keys have signed. The old key authorizes the new one, and the new key proves possession.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Rotation {

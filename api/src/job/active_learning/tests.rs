@@ -1,4 +1,4 @@
-//! The charge equals the release, once, for any number of questions; and the documentation is correct.
+//! The charge equals the release, once, for any number of questions. The documentation is correct.
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use undertone_privacy::{Adjacency, Event, kanon, mechanism};
@@ -55,7 +55,7 @@ pub(crate) fn datasets() -> Vec<Dataset> {
 #[test]
 fn spec_page_names_each_field() {
     let (spec, _) = example();
-    // The example has every option. A new field of an optional part does not compile until it stands here.
+    // The example has every option. A new field of an optional part does not compile until it is added here.
     let Rehearsal { rates, thresholds, questions: _, repeats: _, annotator_accuracy: _ } =
         spec.rehearsal.as_ref().unwrap();
     assert!(!rates.is_empty() && !thresholds.is_empty());

@@ -78,7 +78,7 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
     violations
 }
 
-/// Checks that the dataset is speech: nothing else has frames.
+/// Checks that the dataset is speech, because only speech has frames.
 fn check_content(dataset: &Dataset, field: &str, say: &mut impl FnMut(&str, String)) {
     if dataset.content != Content::Speech {
         let (name, content) = (&dataset.name, dataset.content.label());

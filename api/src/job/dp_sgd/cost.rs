@@ -3,7 +3,8 @@
 //!
 //! A round of s local steps is s noisy gradients, of which only the sum of steps leaves: one charge of `Repeated`. The
 //! best of several runs is `Selected`. The method of clipping, the optimizer, the trained parts and the width of
-//! numbers change nothing: the noise is z times the sensitivity in each case, and the rest is post-processing.
+//! numbers do not change the charge: the noise is z times the sensitivity in each case, and the rest is
+//! post-processing.
 
 use undertone_privacy::{Adjacency, Event};
 

@@ -19,7 +19,7 @@ pub struct Heard {
     pub dummies: f64,
     /// Seconds of sound of both.
     pub seconds: f64,
-    /// The cost, from above: every sound is one request. `None` if the spec states no price.
+    /// The upper bound of the cost: every sound is one request. `None` if the spec states no price.
     pub cost: Option<Money>,
     /// The cost there of the recordings alone, in requests of a minute, without protection.
     pub bare: Option<Money>,

@@ -27,7 +27,7 @@ pub enum PriceError {
     Least(u32),
 }
 
-/// What a provider asks: `price` in a spec, and of its settings at a site.
+/// A provider's price: `price` in a spec, and in the provider's settings at a site.
 ///
 /// ```toml
 /// price = { currency = "USD", per_minute = "0.024", step_seconds = 15 }
@@ -36,16 +36,16 @@ pub enum PriceError {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionPrice))]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// In what, by ISO 4217.
+    /// The currency, by ISO 4217.
     #[cfg_attr(feature = "openapi", schema(example = "USD"))]
     pub currency: String,
-    /// For a minute of sound, a decimal number.
+    /// The price of a minute of audio, a decimal number.
     #[cfg_attr(feature = "openapi", schema(example = "0.0060"))]
     pub per_minute: String,
-    /// Every request's sound is rounded up to a multiple of so many seconds.
+    /// The billing step: the audio of every request is rounded up to a multiple of these seconds.
     #[serde(default = "one")]
     pub step_seconds: u32,
-    /// Every request is billed for at least so many seconds.
+    /// The least number of seconds that a request is billed.
     #[serde(default)]
     pub least_seconds: u32,
 }
@@ -67,9 +67,9 @@ pub struct Tariff {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionMoney))]
 pub struct Money {
-    /// In what, by ISO 4217.
+    /// The currency, by ISO 4217.
     pub currency: String,
-    /// Billionths of it.
+    /// The amount in billionths of the currency's unit.
     pub nanos: u64,
 }
 

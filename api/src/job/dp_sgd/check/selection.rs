@@ -5,9 +5,9 @@ use crate::job::dp_sgd::{Arm, Optimizer, Spec};
 
 /// The range of the number of candidates.
 const CANDIDATES: (usize, usize) = (2, 64);
-/// The range of runs in a round: all are made, for every K.
+/// The range of runs in a round. All of them are made, for every K.
 const RUNS: (f64, f64) = (2.0, 1000.0);
-/// The most utterances of development data: all participants fetch them.
+/// The most utterances of development data. All participants fetch them.
 const MAX_DEVELOPMENT: f64 = 2000.0;
 /// The least stopping probability: below it, `most_runs` almost always cuts K off.
 const LEAST_STOPPING: f64 = 1.0 / 1024.0;

@@ -6,8 +6,6 @@ use time::OffsetDateTime;
 
 use crate::id::SessionId;
 
-/// The fewest and the most characters of a password.
-pub const PASSWORD_LENGTH: std::ops::RangeInclusive<usize> = 12..=200;
 /// The number of recovery codes in a set.
 pub const RECOVERY_CODES: usize = 10;
 

@@ -3,9 +3,11 @@
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use crate::account::PASSWORD_LENGTH;
 use crate::id::{ConsortiumId, MemberId, OrganizationId};
 use crate::problem::Violation;
+
+/// The fewest and the most characters of a password.
+pub const PASSWORD_LENGTH: std::ops::RangeInclusive<usize> = 12..=200;
 
 /// A role of a member in an organization, or in a consortium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

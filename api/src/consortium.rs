@@ -152,8 +152,8 @@ mod tests {
     #[test]
     fn a_most_is_a_number_that_says_something() {
         for (most, wrong) in [(0, true), (1, true), (2, false), (1000, false), (1001, true)] {
-            let found = fields(Overlap::Overlapping { at_most: Some(most) }, "counted by the ministry");
-            assert_eq!(found == ["overlap"], wrong, "{most}");
+            let names = fields(Overlap::Overlapping { at_most: Some(most) }, "counted by the ministry");
+            assert_eq!(names == ["overlap"], wrong, "{most}");
         }
     }
 

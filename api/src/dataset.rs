@@ -80,12 +80,12 @@ impl SizeClass {
 
     /// Returns the least count in this class.
     pub fn least(self) -> u64 {
-        let told = |count: u64| Self::of(count) == self;
+        let is_in_class = |count: u64| Self::of(count) == self;
         let (mut low, mut high) = (0, self.0);
         // `of` is monotone in the count, so the counts of a class are a range that ends at or above its number.
         while low < high {
             let middle = low + (high - low) / 2;
-            if told(middle) { high = middle } else { low = middle + 1 }
+            if is_in_class(middle) { high = middle } else { low = middle + 1 }
         }
         low
     }
@@ -250,8 +250,11 @@ mod tests {
     #[test]
     fn a_registration_from_before_there_were_users_or_queries_reads_and_writes_as_it_did() {
         let old = r#"{"name":"ward-7","lineage":"00000000-0000-0000-0000-000000000001","visibility":"private","inputs":13,"classes":40,"records":500,"speakers":50,"test_records":0}"#;
-        let told: Registration = serde_json::from_str(old).expect("an older worker's words");
-        assert_eq!((told.users, told.units.clone(), told.content), (None, usual_units(), Content::Speech));
-        assert_eq!(serde_json::to_string(&told).expect("it has a JSON form"), old);
+        let registration: Registration = serde_json::from_str(old).expect("an older worker's words");
+        assert_eq!(
+            (registration.users, registration.units.clone(), registration.content),
+            (None, usual_units(), Content::Speech)
+        );
+        assert_eq!(serde_json::to_string(&registration).expect("it has a JSON form"), old);
     }
 }

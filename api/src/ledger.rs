@@ -214,10 +214,10 @@ pub fn steps(leaf: &Hash, position: u64, size: u64, siblings: &[Hash]) -> Vec<St
     let (mut known, mut place, mut last) = (*leaf, position, size.saturating_sub(1));
     let mut steps = Vec::with_capacity(siblings.len());
     for sibling in siblings {
-        let left = place & 1 == 1 || place == last;
-        known = if left { node_hash(sibling, &known) } else { node_hash(&known, sibling) };
-        steps.push(Step { left, sibling: hex::encode(sibling), hash: hex::encode(known) });
-        if left {
+        let is_left = place & 1 == 1 || place == last;
+        known = if is_left { node_hash(sibling, &known) } else { node_hash(&known, sibling) };
+        steps.push(Step { left: is_left, sibling: hex::encode(sibling), hash: hex::encode(known) });
+        if is_left {
             // Climb to the next level where the path was a right child: the levels between have no sibling.
             while place & 1 == 0 && place != 0 {
                 place >>= 1;

@@ -22,8 +22,8 @@ pub fn status_later(problem: &Problem, wait: Duration) -> Status {
 
 /// Returns the time after which the server permits a retry; `None` if it is missing or not a number of milliseconds.
 pub fn later(status: &Status) -> Option<Duration> {
-    let said = status.metadata().get(RETRY_METADATA)?.to_str().ok()?;
-    said.parse().ok().map(Duration::from_millis)
+    let text = status.metadata().get(RETRY_METADATA)?.to_str().ok()?;
+    text.parse().ok().map(Duration::from_millis)
 }
 
 #[cfg(test)]

@@ -29,15 +29,15 @@ impl TryFrom<LogEvent> for SiteEvent {
     fn try_from(event: LogEvent) -> Result<Self, UnknownEvent> {
         Ok(match event.event.ok_or(UnknownEvent)? {
             Event::Phase(number) => {
-                let known = Phase::ALL.iter().find(|phase| i32::from(wire_phase(**phase)) == number);
-                Self::Phase { phase: *known.ok_or(UnknownEvent)? }
+                let phase = Phase::ALL.iter().find(|phase| i32::from(wire_phase(**phase)) == number);
+                Self::Phase { phase: *phase.ok_or(UnknownEvent)? }
             }
             Event::Sent(LogRound { series, round, repeated }) => Self::Sent { series, round, repeated },
             Event::Received(LogRound { series, round, .. }) => Self::Received { series, round },
             Event::Missed(LogRound { series, round, .. }) => Self::Missed { series, round },
             Event::Fault(number) => {
-                let known = Fault::ALL.iter().find(|fault| i32::from(wire_fault(**fault)) == number);
-                Self::Fault { fault: *known.ok_or(UnknownEvent)? }
+                let fault = Fault::ALL.iter().find(|fault| i32::from(wire_fault(**fault)) == number);
+                Self::Fault { fault: *fault.ok_or(UnknownEvent)? }
             }
         })
     }

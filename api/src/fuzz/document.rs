@@ -89,10 +89,10 @@ fn try_document<D: Document>(name: &'static str, inputs: u32, documents: &[D]) {
         if let Ok(signed) = serde_json::from_slice::<Signed>(bytes)
             && signed.open::<D>(&signer.verifying_key()).is_ok()
         {
-            let held = originals.iter().any(|original| {
+            let is_original = originals.iter().any(|original| {
                 original.payload == signed.payload && original.signature.eq_ignore_ascii_case(&signed.signature)
             });
-            assert!(held, "nobody signed this: {signed:?}");
+            assert!(is_original, "nobody signed this: {signed:?}");
         }
         let Ok(text) = std::str::from_utf8(bytes) else { return };
         for original in &originals {
@@ -142,8 +142,8 @@ fn no_change_of_what_the_server_answers_for_is_believed() {
     let head = Head { size: 7, root: "ab".repeat(32), at: AT, server: server.clone() };
     try_document("api.head", 800, &[head]);
     let (worker, receipt) = (WorkerId(ID), "cd".repeat(32));
-    let taken = Countersignature { worker, sequence: 1, receipt, position: 4, at: AT, server };
-    try_document("api.countersignature", 800, &[taken]);
+    let countersignature = Countersignature { worker, sequence: 1, receipt, position: 4, at: AT, server };
+    try_document("api.countersignature", 800, &[countersignature]);
     let pinned = Pinned { sha256: "ab".repeat(32), until: Some(AT) };
     try_document("api.pins", 800, &[Pins { challenge: "00".repeat(32), certificates: vec![pinned; 2], at: AT }]);
 }

@@ -48,14 +48,14 @@ pub(super) fn datasets() -> Vec<Dataset> {
         accounts: Vec::new(),
         created_at: time::OffsetDateTime::UNIX_EPOCH,
     };
-    let named = |content| [dataset(1, content, true), dataset(2, content, false)];
-    let queries = named(Content::Queries).map(|dataset| Dataset {
+    let pair = |content| [dataset(1, content, true), dataset(2, content, false)];
+    let queries = pair(Content::Queries).map(|dataset| Dataset {
         units: vec![undertone_privacy::PrivacyUnit::Record, undertone_privacy::PrivacyUnit::User],
         ..dataset
     });
-    let recordings = named(Content::Recordings)
+    let recordings = pair(Content::Recordings)
         .map(|dataset| Dataset { units: vec![undertone_privacy::PrivacyUnit::Words], ..dataset });
-    named(Content::Speech).into_iter().chain(queries).chain(recordings).collect()
+    pair(Content::Speech).into_iter().chain(queries).chain(recordings).collect()
 }
 
 /// Returns the two datasets of the spec's content. The examples of all kinds use the same ids.

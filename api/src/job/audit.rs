@@ -142,8 +142,8 @@ impl Attack {
     /// Returns whether it can be an attack on this audit's recordings: on an expected model, with counts that add up to
     /// the promised canaries. An attack on anything else, above all on people's recordings, is rejected.
     fn is_of_audit(&self, audited: &Audited, canaries: u32) -> bool {
-        let known = |series: &String| *series == audited.series || audited.beside.contains(series);
-        self.series.as_ref().is_none_or(known) && self.is_sane(canaries)
+        let is_planned = |series: &String| *series == audited.series || audited.beside.contains(series);
+        self.series.as_ref().is_none_or(is_planned) && self.is_sane(canaries)
     }
 
     /// Returns whether its numbers are possible for an attack on so many canaries.
@@ -265,7 +265,7 @@ impl Assessment {
             guessed.iter().map(one).collect()
         };
         let measured = audits(false)?;
-        let shown = epsilon_lower_of_all(&measured, delta, SHOWN)?;
+        let lower_bound = epsilon_lower_of_all(&measured, delta, SHOWN)?;
         let blocking = epsilon_lower_of_all(&measured, delta, BLOCKING)?;
         let ceiling = epsilon_lower_of_all(&audits(true)?, delta, BLOCKING)?;
         let verdict = if blocking > tight {
@@ -275,7 +275,7 @@ impl Assessment {
         } else {
             Verdict::Consistent
         };
-        Ok(Self { delta, claim, tight, shown, blocking, ceiling, verdict })
+        Ok(Self { delta, claim, tight, shown: lower_bound, blocking, ceiling, verdict })
     }
 
     /// Returns whether another assessment of the same audit agrees, to a part in a million.

@@ -241,8 +241,8 @@ pub fn ordinal(number: u32) -> String {
 /// series, then the series of releases outside the consortium.
 pub fn series_of(spec: &Spec) -> Vec<String> {
     let averaged = spec.series(&[]).into_iter().map(|series| series.name);
-    let asked = spec.questions().map(|questions| questions.series);
-    averaged.chain(asked).chain(spec.outside().map(|outside| outside.series)).collect()
+    let pool_series = spec.questions().map(|questions| questions.series);
+    averaged.chain(pool_series).chain(spec.outside().map(|outside| outside.series)).collect()
 }
 
 /// A line of a job's log.
@@ -317,20 +317,20 @@ mod tests {
     #[test]
     fn an_ordinal_ends_as_it_is_spoken() {
         for number in 0..=10_000 {
-            let said = ordinal(number);
-            let ending = said.strip_prefix(&number.to_string()).expect("the number stands first");
+            let text = ordinal(number);
+            let ending = text.strip_prefix(&number.to_string()).expect("the number stands first");
             let teen = number / 10 % 10 == 1;
-            let spoken =
+            let suffix =
                 [("st", 1), ("nd", 2), ("rd", 3)].into_iter().find(|(_, digit)| !teen && number % 10 == *digit);
-            assert_eq!(ending, spoken.map_or("th", |(ending, _)| ending), "{said}");
+            assert_eq!(ending, suffix.map_or("th", |(ending, _)| ending), "{text}");
         }
         assert_eq!(
             [1, 2, 3, 4, 11, 12, 13, 21, 102, 111].map(ordinal).join(" "),
             "1st 2nd 3rd 4th 11th 12th 13th 21st 102nd 111th"
         );
-        let taken = |times| LogEvent::Leased { times }.said("");
+        let lease_text = |times| LogEvent::Leased { times }.said("");
         assert_eq!(
-            (taken(1), taken(2)),
+            (lease_text(1), lease_text(2)),
             ("took its part up".to_owned(), "took its part up, for the 2nd time".to_owned())
         );
     }

@@ -129,9 +129,9 @@ pub struct Review {
 /// Returns the disclosures of `dataset` to every observer in a job of this spec. `datasets` are all datasets of the
 /// spec. ε is not filled in.
 pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<Disclosure> {
-    let mut found = Vec::new();
+    let mut list = Vec::new();
     let mut say = |observer, form, times, what: String| {
-        found.push(Disclosure { observer, what, form, times, epsilon: None });
+        list.push(Disclosure { observer, what, form, times, epsilon: None });
     };
     let mut anything = None;
     for series in spec.series(datasets) {
@@ -145,8 +145,8 @@ pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<
         say(Observer::Server, form, 1, pool.to_owned());
         let lead = "the same pool of texts, to choose from (the lead alone)";
         say(Observer::Participants, form, 1, lead.to_owned());
-        let asked = format!("the chosen ones of these texts, at most {} a round", questions.batch);
-        say(Observer::Annotators, form, u64::from(questions.rounds), asked);
+        let description = format!("the chosen ones of these texts, at most {} a round", questions.batch);
+        say(Observer::Annotators, form, u64::from(questions.rounds), description);
         anything = anything.or(Some(form));
     }
     if let Some(outside) = spec.outside().filter(|outside| outside.sending.contains(&dataset.id)) {
@@ -164,7 +164,7 @@ pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<
     let facts = "its name, owner and rough size, what it is charged, when each of its rounds came or was late, and whether its part \
                  failed: why it failed on private data is withheld, that it did is not";
     say(Observer::Members, Disclosed::Fact, 1, facts.to_owned());
-    found
+    list
 }
 
 /// Adds the disclosures to recipients outside the consortium, and the server's knowledge of them.

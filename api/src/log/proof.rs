@@ -126,13 +126,13 @@ fn subtrees(node: u64, size: u64) -> Vec<Subtree> {
 /// Returns the largest complete subtrees that cover leaves `from` (inclusive) to `to` (exclusive), where `from` is a
 /// multiple of the largest.
 fn cover(mut from: u64, to: u64) -> Vec<Subtree> {
-    let mut found = Vec::new();
+    let mut pieces = Vec::new();
     while from < to {
         let level = (to - from).ilog2();
-        found.push(Subtree { level, index: from >> level });
+        pieces.push(Subtree { level, index: from >> level });
         from += 1 << level;
     }
-    found
+    pieces
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ pub fn offers<K: Rounded>(spec: &K, datasets: &[Dataset], books: &Books) -> Vec<
         return Vec::new();
     };
     let search = Search { spec, datasets, books, plan: &plan };
-    let found = [search.fewer_rounds(), search.per_account(Knob::Noise), search.per_account(Knob::SamplingRate)];
+    let candidates = [search.fewer_rounds(), search.per_account(Knob::Noise), search.per_account(Knob::SamplingRate)];
     let wrong = spec.check(datasets).len();
     // Every offer can be proposed: the spec has no new violations, and every account admits it.
     let holds = |offered: &Offered| {
@@ -74,7 +74,7 @@ pub fn offers<K: Rounded>(spec: &K, datasets: &[Dataset], books: &Books) -> Vec<
         let admitted = Priced::of(&changed, datasets, books).is_some_and(|plan| plan.admitted());
         admitted && changed.check(datasets).len() <= wrong
     };
-    found.into_iter().flatten().filter(holds).collect()
+    candidates.into_iter().flatten().filter(holds).collect()
 }
 
 struct Search<'a, K> {
@@ -88,10 +88,10 @@ impl<K: Rounded> Search<'_, K> {
     fn fewer_rounds(&self) -> Option<Offered> {
         let rounds = self.plan.bottleneck()?.rounds_that_fit;
         let payer = self.plan.purses.first()?.payers.first()?;
-        let asked = f64::from(self.plan.rounds);
+        let requested = f64::from(self.plan.rounds);
         let sentence =
-            format!("{rounds} round{} instead of {asked}, with this noise.", if rounds == 1 { "" } else { "s" });
-        let values = vec![(payer.dataset, self.spec.field(Knob::Rounds, payer.dataset), asked, f64::from(rounds))];
+            format!("{rounds} round{} instead of {requested}, with this noise.", if rounds == 1 { "" } else { "s" });
+        let values = vec![(payer.dataset, self.spec.field(Knob::Rounds, payer.dataset), requested, f64::from(rounds))];
         (rounds > 0).then_some(Offered { knob: Knob::Rounds, values, sentence })
     }
 

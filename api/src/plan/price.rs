@@ -226,15 +226,15 @@ impl Purse {
     /// Returns the remainder of the limit after the plan, rounded down; negative if it does not fit, `None` without a
     /// budget or if no ε covers the plan.
     pub fn left(&self) -> Option<f64> {
-        let left = self.balance.budget()?.epsilon().get() - self.after(0).epsilon;
+        let remainder = self.balance.budget()?.epsilon().get() - self.after(0).epsilon;
         // A difference other than 0 may have been rounded up by half a unit.
-        left.is_finite().then(|| if left == 0.0 { 0.0 } else { left.next_down() })
+        remainder.is_finite().then(|| if remainder == 0.0 { 0.0 } else { remainder.next_down() })
     }
 
     /// Returns the remaining part of the filter's budget after the plan, rounded down; 0 if it does not fit.
     pub fn left_fraction(&self) -> f64 {
-        let left = 1.0 - self.after(0).fraction;
-        if left > 0.0 { left.next_down() } else { 0.0 }
+        let remainder = 1.0 - self.after(0).fraction;
+        if remainder > 0.0 { remainder.next_down() } else { 0.0 }
     }
 
     /// Returns how many more rounds, and how many more jobs of the same kind, would fit after the plan.

@@ -28,8 +28,8 @@ impl Made {
                 Some(Self { sampling_rate: *sampling_rate, steps: 1, selected: false })
             }
             Event::Repeated { count, of } => {
-                let made = Self::of(of)?;
-                Some(Self { steps: made.steps.saturating_mul(*count), ..made })
+                let composition = Self::of(of)?;
+                Some(Self { steps: composition.steps.saturating_mul(*count), ..composition })
             }
             Event::Selected { of, .. } => Some(Self { selected: true, ..Self::of(of)? }),
             _ => None,
@@ -53,10 +53,10 @@ fn with_noise(event: &Event, z: NoiseMultiplier) -> Event {
 /// if none does, or the release does not consist of Gaussian steps. Rounded up: for a selection to thousandths, else at
 /// most a billionth above the least.
 pub fn least_noise(balance: &Balance, charge: &Charge) -> Option<f64> {
-    let made = Made::of(&charge.event)?;
-    let steps = charge.releases.checked_mul(made.steps)?;
-    if !made.selected {
-        return noise_for(&balance.headroom(), made.sampling_rate, steps, charge.adjacency).ok().map(f64::from);
+    let composition = Made::of(&charge.event)?;
+    let steps = charge.releases.checked_mul(composition.steps)?;
+    if !composition.selected {
+        return noise_for(&balance.headroom(), composition.sampling_rate, steps, charge.adjacency).ok().map(f64::from);
     }
     let at = |thousandths: u64| thousandths as f64 / 1000.0;
     let fits = |thousandths: u64| {

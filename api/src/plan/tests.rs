@@ -86,15 +86,16 @@ fn scene(sites: &[Site], rounds: u32) -> (Spec, Vec<Dataset>, Books) {
         if index == 0 || !site.version {
             lineage = index + 1;
         }
-        let made = dataset(index + 1, lineage);
-        let key = Key::new(made.organization, made.lineage, PrivacyUnit::Speaker, Adjacency::ZeroOut);
+        let member_dataset = dataset(index + 1, lineage);
+        let key =
+            Key::new(member_dataset.organization, member_dataset.lineage, PrivacyUnit::Speaker, Adjacency::ZeroOut);
         books.add(key, balance(site));
         participants.push(Party {
-            dataset: made.id,
+            dataset: member_dataset.id,
             sampling_rate: SamplingRate::new(site.rate).unwrap(),
             noise: Some(Noise::flat(NoiseMultiplier::new(site.noise).unwrap(), 1.0)),
         });
-        datasets.push(made);
+        datasets.push(member_dataset);
     }
     let spec = Spec {
         unit: PrivacyUnit::Speaker,
@@ -265,8 +266,8 @@ fn three_digits_are_found_and_written_exactly() {
     for (value, digits) in
         [(0.1, 0.1), (0.123_4, 0.124), (1.0, 1.0), (0.001_000_000_5, 0.001_01), (0.999_6, 1.0), (0.009_99, 0.009_99)]
     {
-        let found = Digits::above(value).value();
-        assert!((found - digits).abs() < 1e-15, "{value}: {found}");
+        let actual = Digits::above(value).value();
+        assert!((actual - digits).abs() < 1e-15, "{value}: {actual}");
     }
     assert_eq!(Digits::above(0.1).value().to_string(), "0.1");
 }

@@ -77,8 +77,8 @@ pub(super) fn offers(spec: &Spec, datasets: &[Dataset], books: &Books) -> Vec<Of
         }
         low.value()
     });
-    let found = [(Knob::Epsilon, epsilon.map(|thousandths| thousandths as f64 / 1000.0)), (Knob::Delta, delta)];
-    found
+    let changes = [(Knob::Epsilon, epsilon.map(|thousandths| thousandths as f64 / 1000.0)), (Knob::Delta, delta)];
+    changes
         .into_iter()
         .filter_map(|(knob, value)| Some((knob, value?)))
         .filter(|(knob, value)| fits(*knob, *value) && with(*knob, *value).check(datasets).len() <= wrong)

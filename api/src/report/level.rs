@@ -178,14 +178,14 @@ impl Level {
             (PrivacyUnit::User, _) => ("everything one user brought".to_owned(), String::new()),
         };
         let meaningful = epsilon.is_some_and(|epsilon| epsilon <= MEANINGLESS);
-        let said = match epsilon {
+        let sentence = match epsilon {
             Some(_) if meaningful => format!("Bounds what {one} can change{grounds}."),
             Some(_) => format!(
                 "No meaningful bound on what {one} can change{grounds}; an ε above {MEANINGLESS} hides next to nothing."
             ),
             None => format!("No meaningful bound on what {one} can change{grounds} ({why_not})."),
         };
-        Self { unit, how, epsilon, renyi: None, meaningful, said }
+        Self { unit, how, epsilon, renyi: None, meaningful, said: sentence }
     }
 }
 

@@ -93,9 +93,9 @@ impl Packer {
         }
         loop {
             let mut output = OutBuffer::around(self.piece.as_mut_slice());
-            let left = self.encoder.finish(&mut output, true).map_err(|error| packed(&error))?;
+            let pending = self.encoder.finish(&mut output, true).map_err(|error| packed(&error))?;
             out.extend_from_slice(output.as_slice());
-            if left == 0 {
+            if pending == 0 {
                 return Ok(());
             }
         }
@@ -147,12 +147,12 @@ impl Unpacker {
         let longest = (SLICE * self.width) as u64;
         loop {
             let (before, mut output) = (input.pos, OutBuffer::around(self.piece.as_mut_slice()));
-            let wanted = self.decoder.run(&mut input, &mut output).map_err(|error| packed(&error))?;
+            let hint = self.decoder.run(&mut input, &mut output).map_err(|error| packed(&error))?;
             let (consumed, out) = (input.pos - before, output.as_slice());
             if consumed == 0 && out.is_empty() {
                 return Ok(());
             }
-            self.complete = wanted == 0;
+            self.complete = hint == 0;
             self.found += out.len() as u64;
             if self.found > self.expected {
                 return Err(VectorError::TooLong { found: self.found, most: self.expected });

@@ -67,16 +67,16 @@ mod tests {
             })
             .collect();
         for cut in [1, 256, 999, 1000] {
-            let mut found = Vec::new();
+            let mut means = Vec::new();
             for start in (0..1000).step_by(cut) {
                 let end = 1000.min(start + cut);
                 let mut sum = Sum::new(end - start);
                 for (weight, vector) in weights.iter().zip(&vectors) {
                     sum.add(*weight, &bytes(&vector[start..end])).expect("as many");
                 }
-                found.extend(sum.mean(total).iter().map(|number| number.to_bits()));
+                means.extend(sum.mean(total).iter().map(|number| number.to_bits()));
             }
-            assert!(found == expected, "in stretches of {cut}");
+            assert!(means == expected, "in stretches of {cut}");
         }
     }
 

@@ -98,20 +98,23 @@ fn a_pool_is_the_one_thing_charged_and_what_leaves_is_what_is_charged() {
 fn what_follows_the_release_costs_nothing() {
     let (spec, _) = example();
     let datasets = datasets();
-    let paid = spec.cost(&datasets[1]);
+    let charge = spec.cost(&datasets[1]);
     let changed = Spec { rounds: 900, batch: 1, annotators: 20, golden: 5, seed: 7, rehearsal: None, ..spec };
-    assert_eq!(changed.cost(&datasets[1]), paid);
+    assert_eq!(changed.cost(&datasets[1]), charge);
 }
 
 #[test]
 fn the_server_is_told_all_of_the_questions_and_nothing_of_the_kind() {
     let (spec, _) = example();
     let any = AnySpec::ActiveLearning(spec.clone());
-    let asked = any.questions().unwrap();
-    assert_eq!(asked.asking, [spec.participants[1].dataset], "the lead of the example asks nothing");
-    assert_eq!((asked.lead, asked.series.as_str()), (spec.participants[0].dataset, POOL));
-    assert_eq!((asked.rounds, asked.batch, asked.annotators, asked.deadline_seconds), (5, 50, 2, 86_400));
-    assert_eq!((asked.labels, asked.guidelines), (spec.labels, spec.guidelines));
+    let question_plan = any.questions().unwrap();
+    assert_eq!(question_plan.asking, [spec.participants[1].dataset], "the lead of the example asks nothing");
+    assert_eq!((question_plan.lead, question_plan.series.as_str()), (spec.participants[0].dataset, POOL));
+    assert_eq!(
+        (question_plan.rounds, question_plan.batch, question_plan.annotators, question_plan.deadline_seconds),
+        (5, 50, 2, 86_400)
+    );
+    assert_eq!((question_plan.labels, question_plan.guidelines), (spec.labels, spec.guidelines));
     assert_eq!(any.series(&[]), Vec::new());
     assert_eq!(any.measured().series, [("classifier".to_owned(), 5)]);
 }

@@ -38,10 +38,10 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
     if spec.participants.is_empty() || spec.participants.len() > MAX_PARTICIPANTS {
         say("participants", format!("name 1 to {MAX_PARTICIPANTS}, not {}", spec.participants.len()));
     }
-    let mut seen = HashSet::new();
+    let mut ids = HashSet::new();
     for (index, party) in spec.participants.iter().enumerate() {
         let at = |field: &str| format!("participants.{index}.{field}");
-        if !seen.insert(party.dataset) {
+        if !ids.insert(party.dataset) {
             say(&at("dataset"), "each dataset takes part once".to_owned());
         }
         if let Some(noise) = party.noise {
@@ -88,9 +88,10 @@ fn check_content(dataset: &Dataset, field: &str, say: &mut impl FnMut(&str, Stri
 
 /// Checks that all participants' data keep the protected units apart. Public data need no protection.
 fn check_unit(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) {
-    let named =
+    let participants =
         spec.participants.iter().filter_map(|party| datasets.iter().find(|dataset| dataset.id == party.dataset));
-    let mixed = named.filter(|dataset| dataset.visibility != Visibility::Public && !dataset.keeps_apart(spec.unit));
+    let mixed =
+        participants.filter(|dataset| dataset.visibility != Visibility::Public && !dataset.keeps_apart(spec.unit));
     for dataset in mixed {
         let name = &dataset.name;
         if spec.unit == PrivacyUnit::User && dataset.users.is_none() {
@@ -107,8 +108,8 @@ fn check_unit(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, Stri
 
 /// Returns the most classes of any of the `used` datasets.
 pub(super) fn most_classes(used: &[(DatasetId, Purpose)], datasets: &[Dataset]) -> u32 {
-    let named = datasets.iter().filter(|dataset| used.iter().any(|(id, _)| *id == dataset.id));
-    named.map(|dataset| dataset.classes).max().unwrap_or(1)
+    let matches = datasets.iter().filter(|dataset| used.iter().any(|(id, _)| *id == dataset.id));
+    matches.map(|dataset| dataset.classes).max().unwrap_or(1)
 }
 
 fn check_sizes(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) {

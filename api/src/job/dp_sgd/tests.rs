@@ -74,12 +74,12 @@ fn a_spec_of_before_is_read_and_written_to_the_letter() {
 fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
     let mut blocks = include_str!("spec.md").split("```json").skip(1).map(|rest| rest.split("```").next().unwrap());
     let spec: Spec = serde_json::from_str(blocks.next().unwrap()).unwrap();
-    let said: Event = serde_json::from_str(blocks.next().unwrap()).unwrap();
+    let stated_event: Event = serde_json::from_str(blocks.next().unwrap()).unwrap();
     let public = Dataset { id: DatasetId(Uuid::from_u128(1)), visibility: Visibility::Public, ..ours() };
     assert_eq!(spec.check(&[public, ours()]), Vec::new());
     let charge = spec.cost(&ours()).unwrap();
-    assert_eq!((charge.releases, &charge.event), (34, &said));
-    assert_eq!(serde_json::to_value(&said).unwrap(), serde_json::to_value(&charge.event).unwrap());
+    assert_eq!((charge.releases, &charge.event), (34, &stated_event));
+    assert_eq!(serde_json::to_value(&stated_event).unwrap(), serde_json::to_value(&charge.event).unwrap());
     assert!(blocks.next().is_none());
 }
 

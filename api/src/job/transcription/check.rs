@@ -102,8 +102,8 @@ fn check_promise(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
     };
     within(&mut say, "participant.epsilon", of.epsilon.get(), 0.01, 50.0);
     if !(of.delta.get() > 0.0 && of.delta.get() <= 0.01) {
-        let given = of.delta.get();
-        let needs = format!("above 0 and at most 0.01, not {given}: truncated noise always has a mass of its own");
+        let delta = of.delta.get();
+        let needs = format!("above 0 and at most 0.01, not {delta}: truncated noise always has a mass of its own");
         say("participant.delta", needs);
     }
     within(&mut say, "participant.distance", f64::from(of.distance.get()), 1.0, 10_000.0);
@@ -119,19 +119,19 @@ fn check_vocabulary(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
     let least = usize::from(!spec.vocabulary.depends_on_data());
     let fits = (least..=MOST_WORDS).contains(&words.len());
     if !fits {
-        let given = words.len();
+        let count = words.len();
         say(
             "vocabulary.words",
-            format!("{least} to {MOST_WORDS} words, not {given}: each costs dummies at every provider"),
+            format!("{least} to {MOST_WORDS} words, not {count}: each costs dummies at every provider"),
         );
     }
-    let mut seen = HashSet::new();
+    let mut distinct = HashSet::new();
     for (index, word) in words.iter().enumerate().take(MOST_WORDS) {
         let at = || format!("vocabulary.words.{index}");
         let one = word.chars().any(char::is_alphanumeric) && !word.chars().any(|c| c.is_whitespace() || c.is_control());
         if !one || word.chars().count() > LONGEST_WORD {
             say(&at(), format!("one word of 1 to {LONGEST_WORD} characters, without blanks, with a letter or digit"));
-        } else if !seen.insert(word.to_lowercase()) {
+        } else if !distinct.insert(word.to_lowercase()) {
             say(&at(), "the word is listed before; leave it out".to_owned());
         }
     }
@@ -168,33 +168,33 @@ fn check_private(spec: &Spec, dataset: &Dataset, say: &mut impl FnMut(&str, Stri
     let name = &dataset.name;
     let distance = spec.participant.distance.get();
     if distance < ONE_WORD {
-        let told = format!(
+        let message = format!(
             "`{name}` is not public, and what is said in {SPAN} seconds, one word, changes up to {ONE_WORD} counts of pieces: \
              {distance} hides less than that; ask for {ONE_WORD} or more"
         );
-        say("participant.distance", told);
+        say("participant.distance", message);
     }
     let (colluding, providers) = (spec.colluding.get() as usize, spec.providers.len());
     if spec.voice.tells_speakers() && colluding < providers {
-        let told = format!(
+        let message = format!(
             "dummies imitate the speakers of `{name}`, so each recognizer hears voices of pieces that others were sent: charge for \
              all {providers} together, or choose one voice"
         );
-        say("colluding", told);
+        say("colluding", message);
     }
     if spec.vocabulary.depends_on_data() {
-        let told = format!(
+        let message = format!(
             "`{name}` is not public: which words were chosen from it would tell that somebody said them, and no noise covers \
              that; give a public list (`from`: `public`)"
         );
-        say("vocabulary.from", told);
+        say("vocabulary.from", message);
     }
     if spec.crowded == Crowded::Send {
-        let told = format!(
+        let message = format!(
             "`{name}` is not public: no dummy has two words of the vocabulary, so such a piece would be known for a true one; \
              use `keep`"
         );
-        say("crowded", told);
+        say("crowded", message);
     }
 }
 

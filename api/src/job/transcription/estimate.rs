@@ -66,7 +66,7 @@ impl Estimate {
         let dummies = spec.expected_dummies(words)?;
         let (pieces, theirs) = (recorded / WINDOW / providers, dummies / providers);
         let samples = |seconds: f64| (seconds * f64::from(RATE)).ceil() as u64;
-        let heard = |provider: &super::Provider| {
+        let estimate_provider = |provider: &super::Provider| {
             let tariff = provider.price.as_ref().and_then(|price| price.tariff().ok());
             // The expected number of requests, all of one length: one multiplication by the tariff.
             let cost = |requests: f64, seconds: f64| {
@@ -88,7 +88,7 @@ impl Estimate {
             dummies,
             recorded,
             extra: dummies * SOUND,
-            providers: spec.providers.iter().map(heard).collect(),
+            providers: spec.providers.iter().map(estimate_provider).collect(),
         })
     }
 

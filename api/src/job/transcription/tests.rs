@@ -134,14 +134,14 @@ fn noise_promises_and_dummies_are_those_of_the_vectors() {
         let spec = of_case(case, 1);
         let noise = spec.noise().unwrap();
         // The rate is rounded down to one that can be drawn, so the shift may be one more at an exact boundary.
-        let wanted = case["eta0_corrected_mixed"].as_u64().unwrap();
-        let found = u64::from(noise.shift());
-        let least = if spec.providers.len() == 1 { case["eta0_corrected"].as_u64().unwrap() } else { wanted };
-        assert!((least..=wanted + 1).contains(&found), "{}: {found}, not {least} to {wanted}", case["id"]);
+        let expected = case["eta0_corrected_mixed"].as_u64().unwrap();
+        let actual = u64::from(noise.shift());
+        let least = if spec.providers.len() == 1 { case["eta0_corrected"].as_u64().unwrap() } else { expected };
+        assert!((least..=expected + 1).contains(&actual), "{}: {actual}, not {least} to {expected}", case["id"]);
         for promise in spec.promises().unwrap() {
-            let said = &case["collusion"][promise.colluding.get().to_string()];
-            let Some(epsilon) = said[0].as_f64() else { continue };
-            assert!((promise.epsilon / epsilon - 1.0).abs() < 1e-6, "{}: {promise:?}, not {said}", case["id"]);
+            let guarantee = &case["collusion"][promise.colluding.get().to_string()];
+            let Some(epsilon) = guarantee[0].as_f64() else { continue };
+            assert!((promise.epsilon / epsilon - 1.0).abs() < 1e-6, "{}: {promise:?}, not {guarantee}", case["id"]);
         }
         let words = spec.vocabulary.most();
         let all = f64::from(words + 1) * spec.providers.len() as f64 * noise.mean();
@@ -199,8 +199,10 @@ fn who_learns_what_names_the_recognizers_and_what_is_not_covered() {
     }
     assert!(!outside.what.contains("who speaks"), "{}", outside.what);
     let cloned = AnySpec::Transcription(Spec { voice: Voice::Cloned, ..spec.clone() });
-    let told = disclosures(&cloned, &ward(), &[ward()]);
-    assert!(told.iter().any(|one| one.observer == Observer::Providers && one.what.contains("can tell who speaks")));
+    let with_cloned = disclosures(&cloned, &ward(), &[ward()]);
+    assert!(
+        with_cloned.iter().any(|one| one.observer == Observer::Providers && one.what.contains("can tell who speaks"))
+    );
     let server = learned.iter().find(|one| one.observer == Observer::Server).unwrap();
     assert_eq!(server.form, Disclosed::Fact, "nothing of the recordings comes to the server");
     assert!(!learned.iter().any(|one| one.observer == Observer::Recipients), "there is no model");
@@ -235,8 +237,8 @@ fn a_report_of_recordings_that_are_not_public_is_a_function_of_the_spec() {
     assert_eq!((report.words, report.colluding, report.distance), (5, 1, 6));
     let spec = AnySpec::Transcription(spec);
     assert!(AnyReport::Transcription(report.clone()).tells_no_more(&spec));
-    let counted = Report { dummies: report.dummies + 1.0, ..report.clone() };
-    assert!(!AnyReport::Transcription(counted).tells_no_more(&spec), "how many dummies were drawn is a secret");
+    let changed = Report { dummies: report.dummies + 1.0, ..report.clone() };
+    assert!(!AnyReport::Transcription(changed).tells_no_more(&spec), "how many dummies were drawn is a secret");
     assert!(!AnyReport::Transcription(report.clone().with(Outcome::default())).tells_no_more(&spec));
     let public = report.with(Outcome { words: 4, ..Outcome::default() });
     assert_eq!((public.words, public.outcome.is_some()), (4, true));

@@ -99,20 +99,20 @@ fn heads_of_two_histories_are_a_fork_whatever_proof_comes() {
 fn observation_of_another_key_is_refused() {
     let history = History(vec!["a", "b"]);
     let server = signing_key(1).verifying_key();
-    let known = signing_key(2).verifying_key();
+    let peer_key = signing_key(2).verifying_key();
     // The server forges an observation with a key of its own.
     let forged = relayed(&history.head(2), &signing_key(3), Vec::new());
-    assert_eq!(forged.verify(&server, &history.head(2), Some(&known)), Err(PeerError::Key(PEER)));
+    assert_eq!(forged.verify(&server, &history.head(2), Some(&peer_key)), Err(PeerError::Key(PEER)));
     // It claims the known key, and cannot sign with it.
     let claimed = PeerHead { public_key: hex_of(&signing_key(2)), ..forged };
-    let refused = claimed.verify(&server, &history.head(2), Some(&known)).expect_err("another signature");
+    let refused = claimed.verify(&server, &history.head(2), Some(&peer_key)).expect_err("another signature");
     assert!(matches!(refused, PeerError::Signed { .. }), "{refused}");
     // A head that the server did not sign.
     let mut peer = relayed(&history.head(2), &signing_key(2), Vec::new());
     let head = Signed::new(&history.head(2), &signing_key(9)).expect("it has a JSON form");
     let observation = HeadObservation { worker: PEER, head, observed_at: OffsetDateTime::UNIX_EPOCH };
     peer.observation = Signed::new(&observation, &signing_key(2)).expect("it has a JSON form");
-    let refused = peer.verify(&server, &history.head(2), Some(&known)).expect_err("no head of the server's");
+    let refused = peer.verify(&server, &history.head(2), Some(&peer_key)).expect_err("no head of the server's");
     assert!(matches!(refused, PeerError::Signed { .. }), "{refused}");
 }
 

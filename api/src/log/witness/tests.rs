@@ -163,17 +163,17 @@ fn a_shorter_log_is_an_older_copy() {
 
 #[test]
 fn an_entry_changed_before_the_head_that_a_site_kept_is_a_fork() {
-    let kept = Server::of(5);
+    let original = Server::of(5);
     let mut other = Server::new();
     for sequence in 1..=12 {
         other.append(if sequence == 3 { Server::leaf(33) } else { Server::leaf(sequence) });
     }
     let expected = WitnessError::Forked { known: 5, now: 12 };
-    assert_eq!(other.check(&other.answer(5, &[]), kept.heads.last(), &[]), Err(expected.clone()));
+    assert_eq!(other.check(&other.answer(5, &[]), original.heads.last(), &[]), Err(expected.clone()));
     // The proof of the true log does not help either.
     let mut patched = other.answer(5, &[]);
     patched.consistency = Server::of(12).answer(5, &[]).consistency;
-    assert_eq!(other.check(&patched, kept.heads.last(), &[]), Err(expected));
+    assert_eq!(other.check(&patched, original.heads.last(), &[]), Err(expected));
     // Two logs of one size are a fork too.
     let same = WitnessError::Forked { known: 12, now: 12 };
     assert_eq!(other.check(&other.answer(12, &[]), Server::of(12).heads.last(), &[]), Err(same));

@@ -151,8 +151,8 @@ fn an_assertion_from_elsewhere_is_refused() {
     for (flaw, reason) in flaws {
         let mut passkey = SoftwarePasskey::new();
         flaw(&mut passkey);
-        let said = judge(&passkey.sign(&statement()), &passkey.public()).expect_err(reason);
-        assert!(matches!(said, ApprovalError::Assertion(text) if text.contains(reason)), "{said}");
+        let error = judge(&passkey.sign(&statement()), &passkey.public()).expect_err(reason);
+        assert!(matches!(error, ApprovalError::Assertion(text) if text.contains(reason)), "{error}");
     }
 }
 
@@ -190,8 +190,8 @@ fn an_assertion_that_was_changed_is_refused() {
 fn authenticator_data_of_another_length_is_refused() {
     for (data, reason) in [(Vec::new(), "too short"), (vec![0; 36], "another length"), (vec![0; 38], "another length")]
     {
-        let said = check_authenticator_data(&data, HOST).expect_err(reason);
-        assert!(matches!(said, WebauthnError::Refused(text) if text.contains(reason)), "{said}");
+        let error = check_authenticator_data(&data, HOST).expect_err(reason);
+        assert!(matches!(error, WebauthnError::Refused(text) if text.contains(reason)), "{error}");
     }
 }
 

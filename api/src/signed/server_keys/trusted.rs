@@ -164,10 +164,10 @@ impl TrustedServer {
     }
 
     fn note(&mut self, certificate: &KeyCertificate) {
-        let seen = SeenCertificate { serial: certificate.serial, from: certificate.from };
-        let newest = self.newest.entry(certificate.purpose).or_insert(seen);
-        if seen.serial > newest.serial {
-            *newest = seen;
+        let certificate_mark = SeenCertificate { serial: certificate.serial, from: certificate.from };
+        let newest = self.newest.entry(certificate.purpose).or_insert(certificate_mark);
+        if certificate_mark.serial > newest.serial {
+            *newest = certificate_mark;
         }
         self.least_serial = self.least_serial.max(certificate.least_serial);
         self.first_until = Some(self.first_until.map_or(certificate.from, |until| until.min(certificate.from)));

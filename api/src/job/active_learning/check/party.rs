@@ -24,10 +24,10 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str
     if !spec.participants.is_empty() && spec.participants.iter().all(|party| party.gate.is_none()) {
         say("participants", "nobody asks anything: give at least one participant a gate".to_owned());
     }
-    let mut seen = HashSet::new();
+    let mut ids = HashSet::new();
     for (index, party) in spec.participants.iter().enumerate() {
         let at = |field: &str| format!("participants.{index}.{field}");
-        if !seen.insert(party.dataset) {
+        if !ids.insert(party.dataset) {
             say(&at("dataset"), "each dataset takes part once".to_owned());
         }
         let dataset = find(datasets, party.dataset);
@@ -85,11 +85,11 @@ fn check_gate(
     within(say, &at("threshold"), f64::from(gate.threshold.get()), 1.0, 1e6);
     let most = if spec.unit == PrivacyUnit::Record { 1 } else { 1000 };
     if gate.rows_per_unit.get() > most {
-        let given = gate.rows_per_unit;
+        let rows = gate.rows_per_unit;
         let say_what = match spec.unit {
-            PrivacyUnit::User | PrivacyUnit::Speaker | PrivacyUnit::Words => format!("from 1 to {most}, not {given}"),
+            PrivacyUnit::User | PrivacyUnit::Speaker | PrivacyUnit::Words => format!("from 1 to {most}, not {rows}"),
             PrivacyUnit::Record => {
-                format!("1, not {given}: a row is one row; protect users where one of them may have several")
+                format!("1, not {rows}: a row is one row; protect users where one of them may have several")
             }
         };
         say(&at("rows_per_unit"), say_what);

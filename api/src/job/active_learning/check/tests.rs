@@ -304,14 +304,14 @@ fn every_limit_names_its_field_and_only_it() {
 
 #[test]
 fn all_violations_are_named_at_once() {
-    let named = fields(|spec, _| {
+    let names = fields(|spec, _| {
         spec.rounds = 0;
         gate(spec).sampling_rate = SamplingRate::ONE;
         spec.labels[1].key = Some('s');
         spec.classifier.hidden = 0;
     });
     let all = ["spec.participants.1.gate.sampling_rate", "spec.labels.1.key", "spec.rounds", "spec.classifier.hidden"];
-    assert_eq!(named, all);
+    assert_eq!(names, all);
 }
 
 #[test]
@@ -340,8 +340,8 @@ fn a_job_has_participants_and_tests_in_numbers_that_can_be_followed() {
 
 #[test]
 fn speech_is_refused_as_dp_sgd_refuses_queries() {
-    let spoken = fields(|_, datasets| datasets.iter_mut().for_each(|dataset| dataset.content = Content::Speech));
-    assert_eq!(spoken, ["spec.participants.0.dataset", "spec.participants.1.dataset", "spec.tests.0.dataset"]);
+    let names = fields(|_, datasets| datasets.iter_mut().for_each(|dataset| dataset.content = Content::Speech));
+    assert_eq!(names, ["spec.participants.0.dataset", "spec.participants.1.dataset", "spec.tests.0.dataset"]);
 }
 
 #[test]

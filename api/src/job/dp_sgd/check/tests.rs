@@ -163,23 +163,23 @@ fn a_job_has_participants_and_tests_in_numbers_that_can_be_followed() {
 
 #[test]
 fn all_violations_are_named_at_once() {
-    let named = fields(|spec, _| {
+    let names = fields(|spec, _| {
         spec.model.hidden = 0;
         spec.warm_start.batch = 0;
         spec.participants[OURS].noise = None;
         private(spec).rounds = 0;
     });
     let all = ["spec.model.hidden", "spec.warm_start.batch", "spec.participants.1.noise", "spec.private.rounds"];
-    assert_eq!(named, all);
+    assert_eq!(names, all);
 }
 
 #[test]
 fn a_settled_spec_has_the_most_classes_of_all_its_datasets_tests_included_and_of_no_other() {
-    let mut known = datasets();
-    known.push(Dataset { id: id(9), classes: 5000, ..known[OURS].clone() });
-    let settled = spec().settled(&known);
+    let mut counted_datasets = datasets();
+    counted_datasets.push(Dataset { id: id(9), classes: 5000, ..counted_datasets[OURS].clone() });
+    let settled = spec().settled(&counted_datasets);
     assert_eq!(settled.model.classes, Some(42), "the test set has the most");
-    assert_eq!(settled.check(&known), Vec::new());
-    let chosen = Spec { model: Model::lstm(200, Some(64)), ..spec() };
-    assert_eq!(chosen.clone().settled(&known), chosen, "what was said stays");
+    assert_eq!(settled.check(&counted_datasets), Vec::new());
+    let fixed_spec = Spec { model: Model::lstm(200, Some(64)), ..spec() };
+    assert_eq!(fixed_spec.clone().settled(&counted_datasets), fixed_spec, "what was said stays");
 }

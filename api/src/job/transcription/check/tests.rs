@@ -282,7 +282,7 @@ fn each_limit_names_its_field_and_holds_on_both_sides() {
 
 #[test]
 fn everything_wrong_is_said_at_once() {
-    let found = fields(|spec, _| {
+    let names = fields(|spec, _| {
         spec.providers.clear();
         delta(spec, 0.0);
         spec.language = String::new();
@@ -290,7 +290,7 @@ fn everything_wrong_is_said_at_once() {
         spec.crowded = Crowded::Send;
     });
     let wrong = ["spec.providers", "spec.participant.delta", "spec.language", "spec.voice.alpha", "spec.crowded"];
-    assert_eq!(found, wrong);
+    assert_eq!(names, wrong);
 }
 
 #[test]
@@ -298,6 +298,6 @@ fn too_many_dummies_say_how_many_and_what_would_help() {
     let (mut spec, dataset) = (example().0, ward());
     epsilon(&mut spec, 0.1);
     spec.participant.distance = count(10_000);
-    let said = spec.check(&[dataset]).remove(0).message;
-    assert!(said.contains("dummies are to be expected") && said.contains("raise epsilon"), "{said}");
+    let message = spec.check(&[dataset]).remove(0).message;
+    assert!(message.contains("dummies are to be expected") && message.contains("raise epsilon"), "{message}");
 }

@@ -300,7 +300,8 @@ pub fn origin() -> String {
 /// Returns the first number at which a place's entries, in ascending order, do not continue a log that ended with
 /// `before`; `None` if they do. `before` is a number and a hash; 0 and [`origin`] mean the beginning.
 pub fn broken_at(before: (u64, &str), entries: &[AuditEntry]) -> Option<u64> {
-    let (mut number, mut previous) = (before.0, before.1.to_owned());
+    let mut number = before.0;
+    let mut previous = before.1.to_owned();
     for entry in entries {
         number += 1;
         if entry.number != number || entry.previous != previous || entry.hash != entry.digest() {

@@ -211,7 +211,9 @@ pub struct ReceiptProof {
 
 /// Returns the steps from a leaf to the root of a tree of `size` leaves, given the siblings of an inclusion proof.
 pub fn steps(leaf: &Hash, position: u64, size: u64, siblings: &[Hash]) -> Vec<Step> {
-    let (mut known, mut place, mut last) = (*leaf, position, size.saturating_sub(1));
+    let mut known = *leaf;
+    let mut place = position;
+    let mut last = size.saturating_sub(1);
     let mut steps = Vec::with_capacity(siblings.len());
     for sibling in siblings {
         let is_left = place & 1 == 1 || place == last;

@@ -82,7 +82,8 @@ mod tests {
     fn the_wire_of_a_log_holds_numbers_and_closed_words_only() {
         let set = FileDescriptorSet::decode(crate::DESCRIPTOR).expect("a description");
         let messages: Vec<_> = set.file.iter().flat_map(|file| &file.message_type).collect();
-        let (mut waiting, mut fields) = (vec!["LogEvent".to_owned()], 0);
+        let mut waiting = vec!["LogEvent".to_owned()];
+        let mut fields = 0;
         while let Some(name) = waiting.pop() {
             let message = messages.iter().find(|message| message.name() == name).expect("it is described");
             for field in &message.field {

@@ -43,8 +43,11 @@ fn manifests() -> Vec<Manifest> {
             charge: Some(charge()),
         }];
         let limits = Some(Limits::of(&spec, &participants, AT));
-        let (job, consortium) = (JobId(ID), ConsortiumId(ID));
-        let (title, proposed_by, model) = ("a job".to_owned(), "Ada".to_owned(), spec.model(13));
+        let job = JobId(ID);
+        let consortium = ConsortiumId(ID);
+        let title = "a job".to_owned();
+        let proposed_by = "Ada".to_owned();
+        let model = spec.model(13);
         Manifest { job, consortium, title, proposed_by, spec, participants, model, limits, issued_at: AT }
     };
     super::spec::examples().into_iter().map(manifest).collect()
@@ -73,7 +76,9 @@ fn receipt() -> Receipt {
 
 fn change(number: u32, old: u8, new: u8) -> KeyChange {
     let hex_of = |seed| hex::encode(key(seed).verifying_key().to_bytes());
-    let (old, new, last) = (hex_of(old), hex_of(new), "ef".repeat(32));
+    let old = hex_of(old);
+    let new = hex_of(new);
+    let last = "ef".repeat(32);
     KeyChange { worker: WorkerId(ID), number, old, new, receipts: 7, last, at: AT }
 }
 
@@ -128,7 +133,9 @@ fn whatever_a_manifest_says_its_limits_can_be_worked_out() {
 #[test]
 fn no_change_of_a_receipt_or_a_decision_is_believed() {
     try_document("api.receipt", 1_000, &[receipt()]);
-    let (manifest, job, dataset) = ("ab".repeat(32), JobId(ID), DatasetId(ID));
+    let manifest = "ab".repeat(32);
+    let job = JobId(ID);
+    let dataset = DatasetId(ID);
     let reason = "not now".to_owned();
     let hold = SiteHold { manifest: manifest.clone(), job, dataset, hold: true, reason: reason.clone(), at: AT };
     try_document("api.hold", 600, &[hold]);
@@ -141,7 +148,8 @@ fn no_change_of_what_the_server_answers_for_is_believed() {
     let server = key_id(&key(1).verifying_key());
     let head = Head { size: 7, root: "ab".repeat(32), at: AT, server: server.clone() };
     try_document("api.head", 800, &[head]);
-    let (worker, receipt) = (WorkerId(ID), "cd".repeat(32));
+    let worker = WorkerId(ID);
+    let receipt = "cd".repeat(32);
     let countersignature = Countersignature { worker, sequence: 1, receipt, position: 4, at: AT, server };
     try_document("api.countersignature", 800, &[countersignature]);
     let pinned = Pinned { sha256: "ab".repeat(32), until: Some(AT) };
@@ -194,7 +202,8 @@ fn no_change_of_a_rotation_leads_to_another_key() {
         let Ok(rotations) = serde_json::from_slice::<Vec<Rotation>>(bytes) else { return };
         let mut keys = SiteKeys::one(first);
         for rotation in &rotations {
-            let (before, changes) = (*keys.newest(), keys.changes());
+            let before = *keys.newest();
+            let changes = keys.changes();
             match keys.follow(rotation) {
                 Ok(change) => {
                     assert!([2, 3].map(key).iter().any(|key| key.verifying_key() == *keys.newest()), "{change:?}");

@@ -169,7 +169,9 @@ pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<
 
 /// Adds the disclosures to recipients outside the consortium, and the server's knowledge of them.
 fn of_outside(outside: &Outside, form: Disclosed, say: &mut impl FnMut(Observer, Disclosed, u64, String)) {
-    let (names, many, d) = (outside.recipients.join(", "), outside.recipients.len(), outside.distance);
+    let names = outside.recipients.join(", ");
+    let many = outside.recipients.len();
+    let d = outside.distance;
     let exactly = "by their sound and by the words around";
     let parts = match (many, outside.colluding as usize) {
         (1, _) => format!("{names}: hears all pieces that are sent"),
@@ -213,7 +215,8 @@ fn of_series(
         Some(Event::NonPrivate) | None => (Disclosed::Exact, "exact gradients"),
         Some(_) => (Disclosed::Protected, "clipped and summed gradients with noise added at the site"),
     };
-    let (name, others) = (&series.name, series.weights.len().saturating_sub(1));
+    let name = &series.name;
+    let others = series.weights.len().saturating_sub(1);
     say(Observer::Server, form, rounds, format!("`{name}`: one vector of {vector} a round"));
     if others > 0 {
         let average = match others {

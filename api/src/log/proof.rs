@@ -150,7 +150,8 @@ mod tests {
 
     /// Returns the roots of every size, and every complete subtree, as a log keeps them.
     fn grown(leaves: u64) -> (Vec<Hash>, BTreeMap<Subtree, Hash>) {
-        let (mut frontier, mut kept) = (Frontier::default(), BTreeMap::new());
+        let mut frontier = Frontier::default();
+        let mut kept = BTreeMap::new();
         let mut roots = vec![frontier.root()];
         for position in 0..leaves {
             let completed = frontier.push(leaf_hash(&position.to_be_bytes()));

@@ -61,7 +61,8 @@ impl PlanAccount {
     }
 
     fn priced(charge: &Charge, purse: &Purse) -> Self {
-        let (budget, after) = (purse.balance.budget(), purse.after(0));
+        let budget = purse.balance.budget();
+        let after = purse.after(0);
         Self {
             unit: charge.unit,
             adjacency: charge.adjacency,

@@ -117,7 +117,8 @@ impl<K: Rounded> Search<'_, K> {
         let mut sentence = String::new();
         for (index, (dataset, _, from, to)) in values.iter().enumerate() {
             let name = self.datasets.iter().find(|known| known.id == *dataset).map_or("", |known| known.name.as_str());
-            let (lead, from) = (if index == 0 { what } else { "," }, (from * 1e6).round() / 1e6);
+            let lead = if index == 0 { what } else { "," };
+            let from = (from * 1e6).round() / 1e6;
             // Writing to a string cannot fail.
             let _ = write!(sentence, "{lead} {to} instead of {from} for {name}");
         }
@@ -216,7 +217,8 @@ impl Digits {
 
     /// Returns the number: the nearest to its three digits.
     pub(super) fn value(self) -> f64 {
-        let (power, digits) = (self.0 / 900, f64::from(100 + self.0 % 900));
+        let power = self.0 / 900;
+        let digits = f64::from(100 + self.0 % 900);
         // Powers of ten up to 10²² are exact, so this is rounded once.
         digits / [1e12, 1e11, 1e10, 1e9, 1e8, 1e7, 1e6, 1e5, 1e4, 1e3, 1e2][power.min(10) as usize]
     }

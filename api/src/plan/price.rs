@@ -315,7 +315,8 @@ impl Priced {
                 }
             }
         }
-        let (rounds, steps) = (spec.rounds(), spec.steps());
+        let rounds = spec.rounds();
+        let steps = spec.steps();
         (rounds > 0 && !purses.is_empty()).then_some(Self { rounds, steps, round: K::ROUND, purses })
     }
 

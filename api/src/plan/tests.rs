@@ -79,7 +79,8 @@ fn balance(site: &Site) -> Balance {
 
 /// Makes a consortium of a public leader and the sites, with a plan.
 fn scene(sites: &[Site], rounds: u32) -> (Spec, Vec<Dataset>, Books) {
-    let (mut datasets, mut books) = (vec![dataset(0, 0)], Books::default());
+    let mut datasets = vec![dataset(0, 0)];
+    let mut books = Books::default();
     let mut participants = vec![Party { dataset: id(0), sampling_rate: SamplingRate::ONE, noise: None }];
     let mut lineage = 0;
     for (index, site) in sites.iter().enumerate() {
@@ -229,7 +230,8 @@ proptest! {
         let (spec, datasets, books) = scene(&[site], ln_rounds.exp() as u32);
         let plan = Priced::of(&spec, &datasets, &books).unwrap();
         let purse = &plan.purses[0];
-        let (curve, fit) = (plan.curve(purse), plan.rounds_that_fit(purse));
+        let curve = plan.curve(purse);
+        let fit = plan.rounds_that_fit(purse);
         let limit = purse.balance.budget().unwrap().epsilon().get();
         prop_assert!(curve.rounds.len() == curve.epsilon.len() && curve.rounds.len() <= 29);
         prop_assert!(curve.rounds.is_sorted_by(|a, b| a < b) && curve.rounds.contains(&plan.rounds));

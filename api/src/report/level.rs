@@ -129,7 +129,8 @@ impl Level {
         let Releases { event, count, delta, records, speakers, .. } = *releases;
         // Every other speaker has at least one record.
         let most = records.most().saturating_sub(speakers.least().max(1) - 1).max(1);
-        let (how, data) = (How::Group { records: most }, Data::of(event));
+        let how = How::Group { records: most };
+        let data = Data::of(event);
         let unit = data.unit;
         match level::of_group(event, count, most, delta) {
             Ok(epsilon) => Self::of(unit, how, epsilon.map(Epsilon::get), data, "the mechanism hides nothing"),

@@ -243,7 +243,8 @@ mod tests {
 
     #[test]
     fn a_server_cannot_put_another_key_in_the_place_of_a_sites() {
-        let (site, liar) = (key(1), key(9));
+        let site = key(1);
+        let liar = key(9);
         let claimed = change(1, &site, &liar, 0);
         let forged =
             Rotation { by_old: Signed::new(&claimed, &liar).expect("JSON"), ..rotation(&claimed, &liar, &liar) };

@@ -100,7 +100,8 @@ fn a_pool_of_more_than_a_million_questions_is_neither_written_nor_read() {
 
 #[test]
 fn an_id_follows_from_job_dataset_and_text_and_tells_none_of_them() {
-    let (job, dataset) = (JobId(Uuid::from_u128(1)), DatasetId(Uuid::from_u128(2)));
+    let job = JobId(Uuid::from_u128(1));
+    let dataset = DatasetId(Uuid::from_u128(2));
     let one = id(job, dataset, "where is my card");
     assert_eq!(one, id(job, dataset, "where is my card"));
     assert_ne!(one, id(job, dataset, "where is my card?"));

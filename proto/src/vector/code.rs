@@ -160,7 +160,8 @@ mod tests {
 
     #[test]
     fn numbers_between_two_bytes_fall_on_either_as_often_as_they_are_near() {
-        let (mut draw, scale) = (random(4), 1.0);
+        let mut draw = random(4);
+        let scale = 1.0;
         let draws = 100_000;
         let up = (0..draws).filter(|_| by_chance(2.25, scale, draw()) == 3).count() as f64;
         assert!((up / f64::from(draws) - 0.25).abs() < 0.006, "{up}");

@@ -146,9 +146,11 @@ impl Unpacker {
         let mut input = InBuffer::around(bytes);
         let longest = (SLICE * self.width) as u64;
         loop {
-            let (before, mut output) = (input.pos, OutBuffer::around(self.piece.as_mut_slice()));
+            let before = input.pos;
+            let mut output = OutBuffer::around(self.piece.as_mut_slice());
             let hint = self.decoder.run(&mut input, &mut output).map_err(|error| packed(&error))?;
-            let (consumed, out) = (input.pos - before, output.as_slice());
+            let consumed = input.pos - before;
+            let out = output.as_slice();
             if consumed == 0 && out.is_empty() {
                 return Ok(());
             }

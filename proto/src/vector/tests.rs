@@ -92,7 +92,9 @@ fn bytes_may_be_cut_anywhere() {
 fn what_travels_is_what_the_format_says_wherever_it_was_cut() {
     let vector = Chance(6).noise(2 * SLICE + 777);
     for (precision, width) in [(Precision::F32, 4), (Precision::Bf16, 2), (Precision::Int8, 1)] {
-        let (form, mut chance, mut encoded) = (form(precision, vector.len()), Chance(9), Vec::new());
+        let form = form(precision, vector.len());
+        let mut chance = Chance(9);
+        let mut encoded = Vec::new();
         code::encode(&vector, precision, || chance.draw(), &mut encoded);
         if precision == Precision::F32 {
             assert!(encoded.iter().copied().eq(vector.iter().flat_map(|number| number.to_le_bytes())));
@@ -104,7 +106,8 @@ fn what_travels_is_what_the_format_says_wherever_it_was_cut() {
         let packed = written(&vector, precision);
         assert!(zstd::decode_all(packed.as_slice()).unwrap() == sorted, "{precision:?}");
         for cut in [1001, SLICE * width, SLICE * width + 4, encoded.len()] {
-            let (mut packer, mut pieces) = (pack::Packer::new(&form).unwrap(), Vec::new());
+            let mut packer = pack::Packer::new(&form).unwrap();
+            let mut pieces = Vec::new();
             encoded.chunks(cut).try_for_each(|piece| packer.take(piece, &mut pieces)).unwrap();
             packer.finish(&mut pieces).unwrap();
             assert!(pieces == packed, "{precision:?} in pieces of {cut}");

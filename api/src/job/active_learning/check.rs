@@ -44,7 +44,8 @@ fn check_labels(spec: &Spec, say: &mut impl FnMut(&str, String)) {
     if !(2..=200).contains(&spec.labels.len()) {
         say("labels", format!("name 2 to 200 labels, not {}", spec.labels.len()));
     }
-    let (mut names, mut keys) = (HashSet::new(), HashSet::new());
+    let mut names = HashSet::new();
+    let mut keys = HashSet::new();
     for (index, label) in spec.labels.iter().enumerate() {
         let at = |field: &str| format!("labels.{index}.{field}");
         let name = label.name.trim();
@@ -103,7 +104,9 @@ fn check_tests(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, Str
 
 /// Checks that public data have labels, and at most as many as the job names.
 fn check_classes(spec: &Spec, dataset: &Dataset, field: &str, say: &mut impl FnMut(&str, String)) {
-    let (name, classes, known) = (&dataset.name, dataset.classes, spec.labels.len());
+    let name = &dataset.name;
+    let classes = dataset.classes;
+    let known = spec.labels.len();
     if classes == 0 {
         say(field, format!("`{name}` has no labels: map its label column, or name a dataset that has one"));
     } else if classes as usize > known {

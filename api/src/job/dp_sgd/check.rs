@@ -81,7 +81,8 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
 /// Checks that the dataset is speech, because only speech has frames.
 fn check_content(dataset: &Dataset, field: &str, say: &mut impl FnMut(&str, String)) {
     if dataset.content != Content::Speech {
-        let (name, content) = (&dataset.name, dataset.content.label());
+        let name = &dataset.name;
+        let content = dataset.content.label();
         say(field, format!("`{name}` is of {content}; an acoustic model is trained and measured on speech"));
     }
 }

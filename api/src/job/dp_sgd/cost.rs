@@ -48,7 +48,8 @@ impl Spec {
     /// Returns the release of one vector of a party in the private series; `None` if the party adds no noise, or there
     /// is no such series.
     pub fn private_event(&self, party: &Party) -> Option<Event> {
-        let (rounds, step) = (self.private.as_ref()?, party.step_event()?);
+        let rounds = self.private.as_ref()?;
+        let step = party.step_event()?;
         let training = match rounds.local_steps {
             0 | 1 => step,
             steps => step.times(u64::from(steps)),

@@ -82,7 +82,9 @@ impl Model {
     /// Returns the parameters of one part, for data of `inputs` coefficients and `classes` classes; 0 for an absent
     /// part. Saturates for an unchecked model.
     pub fn part_parameters(&self, part: Part, inputs: u32, classes: u32) -> u64 {
-        let (inputs, hidden, classes) = (u64::from(inputs), u64::from(self.hidden), u64::from(classes));
+        let inputs = u64::from(inputs);
+        let hidden = u64::from(self.hidden);
+        let classes = u64::from(classes);
         let directions = if self.bidirectional { 2 } else { 1 };
         let width = hidden.saturating_mul(directions);
         if !self.parts().contains(part) {

@@ -158,7 +158,8 @@ mod tests {
             (seed, length) in (any::<u64>(), 1_usize..400),
             (clip, noise, rate) in (0.01_f64..100.0, 0.1_f64..10.0, 0.01_f64..1.0),
         ) {
-            let (spec, dataset) = (spec(clip, noise, rate), sized(1000));
+            let spec = spec(clip, noise, rate);
+            let dataset = sized(1000);
             let bound = spec.most_norm(&dataset, &series(length as u64, Precision::F32)).unwrap();
             let expected = rate * 1000.0;
             let mut vector: Vec<f64> = normal(seed, length).iter().map(|value| value * noise * clip / expected).collect();
@@ -185,7 +186,8 @@ mod tests {
 
     #[test]
     fn bound_of_many_numbers_is_near_the_noise() {
-        let (spec, length) = (spec(1.0, 1.0, 0.1), 1_000_000);
+        let spec = spec(1.0, 1.0, 0.1);
+        let length = 1_000_000;
         let bound = spec.most_norm(&sized(10_000), &series(length, Precision::F32)).unwrap();
         let noise = (length as f64).sqrt() / 1000.0;
         assert!(bound < 4.0 * noise, "{bound} of {noise}");

@@ -36,7 +36,8 @@ fn check_dataset(dataset: Option<&Dataset>, say: &mut impl FnMut(&str, String)) 
         say("participant.dataset", "no such dataset in this consortium".to_owned());
         return;
     };
-    let (name, of) = (&dataset.name, dataset.content);
+    let name = &dataset.name;
+    let of = dataset.content;
     if of != Content::Recordings {
         say(
             "participant.dataset",
@@ -174,7 +175,8 @@ fn check_private(spec: &Spec, dataset: &Dataset, say: &mut impl FnMut(&str, Stri
         );
         say("participant.distance", message);
     }
-    let (colluding, providers) = (spec.colluding.get() as usize, spec.providers.len());
+    let colluding = spec.colluding.get() as usize;
+    let providers = spec.providers.len();
     if spec.voice.tells_speakers() && colluding < providers {
         let message = format!(
             "dummies imitate the speakers of `{name}`, so each recognizer hears voices of pieces that others were sent: charge for \

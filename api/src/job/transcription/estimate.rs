@@ -62,9 +62,11 @@ impl Estimate {
     pub fn of_words(spec: &Spec, words: u32, seconds: u64) -> Result<Self, HistogramError> {
         let noise = spec.noise()?;
         let providers = spec.providers.len() as f64;
-        let (each, recorded) = (noise.mean(), seconds as f64);
+        let each = noise.mean();
+        let recorded = seconds as f64;
         let dummies = spec.expected_dummies(words)?;
-        let (pieces, theirs) = (recorded / WINDOW / providers, dummies / providers);
+        let pieces = recorded / WINDOW / providers;
+        let theirs = dummies / providers;
         let samples = |seconds: f64| (seconds * f64::from(RATE)).ceil() as u64;
         let estimate_provider = |provider: &super::Provider| {
             let tariff = provider.price.as_ref().and_then(|price| price.tariff().ok());

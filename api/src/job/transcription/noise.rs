@@ -55,7 +55,9 @@ impl Spec {
     pub fn event(&self) -> Result<Event, HistogramError> {
         let noise = self.noise()?;
         let rate = Epsilon::new(noise.rate()).map_err(|_| HistogramError::Rate)?;
-        let (shift, distance, partition) = (noise.shift(), self.participant.distance, self.partition()?);
+        let shift = noise.shift();
+        let distance = self.participant.distance;
+        let partition = self.partition()?;
         Ok(Event::TruncatedLaplace { rate, shift, distance, partition })
     }
 

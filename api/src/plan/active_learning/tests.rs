@@ -27,7 +27,8 @@ fn scene(beta: f64, k: u32, epsilon: f64, shown: Shown, budget: (f64, f64)) -> (
     let limit = Epsilon::new(budget.0).unwrap();
     let budget = Budget::new(limit, Delta::new(budget.1).unwrap(), GridKind::for_epsilon(limit)).unwrap();
     let mut books = Books::default();
-    let (organization, lineage) = (datasets[1].organization, datasets[1].lineage);
+    let organization = datasets[1].organization;
+    let lineage = datasets[1].lineage;
     let key = Key::new(organization, lineage, PrivacyUnit::User, Adjacency::ZeroOut);
     books.add(key, Balance::new(Some(budget)));
     (spec, datasets, books)

@@ -21,7 +21,8 @@ fn scene(epsilon: f64, delta: f64, budget: (f64, f64)) -> (Spec, Vec<Dataset>, B
     let limit = Epsilon::new(budget.0).unwrap();
     let budget = Budget::new(limit, Delta::new(budget.1).unwrap(), GridKind::for_epsilon(limit)).unwrap();
     let mut books = Books::default();
-    let (organization, lineage) = (datasets[0].organization, datasets[0].lineage);
+    let organization = datasets[0].organization;
+    let lineage = datasets[0].lineage;
     let key = Key::new(organization, lineage, PrivacyUnit::Words, Adjacency::ZeroOut);
     books.add(key, Balance::new(Some(budget)));
     (spec, datasets, books)

@@ -92,7 +92,8 @@ fn a_key_file_approves_what_it_signed_and_nothing_else() {
     assert_eq!(approval.approves(MANIFEST, JOB, DATASET, &[file_key(2).1, public.clone()]), Ok(public.fingerprint()));
     assert_eq!(judge(&approval, &file_key(2).1), Err(ApprovalError::UnknownKey));
     assert_eq!(approval.approves("bb", JOB, DATASET, std::slice::from_ref(&public)), Err(ApprovalError::OtherManifest));
-    let (job, dataset) = (JobId(Uuid::from_u128(9)), DatasetId(Uuid::from_u128(9)));
+    let job = JobId(Uuid::from_u128(9));
+    let dataset = DatasetId(Uuid::from_u128(9));
     assert_eq!(
         approval.approves(MANIFEST, job, DATASET, std::slice::from_ref(&public)),
         Err(ApprovalError::OtherDataset)
@@ -159,7 +160,8 @@ fn an_assertion_from_elsewhere_is_refused() {
 #[test]
 fn an_assertion_that_was_changed_is_refused() {
     let passkey = SoftwarePasskey::new();
-    let (public, approval) = (passkey.public(), passkey.sign(&statement()));
+    let public = passkey.public();
+    let approval = passkey.sign(&statement());
     let other = SignedApproval { payload: approval.payload.replace(MANIFEST, "bb"), ..approval.clone() };
     let replayed = other.approves("bb", JOB, DATASET, std::slice::from_ref(&public));
     assert_eq!(replayed, Err(ApprovalError::Assertion("it is for another statement")));

@@ -137,7 +137,8 @@ fn verifier_follows_from_first_key_to_root() {
 #[test]
 fn lower_serial_is_refused_after_a_higher_one_began() {
     let mut server = TrustedServer::new(&key(1).verifying_key());
-    let (old, hour) = (certified(3, KeyPurpose::Log, 1, 0, NOW), NOW + Duration::HOUR);
+    let old = certified(3, KeyPurpose::Log, 1, 0, NOW);
+    let hour = NOW + Duration::HOUR;
     let new = certified(4, KeyPurpose::Log, 2, 0, hour);
     follow(&mut server, &signed(NOW, &old), NOW).expect("the first certificate");
     follow(&mut server, &signed(hour, &new), hour).expect("the second certificate");
@@ -153,7 +154,8 @@ fn lower_serial_is_refused_after_a_higher_one_began() {
 #[test]
 fn revoked_certificate_is_refused_whatever_time_it_states() {
     let mut server = TrustedServer::new(&key(1).verifying_key());
-    let (stolen, hour) = (certified(3, KeyPurpose::Log, 1, 0, NOW), NOW + Duration::HOUR);
+    let stolen = certified(3, KeyPurpose::Log, 1, 0, NOW);
+    let hour = NOW + Duration::HOUR;
     follow(&mut server, &signed(NOW, &stolen), NOW).expect("not stolen yet");
     let cure = certified(4, KeyPurpose::Log, 2, 2, hour);
     follow(&mut server, &signed(hour, &cure), hour).expect("from the root");

@@ -47,7 +47,8 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str
 }
 
 fn check_dataset(spec: &Spec, index: usize, dataset: &Dataset, field: &str, say: &mut impl FnMut(&str, String)) {
-    let (name, public) = (&dataset.name, dataset.visibility == Visibility::Public);
+    let name = &dataset.name;
+    let public = dataset.visibility == Visibility::Public;
     if dataset.content != Content::Queries {
         say(field, format!("`{name}` is of {}; questions are asked of query logs", dataset.content.label()));
         return;
@@ -97,7 +98,8 @@ fn check_gate(
     if public {
         return;
     }
-    let (rate, epsilon) = (gate.sampling_rate.get(), gate.epsilon.get());
+    let rate = gate.sampling_rate.get();
+    let epsilon = gate.epsilon.get();
     if rate >= 1.0 {
         let less = "less than 1: without sampling k-anonymity promises nothing; only public data may be shown so";
         say(&at("sampling_rate"), less.to_owned());

@@ -22,7 +22,8 @@ type Change = fn(&mut Spec, &mut Vec<Dataset>);
 
 /// Returns the fields reported after a change.
 fn fields(change: impl FnOnce(&mut Spec, &mut Vec<Dataset>)) -> Vec<String> {
-    let (mut spec, mut datasets) = (example().0, datasets());
+    let mut spec = example().0;
+    let mut datasets = datasets();
     let exam = Dataset { id: DatasetId(Uuid::from_u128(3)), name: "exam".to_owned(), ..datasets[LEAD].clone() };
     spec.tests[0].dataset = exam.id;
     datasets.push(exam);

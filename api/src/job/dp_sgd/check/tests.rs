@@ -86,7 +86,8 @@ fn spec() -> Spec {
 
 /// Returns the fields reported after a change.
 fn fields(change: impl FnOnce(&mut Spec, &mut Vec<Dataset>)) -> Vec<String> {
-    let (mut spec, mut datasets) = (spec(), datasets());
+    let mut spec = spec();
+    let mut datasets = datasets();
     change(&mut spec, &mut datasets);
     spec.check(&datasets).into_iter().map(|violation| violation.field).collect()
 }

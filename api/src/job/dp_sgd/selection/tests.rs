@@ -90,7 +90,8 @@ fn a_bound_on_the_runs_is_paid_for() {
 #[test]
 fn candidates_change_no_price() {
     let base = serde_json::json!({"steps": 20, "q": 0.05, "sigma": 2.0});
-    let (one, mut other) = (selection(0.0, 0.1, 20), selection(0.0, 0.1, 20));
+    let one = selection(0.0, 0.1, 20);
+    let mut other = selection(0.0, 0.1, 20);
     other.candidates.push(Candidate { learning_rate: 5.0, clip: 0.01 });
     other.development = 1000;
     assert_eq!(selected_event(&base, one), charged(&base, other));

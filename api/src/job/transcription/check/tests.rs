@@ -16,7 +16,8 @@ type Change = fn(&mut Spec, &mut Dataset);
 
 /// Returns the fields reported after a change.
 fn fields(change: impl FnOnce(&mut Spec, &mut Dataset)) -> Vec<String> {
-    let (mut spec, mut dataset) = (example().0, ward());
+    let mut spec = example().0;
+    let mut dataset = ward();
     change(&mut spec, &mut dataset);
     spec.check(&[dataset]).into_iter().map(|violation| violation.field).collect()
 }
@@ -43,7 +44,8 @@ fn count(value: u32) -> NonZeroU32 {
 }
 
 fn price(spec: &mut Spec, currency: &str, per_minute: &str) {
-    let (currency, per_minute) = (currency.to_owned(), per_minute.to_owned());
+    let currency = currency.to_owned();
+    let per_minute = per_minute.to_owned();
     spec.providers[0].price = Some(Price { currency, per_minute, step_seconds: 1, least_seconds: 0 });
 }
 
@@ -295,7 +297,8 @@ fn everything_wrong_is_said_at_once() {
 
 #[test]
 fn too_many_dummies_say_how_many_and_what_would_help() {
-    let (mut spec, dataset) = (example().0, ward());
+    let mut spec = example().0;
+    let dataset = ward();
     epsilon(&mut spec, 0.1);
     spec.participant.distance = count(10_000);
     let message = spec.check(&[dataset]).remove(0).message;

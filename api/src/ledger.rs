@@ -211,14 +211,14 @@ pub struct ReceiptProof {
 
 /// Returns the steps from a leaf to the root of a tree of `size` leaves, given the siblings of an inclusion proof.
 pub fn steps(leaf: &Hash, position: u64, size: u64, siblings: &[Hash]) -> Vec<Step> {
-    let mut known = *leaf;
+    let mut node = *leaf;
     let mut place = position;
     let mut last = size.saturating_sub(1);
     let mut steps = Vec::with_capacity(siblings.len());
     for sibling in siblings {
         let is_left = place & 1 == 1 || place == last;
-        known = if is_left { node_hash(sibling, &known) } else { node_hash(&known, sibling) };
-        steps.push(Step { left: is_left, sibling: hex::encode(sibling), hash: hex::encode(known) });
+        node = if is_left { node_hash(sibling, &node) } else { node_hash(&node, sibling) };
+        steps.push(Step { left: is_left, sibling: hex::encode(sibling), hash: hex::encode(node) });
         if is_left {
             // Climb to the next level where the path was a right child: the levels between have no sibling.
             while place & 1 == 0 && place != 0 {

@@ -188,7 +188,7 @@ impl Report {
             // The job trains and measures nothing: the recordings stay at the site.
             Self::Transcription(_) => return None,
         };
-        contents.iter().find(|known| known.dataset == dataset).map(|known| known.digest.clone())
+        contents.iter().find(|content| content.dataset == dataset).map(|content| content.digest.clone())
     }
 }
 

@@ -39,11 +39,11 @@ mod tests {
     #[test]
     fn when_to_come_again_survives_the_wire_and_is_never_rounded_down() {
         let problem = Problem::new(Code::RateLimited, "more calls came than are answered");
-        for (wait, told) in [(0, 0), (1, 1), (1_000_000, 1), (1_000_001, 2), (1_500_000_000, 1500)] {
+        for (wait, expected) in [(0, 0), (1, 1), (1_000_000, 1), (1_000_001, 2), (1_500_000_000, 1500)] {
             let status = status_later(&problem, Duration::from_nanos(wait));
             let read = Status::from_header_map(status.into_http::<()>().headers()).expect("it is a status");
             assert_eq!(read.code(), tonic::Code::ResourceExhausted);
-            assert_eq!(later(&read), Some(Duration::from_millis(told)), "{wait} ns");
+            assert_eq!(later(&read), Some(Duration::from_millis(expected)), "{wait} ns");
             assert_eq!(problem_of(&read), problem);
         }
     }

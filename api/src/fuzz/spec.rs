@@ -73,8 +73,8 @@ pub(super) fn asked(spec: &Spec, all: &[Dataset]) {
     let datasets = of(spec, all);
     let violations = spec.check(&datasets);
     let _ = (spec.datasets(), spec.model(13), spec.questions(), spec.outside(), spec.measured());
-    for known in [&datasets[..], &[]] {
-        let _ = spec.series(known);
+    for visible in [&datasets[..], &[]] {
+        let _ = spec.series(visible);
     }
     for dataset in &datasets {
         let _ = (spec.units(dataset), spec.audited(dataset), spec.clip(dataset.id), spec.release(dataset, "private"));

@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_draft_may_be_empty_but_not_of_no_kind_nor_without_form() {
         assert_eq!(draft("dp_sgd", json!({})).check(), []);
-        let fields = |draft: NewDraft| draft.check().into_iter().map(|found| found.field).collect::<Vec<_>>();
+        let fields = |draft: NewDraft| draft.check().into_iter().map(|violation| violation.field).collect::<Vec<_>>();
         assert_eq!(fields(draft("spelling", json!([]))), ["kind", "spec"]);
         assert_eq!(fields(draft("dp_sgd", json!({ "x": "y".repeat(LONGEST_SPEC) }))), ["spec"]);
         assert_eq!(fields(NewDraft { title: "x".repeat(101), ..draft("dp_sgd", json!({})) }), ["title"]);

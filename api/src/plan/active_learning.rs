@@ -107,7 +107,11 @@ impl Search<'_> {
     }
 
     fn told(&self, dataset: DatasetId, from: f64, to: f64) -> String {
-        let name = self.datasets.iter().find(|known| known.id == dataset).map_or("", |known| known.name.as_str());
+        let name = self
+            .datasets
+            .iter()
+            .find(|candidate| candidate.id == dataset)
+            .map_or("", |candidate| candidate.name.as_str());
         format!("{to} instead of {} for {name}", (from * 1e6).round() / 1e6)
     }
 

@@ -107,8 +107,8 @@ impl<K: Rounded> Search<'_, K> {
             for moved in self.moved(knob, purse, bound) {
                 // A dataset pays from several accounts; the strictest account decides.
                 match values.iter_mut().find(|(dataset, ..)| *dataset == moved.0) {
-                    Some(known) if knob == Knob::Noise => known.3 = known.3.max(moved.3),
-                    Some(known) => known.3 = known.3.min(moved.3),
+                    Some(entry) if knob == Knob::Noise => entry.3 = entry.3.max(moved.3),
+                    Some(entry) => entry.3 = entry.3.min(moved.3),
                     None => values.push(moved),
                 }
             }
@@ -116,7 +116,7 @@ impl<K: Rounded> Search<'_, K> {
         let what = if knob == Knob::Noise { "noise z" } else { "sampling rate q" };
         let mut sentence = String::new();
         for (index, (dataset, _, from, to)) in values.iter().enumerate() {
-            let name = self.datasets.iter().find(|known| known.id == *dataset).map_or("", |known| known.name.as_str());
+            let name = self.datasets.iter().find(|entry| entry.id == *dataset).map_or("", |entry| entry.name.as_str());
             let lead = if index == 0 { what } else { "," };
             let from = (from * 1e6).round() / 1e6;
             // Writing to a string cannot fail.
@@ -159,7 +159,7 @@ impl<K: Rounded> Search<'_, K> {
         // A single payer's answer is known except for its last digit.
         let mut charges = purse.charges();
         if let (Some(charge), None) = (charges.next(), charges.next())
-            && Made::of(&charge.event).is_some_and(|made| !made.selected)
+            && Made::of(&charge.event).is_some_and(|release| !release.selected)
             && let Some(z) = least_noise(&purse.balance, charge)
         {
             let guess = ((z * 1000.0).ceil() as u64).clamp(1, MOST);

@@ -25,7 +25,7 @@ impl PlanParty {
         let purse = priced.and_then(|priced| priced.purse(dataset.id)).filter(|_| budget.is_some());
         let (rounds_left, jobs_left) = purse.map_or((0, 0), Purse::further);
         let rounds_that_fit = priced.zip(purse).map_or(0, |(priced, purse)| priced.rounds_that_fit(purse));
-        let rate = Made::of(&charge.event).map(|made| made.sampling_rate.get());
+        let rate = Made::of(&charge.event).map(|release| release.sampling_rate.get());
         let passes = |rounds: u32| priced.zip(rate).map(|(priced, rate)| priced.epochs(rounds, rate));
         Self {
             dataset: dataset.id,

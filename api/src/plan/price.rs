@@ -97,7 +97,7 @@ impl Books {
 
     /// Returns an account's balance.
     pub fn balance(&self, key: Key) -> Option<&Balance> {
-        self.0.iter().find(|(known, _)| *known == key).map(|(_, balance)| balance)
+        self.0.iter().find(|(candidate, _)| *candidate == key).map(|(_, balance)| balance)
     }
 }
 
@@ -250,7 +250,7 @@ impl Purse {
 
     /// Returns the most rounds that the account admits instead of `rounds`.
     fn rounds_that_fit(&self, rounds: u32) -> u32 {
-        let fits = |wanted: u32| self.admits(i64::from(wanted) - i64::from(rounds));
+        let fits = |count: u32| self.admits(i64::from(count) - i64::from(rounds));
         if !fits(1) {
             return 0;
         }
@@ -302,7 +302,7 @@ impl Priced {
             let dues: Vec<_> = std::iter::once((charge.unit, Some(charge.clone()))).chain(others).collect();
             for (unit, due) in dues {
                 let key = Key { unit, ..Key::of(dataset, &charge) };
-                let index = keys.iter().position(|known| *known == key).unwrap_or_else(|| {
+                let index = keys.iter().position(|candidate| *candidate == key).unwrap_or_else(|| {
                     keys.push(key);
                     purses.push(Purse::new(books.balance(key).cloned().unwrap_or_else(|| Balance::new(None))));
                     purses.len() - 1

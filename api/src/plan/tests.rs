@@ -125,10 +125,10 @@ fn reserves(spec: &Spec, datasets: &[Dataset], books: &Books) -> bool {
     let mut open: Vec<(Key, Balance)> = Vec::new();
     datasets.iter().filter_map(|dataset| Some((dataset, spec.cost(dataset)?))).all(|(dataset, charge)| {
         let key = Key::of(dataset, &charge);
-        if !open.iter().any(|(known, _)| *known == key) {
+        if !open.iter().any(|(candidate, _)| *candidate == key) {
             open.push((key, books.balance(key).unwrap().clone()));
         }
-        let (_, balance) = open.iter_mut().find(|(known, _)| *known == key).unwrap();
+        let (_, balance) = open.iter_mut().find(|(candidate, _)| *candidate == key).unwrap();
         let cost = balance.price(&charge.event, charge.adjacency).unwrap();
         balance.reserve(ReservationId(0), &cost, charge.releases).is_ok()
     })

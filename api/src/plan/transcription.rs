@@ -101,7 +101,8 @@ fn greatest(low: u64, high: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
 
 fn offered(spec: &Spec, knob: Knob, to: f64, changed: &Spec, datasets: &[Dataset]) -> Offered {
     let dataset = spec.participant.dataset;
-    let name = datasets.iter().find(|known| known.id == dataset).map_or("", |known| known.name.as_str());
+    let name =
+        datasets.iter().find(|candidate| candidate.id == dataset).map_or("", |candidate| candidate.name.as_str());
     let from = spec.value(knob, dataset).unwrap_or_default();
     let what = if knob == Knob::Delta { "δ" } else { "ε" };
     let dummies = |spec: &Spec| spec.noise().map_or(0.0, TruncatedLaplace::mean);

@@ -85,7 +85,7 @@ impl Limits {
         let charges = participants.iter().filter_map(|party| party.charge.as_ref());
         let longest = |series: &Series| i64::from(series.rounds).saturating_mul(series.deadline_seconds.into());
         // Before the first round of questions, the job waits for the pools as long as for one round.
-        let questions = spec.questions().map_or((0, 0), |asked| (asked.rounds, asked.deadline_seconds));
+        let questions = spec.questions().map_or((0, 0), |plan| (plan.rounds, plan.deadline_seconds));
         let asking = if questions.0 == 0 { 0 } else { (i64::from(questions.0) + 1).saturating_mul(questions.1.into()) };
         let time = Duration::seconds(series.iter().map(longest).fold(asking, i64::saturating_add));
         Self {

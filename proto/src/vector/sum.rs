@@ -67,17 +67,17 @@ mod tests {
                 ((sum / total) as f32).to_bits()
             })
             .collect();
-        for cut in [1, 256, 999, 1000] {
+        for length in [1, 256, 999, 1000] {
             let mut means = Vec::new();
-            for start in (0..1000).step_by(cut) {
-                let end = 1000.min(start + cut);
+            for start in (0..1000).step_by(length) {
+                let end = 1000.min(start + length);
                 let mut sum = Sum::new(end - start);
                 for (weight, vector) in weights.iter().zip(&vectors) {
                     sum.add(*weight, &bytes(&vector[start..end])).expect("as many");
                 }
                 means.extend(sum.mean(total).iter().map(|number| number.to_bits()));
             }
-            assert!(means == expected, "in stretches of {cut}");
+            assert!(means == expected, "in stretches of {length}");
         }
     }
 

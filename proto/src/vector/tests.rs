@@ -74,14 +74,14 @@ fn bytes_may_be_cut_anywhere() {
         code::encode(&vector, precision, || chance.draw(), &mut plain);
         for bytes in [written(&vector, precision), plain] {
             let whole = read(&bytes, form).unwrap();
-            for cut in [1, 7, 259, 65_537] {
+            for size in [1, 7, 259, 65_537] {
                 let mut reader = Reader::new(form, bytes.len() as u64).unwrap();
                 let mut numbers = Vec::new();
-                for piece in bytes.chunks(cut) {
+                for piece in bytes.chunks(size) {
                     reader.take(piece, &mut numbers).unwrap();
                 }
                 reader.finish().unwrap();
-                assert!(numbers == whole, "{precision:?} in pieces of {cut}");
+                assert!(numbers == whole, "{precision:?} in pieces of {size}");
             }
         }
     }
@@ -105,12 +105,12 @@ fn what_travels_is_what_the_format_says_wherever_it_was_cut() {
             .collect();
         let packed = written(&vector, precision);
         assert!(zstd::decode_all(packed.as_slice()).unwrap() == sorted, "{precision:?}");
-        for cut in [1001, SLICE * width, SLICE * width + 4, encoded.len()] {
+        for size in [1001, SLICE * width, SLICE * width + 4, encoded.len()] {
             let mut packer = pack::Packer::new(&form).unwrap();
             let mut pieces = Vec::new();
-            encoded.chunks(cut).try_for_each(|piece| packer.take(piece, &mut pieces)).unwrap();
+            encoded.chunks(size).try_for_each(|piece| packer.take(piece, &mut pieces)).unwrap();
             packer.finish(&mut pieces).unwrap();
-            assert!(pieces == packed, "{precision:?} in pieces of {cut}");
+            assert!(pieces == packed, "{precision:?} in pieces of {size}");
         }
     }
 }

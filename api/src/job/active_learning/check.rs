@@ -106,11 +106,11 @@ fn check_tests(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, Str
 fn check_classes(spec: &Spec, dataset: &Dataset, field: &str, say: &mut impl FnMut(&str, String)) {
     let name = &dataset.name;
     let classes = dataset.classes;
-    let known = spec.labels.len();
+    let labels = spec.labels.len();
     if classes == 0 {
         say(field, format!("`{name}` has no labels: map its label column, or name a dataset that has one"));
-    } else if classes as usize > known {
-        say(field, format!("`{name}` has {classes} labels, the job {known}: name all of them in `labels`"));
+    } else if classes as usize > labels {
+        say(field, format!("`{name}` has {classes} labels, the job {labels}: name all of them in `labels`"));
     }
 }
 

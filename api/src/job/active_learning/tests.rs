@@ -68,12 +68,12 @@ fn spec_page_names_each_field() {
 
 #[test]
 fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
-    let (spec, said) = example();
+    let (spec, event) = example();
     let datasets = datasets();
     assert_eq!(spec.check(&datasets), Vec::new());
     let charge = spec.cost(&datasets[1]).unwrap();
     assert_eq!((charge.releases, charge.unit, charge.adjacency), (1, PrivacyUnit::User, Adjacency::ZeroOut));
-    assert_eq!(serde_json::to_value(&said).unwrap(), serde_json::to_value(&charge.event).unwrap());
+    assert_eq!(serde_json::to_value(&event).unwrap(), serde_json::to_value(&charge.event).unwrap());
     let (epsilon, delta) = mechanism::guarantee(&charge.event, charge.adjacency).unwrap();
     let gate = spec.participants[1].gate.unwrap();
     let one = kanon::delta(gate.shown, 20, gate.sampling_rate.get(), 0.25).unwrap().get();

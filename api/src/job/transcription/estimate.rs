@@ -96,12 +96,12 @@ impl Estimate {
 
     /// Returns the sum over all providers, by currency, sorted; empty without prices.
     pub fn cost(&self) -> Vec<Money> {
-        sum(self.providers.iter().filter_map(|heard| heard.cost.clone()))
+        sum(self.providers.iter().filter_map(|provider| provider.cost.clone()))
     }
 
     /// Returns the cheapest provider's cost for the recordings alone, by currency, sorted.
     pub fn bare(&self) -> Vec<Money> {
-        let mut all: Vec<Money> = self.providers.iter().filter_map(|heard| heard.bare.clone()).collect();
+        let mut all: Vec<Money> = self.providers.iter().filter_map(|provider| provider.bare.clone()).collect();
         all.sort_by(|a, b| (&a.currency, a.nanos).cmp(&(&b.currency, b.nanos)));
         all.dedup_by(|next, first| next.currency == first.currency);
         all

@@ -60,11 +60,11 @@ fn spec_page_names_each_field() {
 
 #[test]
 fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
-    let (spec, said) = example();
+    let (spec, event) = example();
     assert_eq!(spec.check(&[ward()]), Vec::new());
     let charge = spec.cost(&ward()).unwrap();
     assert_eq!((charge.releases, charge.unit, charge.adjacency), (1, PrivacyUnit::Words, Adjacency::ZeroOut));
-    assert_eq!(serde_json::to_value(&said).unwrap(), serde_json::to_value(&charge.event).unwrap());
+    assert_eq!(serde_json::to_value(&event).unwrap(), serde_json::to_value(&charge.event).unwrap());
     let (epsilon, delta) = mechanism::guarantee(&charge.event, charge.adjacency).unwrap();
     assert!(
         (0.99..1.0 + 1e-12).contains(&epsilon.get()) && delta.get() <= 1e-5 * (1.0 + 1e-9),

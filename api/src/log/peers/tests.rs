@@ -138,8 +138,8 @@ fn rotated_key_is_followed_by_its_signed_chain() {
     let [first, second, third] = [2, 3, 4].map(signing_key);
     let mut peer = relayed(&history.head(2), &third, Vec::new());
     peer.rotations = vec![rotation(1, &first, &second), rotation(2, &second, &third)];
-    for known in [&first, &second, &third] {
-        let verified = peer.verify(&server, &history.head(2), Some(&known.verifying_key())).expect("a signed chain");
+    for key in [&first, &second, &third] {
+        let verified = peer.verify(&server, &history.head(2), Some(&key.verifying_key())).expect("a signed chain");
         assert_eq!(verified.key, third.verifying_key());
     }
     let stranger = signing_key(5).verifying_key();

@@ -152,14 +152,14 @@ fn an_honest_server_proves_every_receipt_from_any_head_a_site_kept() {
 
 #[test]
 fn a_shorter_log_is_an_older_copy() {
-    let kept = Server::of(9);
+    let longer = Server::of(9);
     let restored = Server::of(8);
     let answer = restored.answer(0, &[]);
     let expected = WitnessError::Shorter { known: 9, now: 8 };
-    assert_eq!(restored.check(&answer, kept.heads.last(), &[]), Err(expected));
+    assert_eq!(restored.check(&answer, longer.heads.last(), &[]), Err(expected));
     let empty = Server::new();
     let expected = WitnessError::Shorter { known: 9, now: 0 };
-    assert_eq!(empty.check(&empty.answer(0, &[]), kept.heads.last(), &[]), Err(expected));
+    assert_eq!(empty.check(&empty.answer(0, &[]), longer.heads.last(), &[]), Err(expected));
 }
 
 #[test]

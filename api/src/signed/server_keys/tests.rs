@@ -142,7 +142,7 @@ fn lower_serial_is_refused_after_a_higher_one_began() {
     let new = certified(4, KeyPurpose::Log, 2, 0, hour);
     follow(&mut server, &signed(NOW, &old), NOW).expect("the first certificate");
     follow(&mut server, &signed(hour, &new), hour).expect("the second certificate");
-    assert_eq!(server.newest(KeyPurpose::Log).map(|seen| seen.serial), Some(2));
+    assert_eq!(server.newest(KeyPurpose::Log).map(|certificate| certificate.serial), Some(2));
     follow(&mut server, &signed(NOW, &old), NOW).expect("signed while it was the newest");
     let back = follow(&mut server, &signed(hour, &old), hour);
     assert!(matches!(back, Err(SignedError::Chain(_))), "{back:?}");

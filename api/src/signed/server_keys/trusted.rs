@@ -98,10 +98,10 @@ impl TrustedServer {
         merged.root = merged.root.or_else(|| other.root.clone());
         merged.least_serial = merged.least_serial.max(other.least_serial);
         merged.first_until = merged.first_until.into_iter().chain(other.first_until).min();
-        for (purpose, seen) in &other.newest {
-            let newest = merged.newest.entry(*purpose).or_insert(*seen);
-            if seen.serial > newest.serial {
-                *newest = *seen;
+        for (purpose, certificate) in &other.newest {
+            let newest = merged.newest.entry(*purpose).or_insert(*certificate);
+            if certificate.serial > newest.serial {
+                *newest = *certificate;
             }
         }
         merged

@@ -293,11 +293,11 @@ const LIMITS: &[(&str, &[Change], &[Change])] = &[
 #[test]
 fn every_limit_names_its_field_and_only_it() {
     assert_eq!(fields(|_, _| ()), Vec::<String>::new());
-    for (field, broken, kept) in LIMITS {
+    for (field, broken, valid) in LIMITS {
         for (number, change) in broken.iter().enumerate() {
             assert_eq!(fields(change), [*field], "change {number} of {field}");
         }
-        for (number, change) in kept.iter().enumerate() {
+        for (number, change) in valid.iter().enumerate() {
             assert_eq!(fields(change), Vec::<String>::new(), "change {number} that {field} bears");
         }
     }

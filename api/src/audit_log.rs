@@ -255,7 +255,7 @@ impl AuditEntry {
     pub fn content(&self) -> String {
         let (place, place_id) = self.place.parts();
         let Self { number, at, by, what, subject, detail, previous, .. } = self;
-        serde_json::to_string(&Content {
+        serde_json::to_string(&HashedContent {
             previous,
             place,
             place_id,
@@ -278,7 +278,7 @@ impl AuditEntry {
 }
 
 #[derive(Serialize)]
-struct Content<'a> {
+struct HashedContent<'a> {
     previous: &'a str,
     place: &'a str,
     place_id: Uuid,

@@ -18,7 +18,7 @@ pub(crate) fn cases(name: &str) -> Vec<Value> {
 }
 
 /// Returns the cases of a file of one kind; panics at a kind that is neither this one nor tested elsewhere.
-pub(crate) fn of_kind(name: &str, kind: &str, elsewhere: &[&str]) -> Vec<Value> {
+pub(crate) fn select_kind(name: &str, kind: &str, elsewhere: &[&str]) -> Vec<Value> {
     let ours = |case: &Value| {
         let case_kind = case["kind"].as_str().unwrap_or_default();
         assert!(

@@ -87,12 +87,12 @@ mod tests {
     #[test]
     fn counts_are_read_as_integers_and_fractions_are_not() {
         #[derive(serde::Deserialize)]
-        struct Counts {
+        struct TestCounts {
             #[expect(dead_code, reason = "it is about whether it is read")]
             count: u32,
         }
-        assert!(read::<Counts>(&of(&json!({ "count": 200.0 })).expect("an object")).is_ok());
-        assert!(read::<Counts>(&of(&json!({ "count": 200.5 })).expect("an object")).is_err());
+        assert!(read::<TestCounts>(&of(&json!({ "count": 200.0 })).expect("an object")).is_ok());
+        assert!(read::<TestCounts>(&of(&json!({ "count": 200.5 })).expect("an object")).is_err());
     }
 
     #[test]

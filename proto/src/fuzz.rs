@@ -56,7 +56,7 @@ fn hash(byte: u8) -> Vec<u8> {
 }
 
 /// Returns messages in the form that sites and servers send.
-fn sent() -> Vec<Vec<u8>> {
+fn valid_messages() -> Vec<Vec<u8>> {
     let submit = v1::SubmitHeader {
         lease: "lease".to_owned(),
         series: "private".to_owned(),
@@ -118,13 +118,13 @@ fn job() -> Value {
 
 #[test]
 fn no_bytes_break_a_message() {
-    Target::new("proto.messages", 1_500).seeds(sent()).run(every_message);
+    Target::new("proto.messages", 1_500).seeds(valid_messages()).run(every_message);
 }
 
 /// Checks that a valid answer to a witness, and an event of a log, are unchanged when they are sent again.
 #[test]
 fn what_messages_become_can_be_sent_again_as_it_was() {
-    Target::new("proto.convert", 6_000).seeds(sent()).run(|bytes| {
+    Target::new("proto.convert", 6_000).seeds(valid_messages()).run(|bytes| {
         if let Some(answer) = read::<v1::WitnessReply>(bytes).and_then(|reply| Answer::try_from(reply).ok()) {
             assert_eq!(Answer::try_from(v1::WitnessReply::from(answer.clone())), Ok(answer));
         }

@@ -126,7 +126,7 @@ fn whatever_a_manifest_says_its_limits_can_be_worked_out() {
         let Ok(manifest) = serde_json::from_slice::<Manifest>(bytes) else { return };
         let limits = Limits::of(&manifest.spec, &manifest.participants, manifest.issued_at);
         assert!(limits.not_after >= manifest.issued_at && limits.agree_with(&limits));
-        super::spec::asked(&manifest.spec, &datasets);
+        super::spec::call_all(&manifest.spec, &datasets);
     });
 }
 

@@ -59,7 +59,7 @@ pub(super) fn datasets() -> Vec<Dataset> {
 }
 
 /// Returns the two datasets of the spec's content. The examples of all kinds use the same ids.
-fn of(spec: &Spec, datasets: &[Dataset]) -> Vec<Dataset> {
+fn select_datasets(spec: &Spec, datasets: &[Dataset]) -> Vec<Dataset> {
     let content = match spec {
         Spec::DpSgd(_) => Content::Speech,
         Spec::ActiveLearning(_) => Content::Queries,
@@ -69,8 +69,8 @@ fn of(spec: &Spec, datasets: &[Dataset]) -> Vec<Dataset> {
 }
 
 /// Calls every query of a spec, before the check and after.
-pub(super) fn asked(spec: &Spec, all: &[Dataset]) {
-    let datasets = of(spec, all);
+pub(super) fn call_all(spec: &Spec, all: &[Dataset]) {
+    let datasets = select_datasets(spec, all);
     let violations = spec.check(&datasets);
     let _ = (spec.datasets(), spec.model(13), spec.questions(), spec.outside(), spec.measured());
     for visible in [&datasets[..], &[]] {
@@ -101,7 +101,7 @@ fn a_spec_that_passes_has_a_price_and_is_written_as_it_was_read() {
         let Ok(job) = serde_json::from_slice::<NewJob>(bytes) else { return };
         let written = serde_json::to_string(&job).expect("what was read can be written");
         assert_eq!(serde_json::from_str::<NewJob>(&written).ok().as_ref(), Some(&job));
-        asked(&job.spec, &datasets);
+        call_all(&job.spec, &datasets);
     });
 }
 
@@ -109,7 +109,7 @@ fn a_spec_that_passes_has_a_price_and_is_written_as_it_was_read() {
 fn the_examples_pass_so_that_what_is_behind_the_check_is_reached() {
     for example in examples() {
         let job: NewJob = serde_json::from_str(&example).expect("a job");
-        assert_eq!(job.spec.check(&of(&job.spec, &datasets())), []);
+        assert_eq!(job.spec.check(&select_datasets(&job.spec, &datasets())), []);
     }
 }
 
@@ -120,7 +120,7 @@ fn a_draft_says_what_is_wrong_with_it_whatever_stands_there() {
         let Ok(draft) = serde_json::from_slice::<NewDraft>(bytes) else { return };
         let wrong = draft.check();
         match draft.parsed() {
-            Ok(spec) => asked(&spec, &datasets),
+            Ok(spec) => call_all(&spec, &datasets),
             Err(violation) => assert_eq!(violation.field, "spec"),
         }
         assert!(wrong.iter().all(|violation| ["title", "kind", "spec"].contains(&violation.field.as_str())));

@@ -230,7 +230,7 @@ impl Spec {
 
 /// The digested description of the initial model.
 #[derive(Serialize)]
-struct Start<'a> {
+struct InitialModel<'a> {
     inputs: u32,
     model: &'a Model,
     #[serde(rename = "warm_start")]
@@ -298,7 +298,7 @@ impl Kind for Spec {
     fn model(&self, inputs: u32) -> Option<String> {
         // The weights come from the lead's warm start on public data; only this description and those data determine
         // them.
-        let start = Start { inputs, model: &self.model, training: &self.warm_start };
+        let start = InitialModel { inputs, model: &self.model, training: &self.warm_start };
         let text = serde_json::to_string(&start).ok()?;
         Some(hex::encode(Sha256::new().chain_update("undertone/dp_sgd-model/1\0").chain_update(text).finalize()))
     }

@@ -135,7 +135,7 @@ pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<
     };
     let mut anything = None;
     for series in spec.series(datasets) {
-        if let Some(form) = of_series(spec, dataset, &series, &mut say) {
+        if let Some(form) = add_series(spec, dataset, &series, &mut say) {
             anything = Some(if anything == Some(Disclosed::Exact) { Disclosed::Exact } else { form });
         }
     }
@@ -151,7 +151,7 @@ pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<
     }
     if let Some(outside) = spec.outside().filter(|outside| outside.sending.contains(&dataset.id)) {
         let form = if dataset.visibility == Visibility::Public { Disclosed::Exact } else { Disclosed::Protected };
-        of_outside(&outside, form, &mut say);
+        add_outside(&outside, form, &mut say);
     }
     if let Some(form) = anything {
         let form = if form == Disclosed::Protected { Disclosed::Derived } else { form };
@@ -168,7 +168,7 @@ pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<
 }
 
 /// Adds the disclosures to recipients outside the consortium, and the server's knowledge of them.
-fn of_outside(outside: &Outside, form: Disclosed, say: &mut impl FnMut(Observer, Disclosed, u64, String)) {
+fn add_outside(outside: &Outside, form: Disclosed, say: &mut impl FnMut(Observer, Disclosed, u64, String)) {
     let names = outside.recipients.join(", ");
     let many = outside.recipients.len();
     let d = outside.distance;
@@ -201,7 +201,7 @@ fn of_outside(outside: &Outside, form: Disclosed, say: &mut impl FnMut(Observer,
 }
 
 /// Adds the disclosures of one series of a dataset: to the server, and to the parties that fetch the averages.
-fn of_series(
+fn add_series(
     spec: &Spec,
     dataset: &Dataset,
     series: &Series,

@@ -149,7 +149,7 @@ mod tests {
     use crate::log::{Frontier, Hash, leaf_hash};
 
     /// Returns the roots of every size, and every complete subtree, as a log keeps them.
-    fn grown(leaves: u64) -> (Vec<Hash>, BTreeMap<Subtree, Hash>) {
+    fn grow_tree(leaves: u64) -> (Vec<Hash>, BTreeMap<Subtree, Hash>) {
         let mut frontier = Frontier::default();
         let mut nodes = BTreeMap::new();
         let mut roots = vec![frontier.root()];
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn every_leaf_of_every_tree_is_proved_from_what_the_log_keeps() {
-        let (roots, nodes) = grown(70);
+        let (roots, nodes) = grow_tree(70);
         for size in 1..=70 {
             for position in 0..size {
                 let path = inclusion_path(position, size);
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn every_tree_is_proved_to_continue_every_smaller_one() {
-        let (roots, nodes) = grown(70);
+        let (roots, nodes) = grow_tree(70);
         for size in 0..=70_u64 {
             for old in 0..=size {
                 let path = consistency_path(old, size);
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn proofs_are_those_that_a_whole_tree_in_memory_gives() {
-        let (_, nodes) = grown(40);
+        let (_, nodes) = grow_tree(40);
         let mut tree = MemoryBackedTree::<Sha256, [u8; 8]>::new();
         for position in 0..40_u64 {
             tree.push(position.to_be_bytes());
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_frontier_is_kept_among_the_subtrees() {
-        let (roots, nodes) = grown(70);
+        let (roots, nodes) = grow_tree(70);
         for size in 0..=70_u64 {
             let subtrees = frontier_of(size).iter().map(|subtree| nodes[subtree]).collect();
             let frontier = Frontier::from_parts(size, subtrees).expect("one for each bit");

@@ -41,7 +41,7 @@ pub struct PlanAccount {
 impl PlanAccount {
     /// Returns the accounts of `dataset` that pay for `charge`: its own unit's first, then every other unit with a
     /// limit. `own` is the account of its own unit with all charges of the plan.
-    pub(super) fn all(dataset: &Dataset, charge: &Charge, books: &Books, own: &Purse) -> Vec<Self> {
+    pub(super) fn list(dataset: &Dataset, charge: &Charge, books: &Books, own: &Purse) -> Vec<Self> {
         std::iter::once(Self::priced(charge, own)).chain(Self::others(dataset, charge, books)).collect()
     }
 

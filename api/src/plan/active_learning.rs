@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use undertone_privacy::kanon::least_epsilon;
 use undertone_privacy::{Epsilon, SamplingRate};
 
-use super::offer::Digits;
+use super::offer::ThreeDigits;
 use super::price::{Priced, Purse};
 use super::{Books, Knob, Offered, Rounded};
 use crate::dataset::Dataset;
@@ -70,43 +70,43 @@ pub(super) fn offers(spec: &Spec, datasets: &[Dataset], books: &Books) -> Vec<Of
         let admitted = Priced::of(&changed, datasets, books).is_some_and(|plan| plan.admitted());
         admitted && changed.check(datasets).len() <= wrong
     };
-    let search = Search { spec, datasets, books, plan: &plan };
+    let search = PoolSearch { spec, datasets, books, plan: &plan };
     let knobs = [Knob::Threshold, Knob::SamplingRate, Knob::Epsilon];
-    knobs.into_iter().filter_map(|knob| search.turned(knob)).filter(holds).collect()
+    knobs.into_iter().filter_map(|knob| search.adjust_accounts(knob)).filter(holds).collect()
 }
 
-struct Search<'a> {
+struct PoolSearch<'a> {
     spec: &'a Spec,
     datasets: &'a [Dataset],
     books: &'a Books,
     plan: &'a Priced,
 }
 
-impl Search<'_> {
-    fn turned(&self, knob: Knob) -> Option<Offered> {
+impl PoolSearch<'_> {
+    fn adjust_accounts(&self, knob: Knob) -> Option<Offered> {
         let mut values = Vec::new();
         for purse in self.plan.purses.iter().filter(|purse| !purse.after(0).fits) {
             let bound = match knob {
                 Knob::Threshold => self.least_threshold(purse)?,
-                Knob::SamplingRate => self.lowered(knob, purse, |_| 1.0 / SamplingRate::DENOMINATOR as f64)?,
-                Knob::Epsilon => {
-                    self.lowered(knob, purse, |gate| least_epsilon(gate.shown, gate.sampling_rate.get()).max(1e-3))?
-                }
+                Knob::SamplingRate => self.lower_number(knob, purse, |_| 1.0 / SamplingRate::DENOMINATOR as f64)?,
+                Knob::Epsilon => self
+                    .lower_number(knob, purse, |gate| least_epsilon(gate.shown, gate.sampling_rate.get()).max(1e-3))?,
                 Knob::Rounds | Knob::Noise | Knob::Delta => return None,
             };
-            values.extend(self.moved(knob, purse, bound));
+            values.extend(self.select_payers(knob, purse, bound));
         }
         let what = match knob {
             Knob::Threshold => "Threshold k",
             Knob::SamplingRate => "Sampling rate β",
             _ => "ε",
         };
-        let each: Vec<String> = values.iter().map(|(dataset, _, from, to)| self.told(*dataset, *from, *to)).collect();
+        let each: Vec<String> =
+            values.iter().map(|(dataset, _, from, to)| self.describe_change(*dataset, *from, *to)).collect();
         let sentence = format!("{what} {}; everything else as asked.", each.join(", "));
         (!values.is_empty()).then_some(Offered { knob, values, sentence })
     }
 
-    fn told(&self, dataset: DatasetId, from: f64, to: f64) -> String {
+    fn describe_change(&self, dataset: DatasetId, from: f64, to: f64) -> String {
         let name = self
             .datasets
             .iter()
@@ -116,7 +116,7 @@ impl Search<'_> {
     }
 
     /// Returns the payers of an account whose numbers are beyond a bound, with the bound as their new number.
-    fn moved(&self, knob: Knob, purse: &Purse, bound: f64) -> Vec<(DatasetId, String, f64, f64)> {
+    fn select_payers(&self, knob: Knob, purse: &Purse, bound: f64) -> Vec<(DatasetId, String, f64, f64)> {
         let beyond = |value: f64| if knob == Knob::Threshold { value < bound } else { value > bound };
         let number = |dataset| self.spec.value(knob, dataset).filter(|value| beyond(*value));
         let payers = purse.payers.iter().map(|payer| payer.dataset);
@@ -126,7 +126,7 @@ impl Search<'_> {
     /// Returns whether the account would admit the plan with the bound as its payers' number.
     fn fits(&self, knob: Knob, purse: &Purse, bound: f64) -> bool {
         let mut changed = self.spec.clone();
-        for (dataset, _, _, to) in self.moved(knob, purse, bound) {
+        for (dataset, _, _, to) in self.select_payers(knob, purse, bound) {
             changed.set(knob, dataset, to);
         }
         let theirs: Vec<Dataset> =
@@ -155,22 +155,22 @@ impl Search<'_> {
     /// Returns a number, to three digits and at least `least` of each payer's gate, with which the account admits the
     /// plan; the next greater one is not admitted. Neither δ at a smaller rate nor the loss at a smaller ε is monotone,
     /// so numbers are tried from above in growing steps, then by bisection.
-    fn lowered(&self, knob: Knob, purse: &Purse, least: impl Fn(&Gate) -> f64) -> Option<f64> {
+    fn lower_number(&self, knob: Knob, purse: &Purse, least: impl Fn(&Gate) -> f64) -> Option<f64> {
         let gates = || purse.payers.iter().filter_map(|payer| self.spec.party(payer.dataset)?.gate);
         let highest = purse.payers.iter().filter_map(|payer| self.spec.value(knob, payer.dataset)).fold(0.0, f64::max);
-        let bottom = Digits::above(gates().map(|gate| least(&gate)).fold(0.0, f64::max));
-        let fits = |digits: Digits| self.fits(knob, purse, digits.value());
-        let mut high = Digits::above(highest);
+        let bottom = ThreeDigits::round_up(gates().map(|gate| least(&gate)).fold(0.0, f64::max));
+        let fits = |digits: ThreeDigits| self.fits(knob, purse, digits.value());
+        let mut high = ThreeDigits::round_up(highest);
         let mut step = 1;
-        let mut low = high.below(step)?;
+        let mut low = high.step_down(step)?;
         while low > bottom && !fits(low) {
             step *= 2;
-            (high, low) = (low, low.below(step)?.max(bottom));
+            (high, low) = (low, low.step_down(step)?.max(bottom));
         }
         if low < bottom || !fits(low) {
             return None;
         }
-        while let Some(middle) = low.between(high) {
+        while let Some(middle) = low.midpoint(high) {
             if fits(middle) { low = middle } else { high = middle }
         }
         Some(low.value())

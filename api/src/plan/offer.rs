@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use undertone_privacy::SamplingRate;
 
 use super::price::{Priced, Purse, Rounded};
-use super::release::{MOST_NOISE, Made, least_noise};
+use super::release::{GaussianRelease, MOST_NOISE, least_noise};
 use super::{Books, Change, Offer};
 use crate::dataset::Dataset;
 use crate::id::DatasetId;
@@ -65,8 +65,9 @@ pub fn offers<K: Rounded>(spec: &K, datasets: &[Dataset], books: &Books) -> Vec<
     let Some(plan) = Priced::of(spec, datasets, books).filter(|plan| plan.budgeted() && !plan.admitted()) else {
         return Vec::new();
     };
-    let search = Search { spec, datasets, books, plan: &plan };
-    let candidates = [search.fewer_rounds(), search.per_account(Knob::Noise), search.per_account(Knob::SamplingRate)];
+    let search = OfferSearch { spec, datasets, books, plan: &plan };
+    let candidates =
+        [search.reduce_rounds(), search.adjust_accounts(Knob::Noise), search.adjust_accounts(Knob::SamplingRate)];
     let wrong = spec.check(datasets).len();
     // Every offer can be proposed: the spec has no new violations, and every account admits it.
     let holds = |offered: &Offered| {
@@ -77,15 +78,15 @@ pub fn offers<K: Rounded>(spec: &K, datasets: &[Dataset], books: &Books) -> Vec<
     candidates.into_iter().flatten().filter(holds).collect()
 }
 
-struct Search<'a, K> {
+struct OfferSearch<'a, K> {
     spec: &'a K,
     datasets: &'a [Dataset],
     books: &'a Books,
     plan: &'a Priced,
 }
 
-impl<K: Rounded> Search<'_, K> {
-    fn fewer_rounds(&self) -> Option<Offered> {
+impl<K: Rounded> OfferSearch<'_, K> {
+    fn reduce_rounds(&self) -> Option<Offered> {
         let rounds = self.plan.bottleneck()?.rounds_that_fit;
         let payer = self.plan.purses.first()?.payers.first()?;
         let requested = f64::from(self.plan.rounds);
@@ -96,7 +97,7 @@ impl<K: Rounded> Search<'_, K> {
     }
 
     /// Returns the nearest number for the payers of every refusing account; `None` if an account has none.
-    fn per_account(&self, knob: Knob) -> Option<Offered> {
+    fn adjust_accounts(&self, knob: Knob) -> Option<Offered> {
         let mut values: Vec<(DatasetId, String, f64, f64)> = Vec::new();
         for purse in self.plan.purses.iter().filter(|purse| !purse.after(0).fits) {
             let bound = match knob {
@@ -104,7 +105,7 @@ impl<K: Rounded> Search<'_, K> {
                 Knob::SamplingRate => self.highest_rate(purse)?,
                 Knob::Rounds | Knob::Threshold | Knob::Epsilon | Knob::Delta => return None,
             };
-            for moved in self.moved(knob, purse, bound) {
+            for moved in self.select_payers(knob, purse, bound) {
                 // A dataset pays from several accounts; the strictest account decides.
                 match values.iter_mut().find(|(dataset, ..)| *dataset == moved.0) {
                     Some(entry) if knob == Knob::Noise => entry.3 = entry.3.max(moved.3),
@@ -127,7 +128,7 @@ impl<K: Rounded> Search<'_, K> {
     }
 
     /// Returns the payers of an account whose numbers are beyond a bound, with the bound as their new number.
-    fn moved(&self, knob: Knob, purse: &Purse, bound: f64) -> Vec<(DatasetId, String, f64, f64)> {
+    fn select_payers(&self, knob: Knob, purse: &Purse, bound: f64) -> Vec<(DatasetId, String, f64, f64)> {
         let beyond = |value: f64| if knob == Knob::Noise { value < bound } else { value > bound };
         let number = |dataset| self.spec.value(knob, dataset).filter(|value| beyond(*value));
         let payers = purse.payers.iter().map(|payer| payer.dataset);
@@ -137,7 +138,7 @@ impl<K: Rounded> Search<'_, K> {
     /// Returns whether the account would admit the plan with the bound as its payers' number.
     fn fits(&self, knob: Knob, purse: &Purse, bound: f64) -> bool {
         let mut changed = self.spec.clone();
-        for (dataset, _, _, to) in self.moved(knob, purse, bound) {
+        for (dataset, _, _, to) in self.select_payers(knob, purse, bound) {
             changed.set(knob, dataset, to);
         }
         let theirs: Vec<Dataset> =
@@ -159,7 +160,7 @@ impl<K: Rounded> Search<'_, K> {
         // A single payer's answer is known except for its last digit.
         let mut charges = purse.charges();
         if let (Some(charge), None) = (charges.next(), charges.next())
-            && Made::of(&charge.event).is_some_and(|release| !release.selected)
+            && GaussianRelease::from_event(&charge.event).is_some_and(|release| !release.selected)
             && let Some(z) = least_noise(&purse.balance, charge)
         {
             let guess = ((z * 1000.0).ceil() as u64).clamp(1, MOST);
@@ -181,12 +182,12 @@ impl<K: Rounded> Search<'_, K> {
         let highest = highest.fold(0.0, f64::max);
         // A round needs at least one expected unit.
         let least = purse.payers.iter().map(|payer| 1.0 / payer.units.max(1) as f64).fold(0.0, f64::max);
-        let fits = |digits: Digits| self.fits(Knob::SamplingRate, purse, digits.value());
-        let (mut low, mut high) = (Digits::above(least), Digits::above(highest));
+        let fits = |digits: ThreeDigits| self.fits(Knob::SamplingRate, purse, digits.value());
+        let (mut low, mut high) = (ThreeDigits::round_up(least), ThreeDigits::round_up(highest));
         if low >= high || !fits(low) {
             return None;
         }
-        while let Some(middle) = low.between(high) {
+        while let Some(middle) = low.midpoint(high) {
             if fits(middle) { low = middle } else { high = middle }
         }
         Some(low.value())
@@ -200,11 +201,11 @@ fn capital(text: &str) -> String {
 
 /// A number of three digits: (100 + index mod 900) / 10^(12 − index div 900), from 10⁻¹⁰ up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Digits(u32);
+pub(super) struct ThreeDigits(u32);
 
-impl Digits {
+impl ThreeDigits {
     /// Returns the least number of three digits that is not below a value in [10⁻¹⁰, 1].
-    pub(super) fn above(value: f64) -> Self {
+    pub(super) fn round_up(value: f64) -> Self {
         let value = value.clamp(1.0 / SamplingRate::DENOMINATOR as f64, 1.0);
         // The logarithm finds the place up to one step to either side.
         let power = (value.log10().floor().max(-10.0) + 10.0) as u32;
@@ -224,7 +225,7 @@ impl Digits {
     }
 
     /// Returns the number `steps` below; `None` if there is none.
-    pub(super) const fn below(self, steps: u32) -> Option<Self> {
+    pub(super) const fn step_down(self, steps: u32) -> Option<Self> {
         match self.0.checked_sub(steps) {
             Some(index) => Some(Self(index)),
             None => None,
@@ -232,7 +233,7 @@ impl Digits {
     }
 
     /// Returns a number in the middle; `None` between neighbours.
-    pub(super) const fn between(self, other: Self) -> Option<Self> {
+    pub(super) const fn midpoint(self, other: Self) -> Option<Self> {
         if other.0 > self.0 + 1 { Some(Self(u32::midpoint(self.0, other.0))) } else { None }
     }
 }

@@ -114,7 +114,7 @@ pub struct Payer {
 
 /// The charge of a payer.
 #[derive(Debug, Clone)]
-struct Due {
+struct PayerCharge {
     charge: Charge,
     /// The cost of one release on the account's orders; `None` if the event has no price there.
     cost: Option<Cost>,
@@ -139,7 +139,7 @@ pub struct Purse {
     /// The datasets that pay from it.
     pub payers: Vec<Payer>,
     /// The charge of each payer.
-    dues: Vec<Due>,
+    dues: Vec<PayerCharge>,
     headroom: Headroom,
 }
 
@@ -159,13 +159,13 @@ impl Purse {
     /// Makes an account without a price for a charge, which it does not admit.
     pub(super) fn refusing(balance: &Balance, charge: &Charge) -> Self {
         let mut purse = Self::new(balance.clone());
-        purse.dues.push(Due { charge: charge.clone(), cost: None });
+        purse.dues.push(PayerCharge { charge: charge.clone(), cost: None });
         purse
     }
 
     fn owe(&mut self, charge: Charge) {
         let cost = mechanism::curve(&charge.event, charge.adjacency, self.balance.grid()).ok();
-        self.dues.push(Due { charge, cost });
+        self.dues.push(PayerCharge { charge, cost });
     }
 
     /// Returns the charge of each payer, in their order.
@@ -311,7 +311,7 @@ impl Priced {
                 purses[index].payers.push(payer);
                 match due {
                     Some(due) => purses[index].owe(due),
-                    None => purses[index].dues.push(Due { charge: charge.clone(), cost: None }),
+                    None => purses[index].dues.push(PayerCharge { charge: charge.clone(), cost: None }),
                 }
             }
         }

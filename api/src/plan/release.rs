@@ -11,7 +11,7 @@ pub(super) const MOST_NOISE: u64 = 1024;
 
 /// A release of Gaussian steps: one step, the sum of several, or the best of several runs of these.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Made {
+pub(super) struct GaussianRelease {
     /// q of every step.
     pub(super) sampling_rate: SamplingRate,
     /// Steps in a run.
@@ -20,15 +20,15 @@ pub(super) struct Made {
     pub(super) selected: bool,
 }
 
-impl Made {
+impl GaussianRelease {
     /// Returns the composition of an event; `None` if it does not consist of Gaussian steps.
-    pub(super) fn of(event: &Event) -> Option<Self> {
+    pub(super) fn from_event(event: &Event) -> Option<Self> {
         match event {
             Event::PoissonSampledGaussian { sampling_rate, .. } => {
                 Some(Self { sampling_rate: *sampling_rate, steps: 1, selected: false })
             }
             Event::Repeated { count, of } => {
-                let composition = Self::of(of)?;
+                let composition = Self::from_event(of)?;
                 Some(Self { steps: composition.steps.saturating_mul(*count), ..composition })
             }
             Event::Selected { of, .. } => Some(Self { selected: true, ..Self::of(of)? }),
@@ -53,7 +53,7 @@ fn with_noise(event: &Event, z: NoiseMultiplier) -> Event {
 /// if none does, or the release does not consist of Gaussian steps. Rounded up: for a selection to thousandths, else at
 /// most a billionth above the least.
 pub fn least_noise(balance: &Balance, charge: &Charge) -> Option<f64> {
-    let composition = Made::of(&charge.event)?;
+    let composition = GaussianRelease::from_event(&charge.event)?;
     let steps = charge.releases.checked_mul(composition.steps)?;
     if !composition.selected {
         return noise_for(&balance.headroom(), composition.sampling_rate, steps, charge.adjacency).ok().map(f64::from);

@@ -8,7 +8,7 @@ use undertone_privacy::ledger::{Balance, Budget, GridKind, ReservationId};
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 use uuid::Uuid;
 
-use super::offer::Digits;
+use super::offer::ThreeDigits;
 use super::{Books, Key, Knob, Offered, PlanParty, Priced, Rounded, offers};
 use crate::dataset::{Dataset, SizeClass, Visibility};
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
@@ -17,7 +17,7 @@ use crate::job::dp_sgd::{Model, Noise, Optimizer, Party, Rounds, Spec, TestSet, 
 
 /// One private dataset of a consortium: the content of its account, and the plan's demand.
 #[derive(Debug, Clone)]
-struct Site {
+struct TestSite {
     ln_epsilon: f64,
     spent: u64,
     rate: f64,
@@ -26,9 +26,9 @@ struct Site {
     version: bool,
 }
 
-fn site() -> impl Strategy<Value = Site> {
+fn site() -> impl Strategy<Value = TestSite> {
     let one = (-0.5f64..5.5, 0u64..40, 0.004f64..1.0, 0.2f64..8.0, prop::bool::weighted(0.2));
-    one.prop_map(|(ln_epsilon, spent, rate, noise, version)| Site { ln_epsilon, spent, rate, noise, version })
+    one.prop_map(|(ln_epsilon, spent, rate, noise, version)| TestSite { ln_epsilon, spent, rate, noise, version })
 }
 
 fn id(index: usize) -> DatasetId {
@@ -67,7 +67,7 @@ fn event(rate: f64, noise: f64) -> Event {
     }
 }
 
-fn balance(site: &Site) -> Balance {
+fn balance(site: &TestSite) -> Balance {
     let epsilon = Epsilon::new(site.ln_epsilon.exp()).unwrap();
     let budget = Budget::new(epsilon, Delta::new(1e-6).unwrap(), GridKind::for_epsilon(epsilon)).unwrap();
     let mut balance = Balance::new(Some(budget));
@@ -78,7 +78,7 @@ fn balance(site: &Site) -> Balance {
 }
 
 /// Makes a consortium of a public leader and the sites, with a plan.
-fn scene(sites: &[Site], rounds: u32) -> (Spec, Vec<Dataset>, Books) {
+fn build_plan(sites: &[TestSite], rounds: u32) -> (Spec, Vec<Dataset>, Books) {
     let mut datasets = vec![dataset(0, 0)];
     let mut books = Books::default();
     let mut participants = vec![Party { dataset: id(0), sampling_rate: SamplingRate::ONE, noise: None }];
@@ -121,7 +121,7 @@ fn scene(sites: &[Site], rounds: u32) -> (Spec, Vec<Dataset>, Books) {
 }
 
 /// Reserves a plan as the ledger does: dataset by dataset, each on the balance that the previous one left.
-fn reserves(spec: &Spec, datasets: &[Dataset], books: &Books) -> bool {
+fn can_reserve(spec: &Spec, datasets: &[Dataset], books: &Books) -> bool {
     let mut open: Vec<(Key, Balance)> = Vec::new();
     datasets.iter().filter_map(|dataset| Some((dataset, spec.cost(dataset)?))).all(|(dataset, charge)| {
         let key = Key::of(dataset, &charge);
@@ -135,11 +135,11 @@ fn reserves(spec: &Spec, datasets: &[Dataset], books: &Books) -> bool {
 }
 
 /// Returns the plans one step from an offer toward the request: all rounds, or one account's numbers at a time.
-fn beyond(offered: &Offered, spec: &Spec, datasets: &[Dataset]) -> Vec<Spec> {
+fn next_plans(offered: &Offered, spec: &Spec, datasets: &[Dataset]) -> Vec<Spec> {
     let step = |to: f64, from: f64| match offered.knob {
         Knob::Rounds => to + 1.0,
         Knob::Noise => ((to * 1000.0).round() - 1.0) / 1000.0,
-        Knob::SamplingRate => Digits::above(to * (1.0 + 1e-6)).value().min(from),
+        Knob::SamplingRate => ThreeDigits::round_up(to * (1.0 + 1e-6)).value().min(from),
         Knob::Threshold | Knob::Epsilon | Knob::Delta => {
             panic!("no training plan is offered another {:?}", offered.knob)
         }
@@ -166,17 +166,17 @@ proptest! {
     fn every_plan_that_is_offered_is_admitted_and_one_step_beyond_it_is_not(
         sites in prop::collection::vec(site(), 1..4), ln_rounds in 0.0f64..9.0
     ) {
-        let (spec, datasets, books) = scene(&sites, ln_rounds.exp() as u32);
+        let (spec, datasets, books) = build_plan(&sites, ln_rounds.exp() as u32);
         let offered = offers(&spec, &datasets, &books);
-        if reserves(&spec, &datasets, &books) {
+        if can_reserve(&spec, &datasets, &books) {
             prop_assert!(offered.is_empty(), "a plan that fits needs no other: {offered:?}");
         }
         for offered in offered {
             let changed = offered.apply(&spec);
             prop_assert_eq!(changed.check(&datasets), Vec::new());
-            prop_assert!(reserves(&changed, &datasets, &books), "not admitted: {:?}", offered);
-            for near in beyond(&offered, &spec, &datasets) {
-                prop_assert!(!reserves(&near, &datasets, &books), "not the nearest: {:?}", offered);
+            prop_assert!(can_reserve(&changed, &datasets, &books), "not admitted: {:?}", offered);
+            for near in next_plans(&offered, &spec, &datasets) {
+                prop_assert!(!can_reserve(&near, &datasets, &books), "not the nearest: {:?}", offered);
             }
         }
     }
@@ -185,15 +185,15 @@ proptest! {
     fn as_many_rounds_fit_as_are_said_to_and_not_one_more(
         sites in prop::collection::vec(site(), 1..4), ln_rounds in 0.0f64..9.0
     ) {
-        let (mut spec, datasets, books) = scene(&sites, ln_rounds.exp() as u32);
+        let (mut spec, datasets, books) = build_plan(&sites, ln_rounds.exp() as u32);
         let plan = Priced::of(&spec, &datasets, &books).unwrap();
         let bottleneck = plan.bottleneck().unwrap();
         let most = bottleneck.rounds_that_fit;
-        prop_assert_eq!(plan.admitted(), reserves(&spec, &datasets, &books));
+        prop_assert_eq!(plan.admitted(), can_reserve(&spec, &datasets, &books));
         spec.set(Knob::Rounds, id(1), f64::from(most));
-        prop_assert!(most == 0 || reserves(&spec, &datasets, &books));
+        prop_assert!(most == 0 || can_reserve(&spec, &datasets, &books));
         spec.set(Knob::Rounds, id(1), f64::from(most) + 1.0);
-        prop_assert!(!reserves(&spec, &datasets, &books) || most == super::price::MOST_ROUNDS);
+        prop_assert!(!can_reserve(&spec, &datasets, &books) || most == super::price::MOST_ROUNDS);
         // The bottleneck is the account that refuses.
         let refusing = Priced::of(&spec, &datasets, &books).unwrap();
         let decides = refusing.purse(bottleneck.datasets[0]).unwrap();
@@ -204,7 +204,7 @@ proptest! {
     fn what_is_left_after_a_plan_is_there_to_be_used(
         sites in prop::collection::vec(site(), 1..3), ln_rounds in 0.0f64..6.0
     ) {
-        let (spec, datasets, books) = scene(&sites, ln_rounds.exp() as u32);
+        let (spec, datasets, books) = build_plan(&sites, ln_rounds.exp() as u32);
         let plan = Priced::of(&spec, &datasets, &books).unwrap();
         for purse in &plan.purses {
             let (rounds, jobs) = purse.further();
@@ -227,7 +227,7 @@ proptest! {
 
     #[test]
     fn a_curve_rises_and_crosses_the_limit_where_rounds_stop_fitting(site in site(), ln_rounds in 0.0f64..8.0) {
-        let (spec, datasets, books) = scene(&[site], ln_rounds.exp() as u32);
+        let (spec, datasets, books) = build_plan(&[site], ln_rounds.exp() as u32);
         let plan = Priced::of(&spec, &datasets, &books).unwrap();
         let purse = &plan.purses[0];
         let curve = plan.curve(purse);
@@ -244,8 +244,8 @@ proptest! {
 
 #[test]
 fn an_account_without_a_budget_is_offered_nothing() {
-    let site = Site { ln_epsilon: 2.0, spent: 0, rate: 0.1, noise: 1.0, version: false };
-    let (spec, datasets, _) = scene(&[site], 40);
+    let site = TestSite { ln_epsilon: 2.0, spent: 0, rate: 0.1, noise: 1.0, version: false };
+    let (spec, datasets, _) = build_plan(&[site], 40);
     assert_eq!(offers(&spec, &datasets, &Books::default()), Vec::new());
     let plan = Priced::of(&spec, &datasets, &Books::default()).unwrap();
     assert!(!plan.admitted() && !plan.budgeted());
@@ -254,8 +254,8 @@ fn an_account_without_a_budget_is_offered_nothing() {
 
 #[test]
 fn a_refused_plan_is_offered_all_three_ways_out() {
-    let site = Site { ln_epsilon: 2.0, spent: 0, rate: 0.1, noise: 1.0, version: false };
-    let (spec, datasets, books) = scene(&[site], 4000);
+    let site = TestSite { ln_epsilon: 2.0, spent: 0, rate: 0.1, noise: 1.0, version: false };
+    let (spec, datasets, books) = build_plan(&[site], 4000);
     let offered = offers(&spec, &datasets, &books);
     assert_eq!(offered.iter().map(|o| o.knob).collect::<Vec<_>>(), [Knob::Rounds, Knob::Noise, Knob::SamplingRate]);
     assert_eq!(offered[1].values[0].1, "spec.participants.1.noise.noise_multiplier");
@@ -268,16 +268,16 @@ fn three_digits_are_found_and_written_exactly() {
     for (value, digits) in
         [(0.1, 0.1), (0.123_4, 0.124), (1.0, 1.0), (0.001_000_000_5, 0.001_01), (0.999_6, 1.0), (0.009_99, 0.009_99)]
     {
-        let actual = Digits::above(value).value();
+        let actual = ThreeDigits::round_up(value).value();
         assert!((actual - digits).abs() < 1e-15, "{value}: {actual}");
     }
-    assert_eq!(Digits::above(0.1).value().to_string(), "0.1");
+    assert_eq!(ThreeDigits::round_up(0.1).value().to_string(), "0.1");
 }
 
 /// Makes a site with room, and a plan of `rounds` rounds of 20 steps, with or without a selection between two rates.
-fn stepping(rounds: u32, selects: bool) -> (Spec, Vec<Dataset>, Books) {
-    let site = Site { ln_epsilon: 2.0, spent: 0, rate: 0.05, noise: 2.0, version: false };
-    let (mut spec, datasets, books) = scene(&[site], rounds);
+fn build_step_plan(rounds: u32, selects: bool) -> (Spec, Vec<Dataset>, Books) {
+    let site = TestSite { ln_epsilon: 2.0, spent: 0, rate: 0.05, noise: 2.0, version: false };
+    let (mut spec, datasets, books) = build_plan(&[site], rounds);
     spec.private.as_mut().unwrap().local_steps = 20;
     let selection = r#"{"shape":0,"stopping":0.2,"most_runs":12,"development":50,
         "candidates":[{"learning_rate":0.1},{"learning_rate":0.3}]}"#;
@@ -292,13 +292,13 @@ fn a_budget_buys_rounds_of_local_steps_by_the_price_of_all_their_steps() {
         let plan = Priced::of(spec, datasets, books).unwrap();
         plan.bottleneck().unwrap().rounds_that_fit
     };
-    let (mut spec, datasets, books) = stepping(10, false);
+    let (mut spec, datasets, books) = build_step_plan(10, false);
     spec.spare_releases = 0;
     let rounds = fit(&spec, &datasets, &books);
     spec.private.as_mut().unwrap().local_steps = 1;
     let single = fit(&spec, &datasets, &books);
     assert!(rounds > 0 && rounds == single / 20, "{rounds} of 20 steps, {single} of one");
-    let (mut selecting, ..) = stepping(10, true);
+    let (mut selecting, ..) = build_step_plan(10, true);
     selecting.spare_releases = 0;
     let best = fit(&selecting, &datasets, &books);
     assert!(best > 0 && best < rounds, "{best} selected, {rounds} plain");
@@ -307,32 +307,32 @@ fn a_budget_buys_rounds_of_local_steps_by_the_price_of_all_their_steps() {
 #[test]
 fn the_least_noise_of_steps_and_of_a_selection_is_admitted_and_a_little_less_is_not() {
     for (rounds, selects) in [(200, false), (2, true)] {
-        let (mut spec, datasets, books) = stepping(rounds, selects);
+        let (mut spec, datasets, books) = build_step_plan(rounds, selects);
         spec.spare_releases = 0;
         let plan = Priced::of(&spec, &datasets, &books).unwrap();
         let party = PlanParty::of(&datasets[1], spec.cost(&datasets[1]).unwrap(), &books, Some(&plan));
         let least = party.least_noise.expect("some noise is enough");
         assert_eq!(party.epochs, Some(f64::from(rounds) * 20.0 * spec.participants[1].sampling_rate.get()));
         spec.set(Knob::Noise, id(1), least);
-        assert!(reserves(&spec, &datasets, &books), "{selects}: {least} is too little");
+        assert!(can_reserve(&spec, &datasets, &books), "{selects}: {least} is too little");
         spec.set(Knob::Noise, id(1), least - 0.001);
-        assert!(!reserves(&spec, &datasets, &books), "{selects}: {least} is not the least");
+        assert!(!can_reserve(&spec, &datasets, &books), "{selects}: {least} is not the least");
     }
 }
 
 #[test]
 fn a_refused_plan_of_steps_is_offered_all_three_ways_out_and_a_selection_as_many_rounds_as_its_choices_allow() {
     for selects in [false, true] {
-        let (spec, datasets, books) = stepping(4000, selects);
+        let (spec, datasets, books) = build_step_plan(4000, selects);
         let offered = offers(&spec, &datasets, &books);
         let knobs: Vec<_> = offered.iter().map(|offered| offered.knob).collect();
         // The choice has a price of its own, which neither noise nor sampling removes.
         let all = if selects { vec![Knob::Rounds] } else { vec![Knob::Rounds, Knob::Noise, Knob::SamplingRate] };
         assert_eq!(knobs, all);
         for offered in offered {
-            assert!(reserves(&offered.apply(&spec), &datasets, &books), "not admitted: {offered:?}");
-            for near in beyond(&offered, &spec, &datasets) {
-                assert!(!reserves(&near, &datasets, &books), "not the nearest: {offered:?}");
+            assert!(can_reserve(&offered.apply(&spec), &datasets, &books), "not admitted: {offered:?}");
+            for near in next_plans(&offered, &spec, &datasets) {
+                assert!(!can_reserve(&near, &datasets, &books), "not the nearest: {offered:?}");
             }
         }
     }

@@ -44,7 +44,7 @@ impl Compared {
         let mut all = Vec::new();
         for test in tests {
             let mut of_test: Vec<Self> =
-                arms.into_iter().filter_map(|arm| Self::one(test, arm, outcome, measurements)).collect();
+                arms.into_iter().filter_map(|arm| Self::compare_arm(test, arm, outcome, measurements)).collect();
             let accuracy = |arm: Arm| of_test.iter().find(|one| one.arm == arm.series()).map(|one| one.accuracy);
             let (public, open) = (accuracy(Arm::Public), accuracy(Arm::Open));
             let gain = public.zip(open).map(|(public, open)| open - public).filter(|gain| *gain > NOTHING);
@@ -59,7 +59,7 @@ impl Compared {
         all
     }
 
-    fn one(test: &str, arm: Arm, outcome: Option<&Report>, measurements: &[Measurement]) -> Option<Self> {
+    fn compare_arm(test: &str, arm: Arm, outcome: Option<&Report>, measurements: &[Measurement]) -> Option<Self> {
         let row = match outcome {
             Some(Report::DpSgd(report)) => report.arms.iter().find(|row| row.arm == arm),
             Some(Report::ActiveLearning(_) | Report::Transcription(_)) | None => None,

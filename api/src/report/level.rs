@@ -74,7 +74,7 @@ pub struct Releases<'a> {
 
 /// The words for the dataset's content.
 #[derive(Debug, Clone, Copy)]
-struct Data {
+struct ContentWords {
     record: &'static str,
     person: &'static str,
     all: &'static str,
@@ -84,9 +84,9 @@ struct Data {
     words: u32,
 }
 
-impl Data {
+impl ContentWords {
     /// Returns the words for an event: only query logs release samples with a threshold.
-    const fn of(event: &Event) -> Self {
+    const fn from_event(event: &Event) -> Self {
         let (record, person, all, unit) = if matches!(event, Event::SampledThreshold { .. }) {
             ("row", "user", "everything one user asked", PrivacyUnit::User)
         } else {
@@ -100,18 +100,27 @@ impl Data {
 impl Level {
     /// Returns both levels of the releases: records first.
     pub fn both(releases: &Releases<'_>) -> Vec<Self> {
-        let own = Self::protected(releases);
+        let own = Self::compute_protected(releases);
         match releases.unit {
-            PrivacyUnit::Record => vec![own, Self::person(releases)],
-            PrivacyUnit::Speaker | PrivacyUnit::User => vec![Self::record(releases), own],
+            PrivacyUnit::Record => vec![own, Self::compute_person(releases)],
+            PrivacyUnit::Speaker | PrivacyUnit::User => vec![Self::compute_record(releases), own],
             PrivacyUnit::Words => {
                 let why_not = "only counts of its pieces by word are protected";
-                vec![own, Self::of(PrivacyUnit::Record, How::Whole, None, Data::of(releases.event), why_not)]
+                vec![
+                    own,
+                    Self::assemble(
+                        PrivacyUnit::Record,
+                        How::Whole,
+                        None,
+                        ContentWords::from_event(releases.event),
+                        why_not,
+                    ),
+                ]
             }
         }
     }
 
-    fn protected(releases: &Releases<'_>) -> Self {
+    fn compute_protected(releases: &Releases<'_>) -> Self {
         let Releases { unit, adjacency, event, count, delta, .. } = *releases;
         let mut plan = Plan::new();
         plan.add(event, adjacency, count);
@@ -120,40 +129,58 @@ impl Level {
         // If the losses have no grid, only the Rényi bound is available.
         let tight = plan.epsilon(delta).ok().flatten().map(Epsilon::get);
         let epsilon = [tight, renyi].into_iter().flatten().reduce(f64::min);
-        let level = Self::of(unit, How::Protected, epsilon, Data::of(event), "the mechanism hides nothing");
+        let level = Self::assemble(
+            unit,
+            How::Protected,
+            epsilon,
+            ContentWords::from_event(event),
+            "the mechanism hides nothing",
+        );
         Self { renyi, ..level }
     }
 
     /// Returns the level of a person's whole data, where single records are protected.
-    fn person(releases: &Releases<'_>) -> Self {
+    fn compute_person(releases: &Releases<'_>) -> Self {
         let Releases { event, count, delta, records, speakers, .. } = *releases;
         // Every other speaker has at least one record.
         let most = records.most().saturating_sub(speakers.least().max(1) - 1).max(1);
         let how = How::Group { records: most };
-        let data = Data::of(event);
+        let data = ContentWords::from_event(event);
         let unit = data.unit;
         match level::of_group(event, count, most, delta) {
-            Ok(epsilon) => Self::of(unit, how, epsilon.map(Epsilon::get), data, "the mechanism hides nothing"),
+            Ok(epsilon) => Self::assemble(unit, how, epsilon.map(Epsilon::get), data, "the mechanism hides nothing"),
             Err(error @ (LevelError::Hopeless | LevelError::Pld(_) | LevelError::NoFormula(_))) => {
-                Self::of(unit, how, None, data, &error.to_string())
+                Self::assemble(unit, how, None, data, &error.to_string())
             }
         }
     }
 
     /// Returns the level of one record, where speakers are protected.
-    fn record(releases: &Releases<'_>) -> Self {
+    fn compute_record(releases: &Releases<'_>) -> Self {
         let Releases { event, count, delta, .. } = *releases;
         match level::of_part(event, count, delta) {
             Ok(epsilon) => {
                 let epsilon = epsilon.map(Epsilon::get);
-                Self::of(PrivacyUnit::Record, How::Part, epsilon, Data::of(event), "the mechanism hides nothing")
+                Self::assemble(
+                    PrivacyUnit::Record,
+                    How::Part,
+                    epsilon,
+                    ContentWords::from_event(event),
+                    "the mechanism hides nothing",
+                )
             }
-            Err(error) => Self::of(PrivacyUnit::Record, How::Part, None, Data::of(event), &error.to_string()),
+            Err(error) => Self::assemble(
+                PrivacyUnit::Record,
+                How::Part,
+                None,
+                ContentWords::from_event(event),
+                &error.to_string(),
+            ),
         }
     }
 
-    fn of(unit: PrivacyUnit, how: How, epsilon: Option<f64>, data: Data, why_not: &str) -> Self {
-        let Data { record, person, all, words, .. } = data;
+    fn assemble(unit: PrivacyUnit, how: How, epsilon: Option<f64>, data: ContentWords, why_not: &str) -> Self {
+        let ContentWords { record, person, all, words, .. } = data;
         let one_record = || format!("a single {record}");
         let (one, grounds) = match (unit, how) {
             (PrivacyUnit::Record, How::Part) => (

@@ -103,7 +103,7 @@ impl Packer {
 }
 
 /// Decompresses bytes incrementally, and never more than the form has.
-pub(super) struct Unpacker {
+pub(super) struct VectorUnpacker {
     decoder: Decoder<'static>,
     width: usize,
     /// The total number of decompressed bytes, and the number so far.
@@ -120,7 +120,7 @@ pub(super) struct Unpacker {
     complete: bool,
 }
 
-impl Unpacker {
+impl VectorUnpacker {
     pub(super) fn new(form: &Form) -> Result<Self, VectorError> {
         let mut decoder = Decoder::new().map_err(|error| packed(&error))?;
         decoder.set_parameter(DParameter::WindowLogMax(WINDOW_LOG)).map_err(|error| packed(&error))?;

@@ -1,14 +1,14 @@
 //! Incremental reading of a vector.
 
 use super::code::{scaled, widened};
-use super::pack::Unpacker;
+use super::pack::VectorUnpacker;
 use super::{BLOCK, Form, VectorError};
 use undertone_api::job::dp_sgd::Precision;
 
 /// Converts bytes to numbers, wherever the bytes are split.
 pub struct Reader {
-    unpacker: Option<Unpacker>,
-    numbers: Numbers,
+    unpacker: Option<VectorUnpacker>,
+    numbers: NumberDecoder,
 }
 
 impl Reader {
@@ -21,8 +21,8 @@ impl Reader {
         if size > most {
             return Err(VectorError::TooLong { found: size, most });
         }
-        let unpacker = if size < most { Some(Unpacker::new(&form)?) } else { None };
-        Ok(Self { unpacker, numbers: Numbers { form, rest: Vec::new(), found: 0, read: 0 } })
+        let unpacker = if size < most { Some(VectorUnpacker::new(&form)?) } else { None };
+        Ok(Self { unpacker, numbers: NumberDecoder { form, rest: Vec::new(), found: 0, read: 0 } })
     }
 
     /// Takes the next bytes; appends the numbers that they complete.
@@ -53,7 +53,7 @@ impl Reader {
 }
 
 /// The conversion of encoded bytes to numbers.
-struct Numbers {
+struct NumberDecoder {
     form: Form,
     /// Bytes of an incomplete number or block.
     rest: Vec<u8>,
@@ -63,7 +63,7 @@ struct Numbers {
     read: u64,
 }
 
-impl Numbers {
+impl NumberDecoder {
     fn take(&mut self, bytes: &[u8], numbers: &mut Vec<f32>) -> Result<(), VectorError> {
         self.read += bytes.len() as u64;
         let most = self.form.bytes();

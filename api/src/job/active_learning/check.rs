@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use super::Spec;
 use crate::dataset::{Content, Dataset, Visibility};
 use crate::id::DatasetId;
-use crate::job::check::within;
+use crate::job::check::check_range;
 use crate::problem::Violation;
 use crate::question::OWN_KEYS;
 
@@ -115,10 +115,10 @@ fn check_classes(spec: &Spec, dataset: &Dataset, field: &str, say: &mut impl FnM
 }
 
 fn check_rounds(spec: &Spec, say: &mut impl FnMut(&str, String)) {
-    within(say, "rounds", f64::from(spec.rounds), 1.0, 1000.0);
-    within(say, "batch", f64::from(spec.batch), 1.0, 10_000.0);
-    within(say, "annotators", f64::from(spec.annotators), 1.0, 20.0);
-    within(say, "deadline_seconds", f64::from(spec.deadline_seconds), 1.0, f64::from(MAX_DEADLINE));
+    check_range(say, "rounds", f64::from(spec.rounds), 1.0, 1000.0);
+    check_range(say, "batch", f64::from(spec.batch), 1.0, 10_000.0);
+    check_range(say, "annotators", f64::from(spec.annotators), 1.0, 20.0);
+    check_range(say, "deadline_seconds", f64::from(spec.deadline_seconds), 1.0, f64::from(MAX_DEADLINE));
     let seconds = (u64::from(spec.rounds) + 1).saturating_mul(spec.deadline_seconds.into());
     if spec.deadline_seconds <= MAX_DEADLINE && (1..=1000).contains(&spec.rounds) && seconds > MAX_SECONDS {
         let rounds = spec.rounds;

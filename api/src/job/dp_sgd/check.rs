@@ -11,7 +11,7 @@ use undertone_privacy::PrivacyUnit;
 use super::{Arm, Spec};
 use crate::dataset::{Content, Dataset, Visibility};
 use crate::id::DatasetId;
-use crate::job::check::{positive, within};
+use crate::job::check::{check_positive, check_range};
 use crate::job::{Kind, Purpose};
 use crate::problem::Violation;
 
@@ -29,11 +29,11 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
 
     check_unit(spec, datasets, &mut say);
     model::check(&spec.model, &mut say);
-    within(&mut say, "warm_start.epochs", f64::from(spec.warm_start.epochs), 0.0, 1000.0);
-    within(&mut say, "warm_start.batch", f64::from(spec.warm_start.batch), 1.0, 1024.0);
-    positive(&mut say, "warm_start.learning_rate", spec.warm_start.learning_rate, 1.0);
-    within(&mut say, "spare_releases", f64::from(spec.spare_releases), 0.0, 1000.0);
-    within(&mut say, "checkpoint_every", f64::from(spec.checkpoint_every), 1.0, 10_000.0);
+    check_range(&mut say, "warm_start.epochs", f64::from(spec.warm_start.epochs), 0.0, 1000.0);
+    check_range(&mut say, "warm_start.batch", f64::from(spec.warm_start.batch), 1.0, 1024.0);
+    check_positive(&mut say, "warm_start.learning_rate", spec.warm_start.learning_rate, 1.0);
+    check_range(&mut say, "spare_releases", f64::from(spec.spare_releases), 0.0, 1000.0);
+    check_range(&mut say, "checkpoint_every", f64::from(spec.checkpoint_every), 1.0, 10_000.0);
 
     if spec.participants.is_empty() || spec.participants.len() > MAX_PARTICIPANTS {
         say("participants", format!("name 1 to {MAX_PARTICIPANTS}, not {}", spec.participants.len()));
@@ -45,8 +45,8 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
             say(&at("dataset"), "each dataset takes part once".to_owned());
         }
         if let Some(noise) = party.noise {
-            positive(&mut say, &at("noise.clip"), noise.clip, 1e6);
-            within(&mut say, &at("noise.noise_multiplier"), noise.noise_multiplier.get(), NOISE.0, NOISE.1);
+            check_positive(&mut say, &at("noise.clip"), noise.clip, 1e6);
+            check_range(&mut say, &at("noise.noise_multiplier"), noise.noise_multiplier.get(), NOISE.0, NOISE.1);
         }
         let Some(dataset) = find(party.dataset) else {
             say(&at("dataset"), "no such dataset in this consortium".to_owned());
@@ -131,12 +131,12 @@ fn check_audit(spec: &Spec, say: &mut impl FnMut(&str, String)) {
     if spec.private.is_none() {
         say("audit", "only the private arm is audited: ask for it, or leave the audit out".to_owned());
     }
-    within(say, "audit.canaries", f64::from(audit.canaries), 20.0, 10_000.0);
+    check_range(say, "audit.canaries", f64::from(audit.canaries), 20.0, 10_000.0);
     if audit.guesses < 2 || audit.guesses > audit.canaries || !audit.guesses.is_multiple_of(2) {
         say("audit.guesses", format!("an even number from 2 to the number of canaries, not {}", audit.guesses));
     }
     if audit.recordings != 0 {
-        within(say, "audit.recordings", f64::from(audit.recordings), 20.0, 2000.0);
+        check_range(say, "audit.recordings", f64::from(audit.recordings), 20.0, 2000.0);
     }
 }
 

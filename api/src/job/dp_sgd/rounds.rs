@@ -234,16 +234,16 @@ impl Rounds {
 mod tests {
     use super::Schedule;
 
-    fn all(schedule: Schedule, rounds: u32) -> Vec<f64> {
+    fn factors(schedule: Schedule, rounds: u32) -> Vec<f64> {
         (1..=rounds).map(|round| schedule.factor(round, rounds)).collect()
     }
 
     #[test]
     fn a_schedule_rises_to_one_and_ends_where_it_says() {
-        assert_eq!(all(Schedule::Constant, 2), [1.0, 1.0]);
+        assert_eq!(factors(Schedule::Constant, 2), [1.0, 1.0]);
         let linear = Schedule::Linear { warmup: 3, r#final: 0.5 };
-        assert_eq!(all(linear, 6), [0.25, 0.5, 0.75, 1.0, 0.75, 0.5]);
-        let cosine = all(Schedule::Cosine { warmup: 1, r#final: 0.2 }, 6);
+        assert_eq!(factors(linear, 6), [0.25, 0.5, 0.75, 1.0, 0.75, 0.5]);
+        let cosine = factors(Schedule::Cosine { warmup: 1, r#final: 0.2 }, 6);
         let close = |a: f64, b: f64| (a - b).abs() < 1e-15;
         assert!(close(cosine[0], 0.5) && close(cosine[1], 1.0) && close(cosine[3], 0.6) && close(cosine[5], 0.2));
         assert!(cosine[1..].is_sorted_by(|a, b| a > b), "{cosine:?}");
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn a_schedule_of_one_round_takes_a_whole_step() {
         for schedule in [Schedule::Linear { warmup: 0, r#final: 0.0 }, Schedule::Cosine { warmup: 0, r#final: 0.0 }] {
-            assert_eq!(all(schedule, 1), [1.0]);
+            assert_eq!(factors(schedule, 1), [1.0]);
         }
     }
 }

@@ -8,7 +8,7 @@ use super::vocabulary::{LANGUAGES, LONGEST_WORD, MOST_WORDS};
 use super::window::{ONE_WORD, SPAN};
 use super::{Crowded, MOST_DUMMIES, Spec, Vocabulary, Voice};
 use crate::dataset::{Content, Dataset, Visibility};
-use crate::job::check::within;
+use crate::job::check::check_range;
 use crate::problem::Violation;
 
 /// The most providers, equal to the most in a site's configuration.
@@ -101,13 +101,13 @@ fn check_promise(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
         fits = false;
         say(field, message);
     };
-    within(&mut say, "participant.epsilon", of.epsilon.get(), 0.01, 50.0);
+    check_range(&mut say, "participant.epsilon", of.epsilon.get(), 0.01, 50.0);
     if !(of.delta.get() > 0.0 && of.delta.get() <= 0.01) {
         let delta = of.delta.get();
         let needs = format!("above 0 and at most 0.01, not {delta}: truncated noise always has a mass of its own");
         say("participant.delta", needs);
     }
-    within(&mut say, "participant.distance", f64::from(of.distance.get()), 1.0, 10_000.0);
+    check_range(&mut say, "participant.distance", f64::from(of.distance.get()), 1.0, 10_000.0);
     fits
 }
 
@@ -137,11 +137,11 @@ fn check_vocabulary(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
         }
     }
     if let Vocabulary::Data { top_percent, above, most, .. } = spec.vocabulary {
-        within(say, "vocabulary.top_percent", top_percent, 0.0, 100.0);
+        check_range(say, "vocabulary.top_percent", top_percent, 0.0, 100.0);
         if let Some(above) = above {
-            within(say, "vocabulary.above", above, 0.0, 100.0);
+            check_range(say, "vocabulary.above", above, 0.0, 100.0);
         }
-        within(say, "vocabulary.most", f64::from(most), 1.0, MOST_WORDS as f64);
+        check_range(say, "vocabulary.most", f64::from(most), 1.0, MOST_WORDS as f64);
     }
     fits
 }

@@ -123,15 +123,15 @@ impl Tariff {
 
     /// Returns the total cost of requests, given each one's samples at 16 kHz, rounded up once at the end.
     pub fn cost(&self, requests: impl IntoIterator<Item = u64>) -> Money {
-        self.of(requests.into_iter().map(|samples| u128::from(self.billed(samples))).sum())
+        self.price_seconds(requests.into_iter().map(|samples| u128::from(self.billed(samples))).sum())
     }
 
     /// Returns the total cost of `requests` requests with `samples` samples each.
     pub fn alike(&self, requests: u64, samples: u64) -> Money {
-        self.of(u128::from(requests) * u128::from(self.billed(samples)))
+        self.price_seconds(u128::from(requests) * u128::from(self.billed(samples)))
     }
 
-    fn of(&self, seconds: u128) -> Money {
+    fn price_seconds(&self, seconds: u128) -> Money {
         let nanos = seconds.saturating_mul(self.per_minute).div_ceil(60);
         Money { currency: self.currency.clone(), nanos: u64::try_from(nanos).unwrap_or(u64::MAX) }
     }

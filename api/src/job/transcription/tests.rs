@@ -111,7 +111,7 @@ fn a_spec_without_noise_has_a_price_that_nobody_can_pay() {
 }
 
 /// Makes a spec with the numbers of a case of the vectors.
-fn of_case(case: &serde_json::Value, colluding: u32) -> Spec {
+fn spec_of_case(case: &serde_json::Value, colluding: u32) -> Spec {
     let number = |field: &str| case[field].as_f64().unwrap();
     let count = |field: &str| u32::try_from(case[field].as_u64().unwrap()).unwrap();
     let (mut spec, _) = example();
@@ -128,10 +128,10 @@ fn of_case(case: &serde_json::Value, colluding: u32) -> Spec {
 #[test]
 fn noise_promises_and_dummies_are_those_of_the_vectors() {
     // The file's other cases are about bounds that jobs do not use, and are tested where they are computed.
-    let cases = vectors::of_kind("preech", "calibrate", &["unpartitioned", "thm42", "thm44_cmin"]);
+    let cases = vectors::select_kind("preech", "calibrate", &["unpartitioned", "thm42", "thm44_cmin"]);
     assert!(cases.len() > 10, "{} cases", cases.len());
     for case in &cases {
-        let spec = of_case(case, 1);
+        let spec = spec_of_case(case, 1);
         let noise = spec.noise().unwrap();
         // The rate is rounded down to one that can be drawn, so the shift may be one more at an exact boundary.
         let expected = case["eta0_corrected_mixed"].as_u64().unwrap();

@@ -70,7 +70,7 @@ mod tests {
     }
 
     /// Returns the probability of more than `most` dummies in `draws` draws, by convolution.
-    fn beyond(noise: TruncatedLaplace, draws: usize, most: f64) -> f64 {
+    fn tail_probability(noise: TruncatedLaplace, draws: usize, most: f64) -> f64 {
         let length = 600;
         let one: Vec<f64> = (0..length).map(|count| noise.probability(count)).collect();
         let mut sum = vec![1.0];
@@ -93,7 +93,7 @@ mod tests {
             let noise = TruncatedLaplace::new(Epsilon::new(rate).unwrap(), shift).unwrap();
             for draws in [1, 3] {
                 let most = most_dummies(noise, draws as f64);
-                let chance = beyond(noise, draws, most);
+                let chance = tail_probability(noise, draws, most);
                 assert!(chance <= UNLIKELY, "{chance:e} at {rate}, {shift}, {draws}");
                 let mean = draws as f64 * noise.mean();
                 assert!(most > mean && most < mean + 60.0 / rate, "{most} at a mean of {mean}");

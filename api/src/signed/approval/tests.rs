@@ -137,11 +137,11 @@ fn a_passkey_approves_what_it_signed() {
 }
 
 /// Changes one property of a passkey before it signs.
-type Flaw = fn(&mut SoftwarePasskey);
+type PasskeyFlaw = fn(&mut SoftwarePasskey);
 
 #[test]
 fn an_assertion_from_elsewhere_is_refused() {
-    let flaws: [(Flaw, &str); 6] = [
+    let flaws: [(PasskeyFlaw, &str); 6] = [
         (|passkey| passkey.ceremony = "webauthn.create", "not from signing"),
         (|passkey| passkey.origin = "https://undertone.example.com", "another origin"),
         (|passkey| passkey.cross_origin = true, "another origin"),

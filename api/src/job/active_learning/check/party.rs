@@ -8,7 +8,7 @@ use undertone_privacy::{Adjacency, PrivacyUnit, mechanism};
 use super::{check_classes, find};
 use crate::dataset::{Content, Dataset, Visibility};
 use crate::job::active_learning::{Gate, Spec};
-use crate::job::check::within;
+use crate::job::check::check_range;
 
 /// The most participants in a job.
 const MAX_PARTICIPANTS: usize = 100;
@@ -83,7 +83,7 @@ fn check_gate(
     at: &impl Fn(&str) -> String,
     say: &mut impl FnMut(&str, String),
 ) {
-    within(say, &at("threshold"), f64::from(gate.threshold.get()), 1.0, 1e6);
+    check_range(say, &at("threshold"), f64::from(gate.threshold.get()), 1.0, 1e6);
     let most = if spec.unit == PrivacyUnit::Record { 1 } else { 1000 };
     if gate.rows_per_unit.get() > most {
         let rows = gate.rows_per_unit;

@@ -18,7 +18,7 @@ const LEAD: usize = 0;
 const OURS: usize = 1;
 const TEST: usize = 2;
 
-type Change = fn(&mut Spec, &mut Vec<Dataset>);
+type SpecChange = fn(&mut Spec, &mut Vec<Dataset>);
 
 /// Returns the fields reported after a change.
 fn fields(change: impl FnOnce(&mut Spec, &mut Vec<Dataset>)) -> Vec<String> {
@@ -52,7 +52,7 @@ fn labels(spec: &mut Spec, count: usize) {
 }
 
 /// `(field, changes that violate it, changes just within it)`.
-const LIMITS: &[(&str, &[Change], &[Change])] = &[
+const LIMITS: &[(&str, &[SpecChange], &[SpecChange])] = &[
     (
         "spec.unit",
         &[

@@ -92,10 +92,10 @@ fn fields(change: impl FnOnce(&mut Spec, &mut Vec<Dataset>)) -> Vec<String> {
     spec.check(&datasets).into_iter().map(|violation| violation.field).collect()
 }
 
-type Change = fn(&mut Spec, &mut Vec<Dataset>);
+type SpecChange = fn(&mut Spec, &mut Vec<Dataset>);
 
 /// `(field, changes that violate it, changes just within it)`.
-type Limit = (&'static str, &'static [Change], &'static [Change]);
+type FieldLimit = (&'static str, &'static [SpecChange], &'static [SpecChange]);
 
 fn open(spec: &mut Spec) -> &mut Rounds {
     spec.open.as_mut().unwrap()

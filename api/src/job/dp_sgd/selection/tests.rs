@@ -16,7 +16,7 @@ use crate::vectors;
 
 /// Returns the cases of truncated negative binomial runs over sampled Gaussian steps, the form that jobs have.
 fn cases() -> Vec<Value> {
-    let mut cases = vectors::of_kind("private_selection", "tnb", &["poisson", "liu_talwar_pure"]);
+    let mut cases = vectors::select_kind("private_selection", "tnb", &["poisson", "liu_talwar_pure"]);
     cases.retain(|case| case["base"]["type"] == "sgm");
     assert_eq!(cases.len(), 2, "cases of sampled Gaussian steps");
     cases

@@ -12,7 +12,7 @@ use crate::dataset::{Content, Dataset, Visibility};
 use crate::id::DatasetId;
 use crate::job::Kind as _;
 
-type Change = fn(&mut Spec, &mut Dataset);
+type SpecChange = fn(&mut Spec, &mut Dataset);
 
 /// Returns the fields reported after a change.
 fn fields(change: impl FnOnce(&mut Spec, &mut Dataset)) -> Vec<String> {
@@ -54,7 +54,7 @@ fn from_data(spec: &mut Spec, top_percent: f64, above: f64, most: u32) {
 }
 
 /// `(field, changes that violate it, changes just within it)`.
-const LIMITS: &[(&str, &[Change], &[Change])] = &[
+const LIMITS: &[(&str, &[SpecChange], &[SpecChange])] = &[
     (
         "spec.participant.dataset",
         &[

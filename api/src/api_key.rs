@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_is_told_by_the_word_it_has_in_json() {
+    fn scope_word_is_its_json() {
         for scope in KeyScope::ALL {
             assert_eq!(serde_json::to_value(scope).expect("JSON"), scope.word());
         }

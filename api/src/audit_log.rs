@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_away_can_be_checked_after_json() {
+    fn exported_entries_verify_after_json() {
         let text = serde_json::to_string(&chain()).expect("JSON");
         let read: Vec<AuditEntry> = serde_json::from_str(&text).expect("entries");
         assert_eq!(broken_at((0, &origin()), &read), None);
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_is_its_json_and_no_word_is_used_twice() {
+    fn words_are_their_json_and_are_unique() {
         let mut words = std::collections::BTreeSet::new();
         for what in What::ALL {
             assert_eq!(serde_json::to_value(what).expect("JSON"), json!(what.word()));

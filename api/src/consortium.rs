@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_most_is_a_number_that_says_something() {
+    fn overlap_bound_must_be_meaningful() {
         for (most, wrong) in [(0, true), (1, true), (2, false), (1000, false), (1001, true)] {
             let names = fields(Overlap::Overlapping { at_most: Some(most) }, "counted by the ministry");
             assert_eq!(names == ["overlap"], wrong, "{most}");
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_consortium_of_which_nothing_was_declared_adds_up() {
+    fn consortium_without_declaration_adds_up() {
         let rule = OverlapRule::default();
         assert_eq!((rule.overlap.most(3), rule.attested_by), (3, None));
     }

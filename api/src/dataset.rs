@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_tells_the_counts_between_its_least_and_its_most() {
+    fn size_class_covers_its_least_to_its_most() {
         for class in [1, 2, 5, 10, 20, 50, 1000, 500_000] {
             let class = SizeClass(class);
             let (least, most) = (class.least(), class.most());
@@ -248,7 +248,7 @@ mod tests {
         }
     }
     #[test]
-    fn a_registration_from_before_there_were_users_or_queries_reads_and_writes_as_it_did() {
+    fn registration_without_users_is_unchanged_by_json() {
         let old = r#"{"name":"ward-7","lineage":"00000000-0000-0000-0000-000000000001","visibility":"private","inputs":13,"classes":40,"records":500,"speakers":50,"test_records":0}"#;
         let registration: Registration = serde_json::from_str(old).expect("an older worker's words");
         assert_eq!(

@@ -75,7 +75,7 @@ mod tests {
     use super::{of, read};
 
     #[test]
-    fn a_document_comes_back_as_it_went() {
+    fn document_survives_the_wire() {
         let document = json!({
             "text": "ε", "none": null, "yes": true, "count": 200, "below": -3, "exact": 0.1, "small": 1e-300,
             "list": [1, "two", { "three": [] }], "inner": { "deep": { "deeper": 9_007_199_254_740_991_u64 } },
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_no_document() {
+    fn non_object_is_no_document() {
         assert!(of(&[1, 2]).is_none() && of(&"text").is_none());
     }
 }

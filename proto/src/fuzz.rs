@@ -123,7 +123,7 @@ fn no_bytes_break_a_message() {
 
 /// Checks that a valid answer to a witness, and an event of a log, are unchanged when they are sent again.
 #[test]
-fn what_messages_become_can_be_sent_again_as_it_was() {
+fn converted_messages_survive_conversion_back() {
     Target::new("proto.convert", 6_000).seeds(valid_messages()).run(|bytes| {
         if let Some(answer) = read::<v1::WitnessReply>(bytes).and_then(|reply| Answer::try_from(reply).ok()) {
             assert_eq!(Answer::try_from(v1::WitnessReply::from(answer.clone())), Ok(answer));

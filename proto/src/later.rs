@@ -37,7 +37,7 @@ mod tests {
     use crate::{problem_of, status_of};
 
     #[test]
-    fn when_to_come_again_survives_the_wire_and_is_never_rounded_down() {
+    fn retry_delay_survives_the_wire_rounded_up() {
         let problem = Problem::new(Code::RateLimited, "more calls came than are answered");
         for (wait, expected) in [(0, 0), (1, 1), (1_000_000, 1), (1_000_001, 2), (1_500_000_000, 1500)] {
             let status = status_later(&problem, Duration::from_nanos(wait));
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_says_nothing() {
+    fn malformed_retry_delay_is_ignored() {
         let mut status = status_of(&Problem::new(Code::RateLimited, "why"));
         assert_eq!(later(&status), None);
         // A negative number means in gRPC: do not retry. A worker then retries by its own backoff.

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_comes_as_it_went_and_an_unknown_one_is_refused() {
+    fn events_survive_the_wire_and_unknown_ones_are_refused() {
         let rounds = [
             SiteEvent::Sent { series: 1, round: 2, repeated: true },
             SiteEvent::Received { series: 1, round: 2 },

@@ -54,7 +54,7 @@ fn no_numbers_break_a_proof() {
 }
 
 #[test]
-fn whatever_a_server_signs_as_its_head_a_site_can_judge_it() {
+fn signed_heads_of_any_content_are_judged() {
     let signer = SigningKey::from_bytes(&[1; 32]);
     let server = key_id(&signer.verifying_key());
     let old_head = Head { size: 5, root: "ab".repeat(32), at: OffsetDateTime::UNIX_EPOCH, server };

@@ -95,7 +95,7 @@ pub(super) fn call_all(spec: &Spec, all: &[Dataset]) {
 }
 
 #[test]
-fn a_spec_that_passes_has_a_price_and_is_written_as_it_was_read() {
+fn checked_spec_has_a_price_and_survives_json() {
     let datasets = datasets();
     Target::new("api.spec", 1_200).seeds(examples()).run(|bytes| {
         let Ok(job) = serde_json::from_slice::<NewJob>(bytes) else { return };
@@ -106,7 +106,7 @@ fn a_spec_that_passes_has_a_price_and_is_written_as_it_was_read() {
 }
 
 #[test]
-fn the_examples_pass_so_that_what_is_behind_the_check_is_reached() {
+fn documented_examples_pass_the_check() {
     for example in examples() {
         let job: NewJob = serde_json::from_str(&example).expect("a job");
         assert_eq!(job.spec.check(&select_datasets(&job.spec, &datasets())), []);
@@ -114,7 +114,7 @@ fn the_examples_pass_so_that_what_is_behind_the_check_is_reached() {
 }
 
 #[test]
-fn a_draft_says_what_is_wrong_with_it_whatever_stands_there() {
+fn draft_of_any_content_reports_its_violations() {
     let datasets = datasets();
     Target::new("api.draft", 1_200).seeds(examples()).seed("{\"kind\":\"dp_sgd\",\"spec\":{}}").run(|bytes| {
         let Ok(draft) = serde_json::from_slice::<NewDraft>(bytes) else { return };

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_draft_lacks_is_said_and_not_guessed() {
+    fn missing_parts_of_a_draft_are_reported() {
         let lacks = draft("dp_sgd", json!({})).parsed().expect_err("nothing is there");
         assert!(lacks.field == "spec" && lacks.message.contains("missing field"), "{}", lacks.message);
     }

@@ -131,14 +131,14 @@ mod tests {
     }
 
     #[test]
-    fn a_job_reserves_before_it_starts() {
+    fn job_reserves_before_start() {
         assert!(State::Proposed.after(Step::Start).is_err());
         let queued = State::Proposed.after(Step::Reserve);
         assert_eq!(queued.and_then(|state| state.after(Step::Start)), Ok(State::Running));
     }
 
     #[test]
-    fn a_paused_job_goes_on_where_it_was_and_neither_starts_nor_finishes_meanwhile() {
+    fn paused_job_resumes_its_earlier_state_only() {
         for (before, begun) in [(State::Queued, false), (State::Running, true)] {
             let paused = before.after(Step::Pause);
             assert_eq!(paused, Ok(State::Paused));

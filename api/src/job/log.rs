@@ -295,7 +295,7 @@ mod tests {
     use super::{Fault, Level, LogEvent, Phase, SiteEvent, ordinal};
 
     #[test]
-    fn what_a_site_says_has_no_text_in_it() {
+    fn site_events_contain_no_text() {
         let rounds = [
             SiteEvent::Sent { series: 0, round: 3, repeated: true },
             SiteEvent::Received { series: 0, round: 3 },
@@ -315,7 +315,7 @@ mod tests {
 
     /// Tests English ordinals: the last digit gives the ending, except in the teens.
     #[test]
-    fn an_ordinal_ends_as_it_is_spoken() {
+    fn ordinal_has_its_english_ending() {
         for number in 0..=10_000 {
             let text = ordinal(number);
             let ending = text.strip_prefix(&number.to_string()).expect("the number stands first");

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn every_leaf_is_read_back_as_what_it_is() {
+    fn leaves_survive_parsing() {
         let leaves = [
             Leaf::Entry(entry()),
             Leaf::Account(Account::new([Uuid::nil(); 3], ["record", "add_remove", "insider"], 7)),

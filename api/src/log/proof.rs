@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn every_leaf_of_every_tree_is_proved_from_what_the_log_keeps() {
+    fn leaves_are_proved_from_stored_subtrees() {
         let (roots, nodes) = grow_tree(70);
         for size in 1..=70 {
             for position in 0..size {

@@ -163,7 +163,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(160))]
 
     #[test]
-    fn every_plan_that_is_offered_is_admitted_and_one_step_beyond_it_is_not(
+    fn offered_plan_is_admitted_and_next_step_is_not(
         sites in prop::collection::vec(site(), 1..4), ln_rounds in 0.0f64..9.0
     ) {
         let (spec, datasets, books) = build_plan(&sites, ln_rounds.exp() as u32);
@@ -182,7 +182,7 @@ proptest! {
     }
 
     #[test]
-    fn as_many_rounds_fit_as_are_said_to_and_not_one_more(
+    fn stated_rounds_fit_and_one_more_does_not(
         sites in prop::collection::vec(site(), 1..4), ln_rounds in 0.0f64..9.0
     ) {
         let (mut spec, datasets, books) = build_plan(&sites, ln_rounds.exp() as u32);
@@ -201,7 +201,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_left_after_a_plan_is_there_to_be_used(
+    fn stated_remainder_is_usable(
         sites in prop::collection::vec(site(), 1..3), ln_rounds in 0.0f64..6.0
     ) {
         let (spec, datasets, books) = build_plan(&sites, ln_rounds.exp() as u32);
@@ -226,7 +226,7 @@ proptest! {
     }
 
     #[test]
-    fn a_curve_rises_and_crosses_the_limit_where_rounds_stop_fitting(site in site(), ln_rounds in 0.0f64..8.0) {
+    fn curve_crosses_the_limit_at_the_fitting_rounds(site in site(), ln_rounds in 0.0f64..8.0) {
         let (spec, datasets, books) = build_plan(&[site], ln_rounds.exp() as u32);
         let plan = Priced::of(&spec, &datasets, &books).unwrap();
         let purse = &plan.purses[0];
@@ -243,7 +243,7 @@ proptest! {
 }
 
 #[test]
-fn an_account_without_a_budget_is_offered_nothing() {
+fn account_without_budget_gets_no_offer() {
     let site = TestSite { ln_epsilon: 2.0, spent: 0, rate: 0.1, noise: 1.0, version: false };
     let (spec, datasets, _) = build_plan(&[site], 40);
     assert_eq!(offers(&spec, &datasets, &Books::default()), Vec::new());
@@ -287,7 +287,7 @@ fn build_step_plan(rounds: u32, selects: bool) -> (Spec, Vec<Dataset>, Books) {
 }
 
 #[test]
-fn a_budget_buys_rounds_of_local_steps_by_the_price_of_all_their_steps() {
+fn rounds_of_local_steps_cost_all_their_steps() {
     let fit = |spec: &Spec, datasets: &[Dataset], books: &Books| {
         let plan = Priced::of(spec, datasets, books).unwrap();
         plan.bottleneck().unwrap().rounds_that_fit
@@ -305,7 +305,7 @@ fn a_budget_buys_rounds_of_local_steps_by_the_price_of_all_their_steps() {
 }
 
 #[test]
-fn the_least_noise_of_steps_and_of_a_selection_is_admitted_and_a_little_less_is_not() {
+fn least_noise_is_admitted_and_less_is_not() {
     for (rounds, selects) in [(200, false), (2, true)] {
         let (mut spec, datasets, books) = build_step_plan(rounds, selects);
         spec.spare_releases = 0;
@@ -321,7 +321,7 @@ fn the_least_noise_of_steps_and_of_a_selection_is_admitted_and_a_little_less_is_
 }
 
 #[test]
-fn a_refused_plan_of_steps_is_offered_all_three_ways_out_and_a_selection_as_many_rounds_as_its_choices_allow() {
+fn refused_step_plan_gets_offers_of_its_kinds() {
     for selects in [false, true] {
         let (spec, datasets, books) = build_step_plan(4000, selects);
         let offered = offers(&spec, &datasets, &books);

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recovered_is_a_share_of_what_open_pooling_gains() {
+    fn recovered_is_a_share_of_the_open_gain() {
         let all = compared(&[("public", 0.30), ("open", 0.40), ("private", 0.36)]);
         assert_eq!(all.iter().map(|one| one.arm.as_str()).collect::<Vec<_>>(), ["public", "open", "private"]);
         assert_eq!((all[0].difference, all[0].recovered), (None, None));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn of_nothing_gained_there_is_no_share() {
+    fn without_open_gain_there_is_no_share() {
         for figures in [
             &[("public", 0.30), ("open", 0.30), ("private", 0.31)][..],
             &[("public", 0.30), ("open", 0.20), ("private", 0.31)],
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_not_over_stands_where_it_was_last_measured() {
+    fn running_job_shows_its_last_measurement() {
         let figures =
             [figure("private", 10, "a", 0.2), figure("private", 0, "a", 0.1), figure("private", 20, "b", 0.9)];
         let all = Compared::all(&["a".to_owned()], None, &figures);

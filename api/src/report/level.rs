@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_protects_records_says_so_and_promises_speakers_nothing() {
+    fn protected_records_guarantee_speakers_nothing() {
         let both = levels(PrivacyUnit::Record, 1.5, 40, 500, 20);
         assert_eq!([both[0].unit, both[1].unit], [PrivacyUnit::Record, PrivacyUnit::Speaker]);
         let own = both[0].epsilon.unwrap();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_protects_words_says_how_many_and_promises_a_recording_nothing() {
+    fn protected_words_guarantee_recordings_nothing() {
         let event = Event::TruncatedLaplace {
             rate: undertone_privacy::Epsilon::new(0.16).unwrap(),
             shift: 100,
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_query_log_nothing_is_said_of_recordings_or_speakers() {
+    fn levels_of_query_logs_name_no_recordings() {
         let event = Event::SampledThreshold {
             sampling_rate: SamplingRate::new(0.1).unwrap(),
             threshold: 20.try_into().unwrap(),
@@ -307,13 +307,13 @@ mod tests {
     }
 
     #[test]
-    fn speakers_of_one_record_each_are_no_worse_off_than_a_small_group() {
+    fn speakers_with_one_record_equal_a_small_group() {
         let both = levels(PrivacyUnit::Record, 40.0, 4, 2, 2);
         assert!(both[1].meaningful && both[1].epsilon.unwrap() > both[0].epsilon.unwrap(), "{both:?}");
     }
 
     #[test]
-    fn a_job_that_protects_speakers_bounds_their_records_as_a_replacement() {
+    fn protected_speakers_bound_records_as_replacement() {
         let both = levels(PrivacyUnit::Speaker, 2.0, 40, 500, 20);
         assert_eq!((both[0].how, both[1].how), (How::Part, How::Protected));
         assert!(both[0].epsilon.unwrap() > both[1].epsilon.unwrap(), "{both:?}");

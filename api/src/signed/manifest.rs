@@ -148,7 +148,7 @@ mod tests {
 
     /// A hostile server may sign any number; a site computes the limits before it trusts one.
     #[test]
-    fn limits_of_rounds_without_end_are_the_most_that_can_be_counted() {
+    fn limits_of_endless_rounds_saturate() {
         let page = include_str!("../job/dp_sgd/spec.md");
         let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
         let mut spec: serde_json::Value = serde_json::from_str(example).expect("JSON");

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn each_receipt_has_the_key_of_its_time() {
+    fn receipt_has_the_key_of_its_time() {
         let (a, b, c) = (key(1), key(2), key(3));
         let rotations = [rotation(&change(1, &a, &b, 4), &a, &b), rotation(&change(2, &b, &c, 4), &b, &c)];
         let keys = SiteKeys::leading_to(c.verifying_key(), &rotations).expect("they lead there");
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_nobody_holds_is_not_taken() {
+    fn key_without_proof_of_possession_is_refused() {
         let (old, new) = (key(1), key(2));
         let claimed = change(1, &old, &new, 0);
         let by = |key: &SigningKey| Signed::new(&claimed, key).expect("JSON");

@@ -55,7 +55,7 @@ fn a_text_that_is_no_question_is_neither_written_nor_read() {
 }
 
 #[test]
-fn nothing_but_text_and_count_can_stand_in_a_pool() {
+fn pool_lines_have_text_and_count_only() {
     for line in [r#"{"text":"a","user":"u1"}"#, r#"{"text":"a","count":-1}"#, r#"{"count":2}"#, "secret words", ""] {
         let refused = read_all(&frame(&format!("{line}\n"))).unwrap_err();
         assert!(matches!(refused, QuestionError::Line { line: 1, .. }), "{line}: {refused}");
@@ -78,7 +78,7 @@ fn bytes_that_are_no_whole_frame_are_refused() {
 }
 
 #[test]
-fn a_line_without_an_end_is_refused_while_it_is_read() {
+fn endless_line_is_refused_during_reading() {
     // White space without an end: a few kilobytes packed, 64 MiB decompressed.
     let mut bomb = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
     for _ in 0..64 {
@@ -88,7 +88,7 @@ fn a_line_without_an_end_is_refused_while_it_is_read() {
 }
 
 #[test]
-fn a_pool_of_more_than_a_million_questions_is_neither_written_nor_read() {
+fn pool_over_a_million_questions_is_refused() {
     let many: Vec<Posed> = (0..=MOST_QUESTIONS).map(|number| posed(&format!("{number:07}"), None)).collect();
     assert_eq!(write(many.clone()), Err(QuestionError::TooMany));
     let bytes = super::lines::pack(&many).unwrap();
@@ -99,7 +99,7 @@ fn a_pool_of_more_than_a_million_questions_is_neither_written_nor_read() {
 }
 
 #[test]
-fn an_id_follows_from_job_dataset_and_text_and_tells_none_of_them() {
+fn id_follows_from_job_dataset_and_text() {
     let job = JobId(Uuid::from_u128(1));
     let dataset = DatasetId(Uuid::from_u128(2));
     let one = id(job, dataset, "where is my card");

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn no_number_of_a_block_is_beyond_its_bytes() {
+    fn numbers_of_a_block_fit_its_bytes() {
         let mut draw = random(2);
         for _ in 0..20_000 {
             let block: Vec<f32> = (0..5).map(|_| f32::from_bits(draw())).filter(|number| number.is_finite()).collect();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_between_two_bytes_fall_on_either_as_often_as_they_are_near() {
+    fn rounding_frequency_follows_the_distance() {
         let mut draw = random(4);
         let scale = 1.0;
         let draws = 100_000;

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_is_what_its_formula_says_to_the_bit_wherever_it_is_cut() {
+    fn mean_equals_its_formula_to_the_bit_for_any_split() {
         let vector = |party: usize| (0..1000).map(move |n| (n as f32 * 0.37 + party as f32).sin() / 3.0);
         let vectors = [0, 1, 2].map(|party| vector(party).collect::<Vec<f32>>());
         let weights = [0.1, 1.1, 2.1];

@@ -34,7 +34,7 @@ fn written(vector: &[f32], precision: Precision) -> Vec<u8> {
 }
 
 #[test]
-fn every_length_comes_back_as_near_as_its_precision() {
+fn vectors_of_any_length_survive_within_precision() {
     for length in [1, 2, BLOCK - 1, BLOCK, BLOCK + 1, SLICE - 1, SLICE, SLICE + 1, 2 * SLICE + 300] {
         let vector = SplitMix(length as u64).noise(length);
         for precision in PRECISIONS {
@@ -57,7 +57,7 @@ fn every_length_comes_back_as_near_as_its_precision() {
 }
 
 #[test]
-fn what_travels_is_as_small_as_is_said() {
+fn packed_vectors_have_the_documented_size() {
     let vector = SplitMix(1).noise(3 * SLICE);
     let part = |precision| written(&vector, precision).len() as f64 / (4 * vector.len()) as f64;
     let (f32, bf16, int8) = (part(Precision::F32), part(Precision::Bf16), part(Precision::Int8));
@@ -89,7 +89,7 @@ fn bytes_may_be_cut_anywhere() {
 
 /// States the format independently, because other versions read and write these bytes too.
 #[test]
-fn what_travels_is_what_the_format_says_wherever_it_was_cut() {
+fn encoded_bytes_equal_the_format_for_any_split() {
     let vector = SplitMix(6).noise(2 * SLICE + 777);
     for (precision, width) in [(Precision::F32, 4), (Precision::Bf16, 2), (Precision::Int8, 1)] {
         let form = form(precision, vector.len());
@@ -116,7 +116,7 @@ fn what_travels_is_what_the_format_says_wherever_it_was_cut() {
 }
 
 #[test]
-fn what_cannot_be_packed_travels_as_it_is() {
+fn incompressible_vectors_stay_plain() {
     let mut chance = SplitMix(3);
     let bits = std::iter::repeat_with(|| f32::from_bits(chance.draw())).filter(|number| number.is_finite());
     let vector: Vec<f32> = bits.take(1000).collect();
@@ -125,7 +125,7 @@ fn what_cannot_be_packed_travels_as_it_is() {
 }
 
 #[test]
-fn less_than_the_whole_and_more_than_it_is_refused() {
+fn truncated_and_extended_vectors_are_refused() {
     let vector = SplitMix(4).noise(SLICE + 5);
     for precision in PRECISIONS {
         let form = form(precision, vector.len());
@@ -141,7 +141,7 @@ fn less_than_the_whole_and_more_than_it_is_refused() {
 
 /// Sends some KiB that decompress to 256 MiB: rejected after at most the form's few bytes and one piece.
 #[test]
-fn a_bomb_is_refused_while_it_is_unpacked() {
+fn decompression_bomb_is_refused_during_unpacking() {
     let mut bomb = Vec::new();
     let mut encoder = zstd::stream::write::Encoder::new(&mut bomb, 1).unwrap();
     std::io::copy(&mut std::io::Read::take(std::io::repeat(0), 1 << 28), &mut encoder).unwrap();

@@ -67,7 +67,7 @@ fn spec_page_names_each_field() {
 }
 
 #[test]
-fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
+fn documented_example_is_valid_at_its_stated_cost() {
     let (spec, event) = example();
     let datasets = datasets();
     assert_eq!(spec.check(&datasets), Vec::new());
@@ -82,7 +82,7 @@ fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
 }
 
 #[test]
-fn a_pool_is_the_one_thing_charged_and_what_leaves_is_what_is_charged() {
+fn pool_is_charged_once_as_it_is_released() {
     let (spec, event) = example();
     let datasets = datasets();
     assert_eq!(spec.release(&datasets[1], POOL), Some(event.clone()));
@@ -95,7 +95,7 @@ fn a_pool_is_the_one_thing_charged_and_what_leaves_is_what_is_charged() {
 }
 
 #[test]
-fn what_follows_the_release_costs_nothing() {
+fn options_after_the_release_cost_nothing() {
     let (spec, _) = example();
     let datasets = datasets();
     let charge = spec.cost(&datasets[1]);
@@ -104,7 +104,7 @@ fn what_follows_the_release_costs_nothing() {
 }
 
 #[test]
-fn the_server_is_told_all_of_the_questions_and_nothing_of_the_kind() {
+fn server_learns_the_question_plan_only() {
     let (spec, _) = example();
     let any = AnySpec::ActiveLearning(spec.clone());
     let question_plan = any.questions().unwrap();
@@ -128,7 +128,7 @@ fn a_spec_survives_the_wire() {
 }
 
 #[test]
-fn what_is_left_out_has_the_default_that_is_documented() {
+fn omitted_fields_have_their_documented_defaults() {
     let (spec, _) = example();
     let mut value = serde_json::to_value(&spec).unwrap();
     let fields = value.as_object_mut().unwrap();

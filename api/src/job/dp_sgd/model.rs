@@ -214,14 +214,14 @@ mod tests {
     use super::{Cell, Model, Part, Parts};
 
     #[test]
-    fn the_papers_model_has_the_parameters_it_had() {
+    fn model_of_the_paper_has_its_parameters() {
         let paper = Model::lstm(200, None);
         assert_eq!(paper.parameters(paper.parts(), 13, 9096), 4 * 200 * 214 + 9096 * 201);
         assert_eq!(Vec::from(paper.parts()), [Part::Layer1, Part::Output]);
     }
 
     #[test]
-    fn every_option_adds_its_own_parameters_and_a_part_that_is_not_there_has_none() {
+    fn options_add_parameters_and_absent_parts_none() {
         let model = Model {
             cell: Cell::Gru,
             layers: 2,
@@ -237,13 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_nobody_has_checked_has_as_many_parameters_as_can_be_counted() {
+    fn parameters_of_unchecked_model_saturate() {
         let most = Model { context: Some(u32::MAX), bidirectional: true, layers: 4, ..Model::lstm(u32::MAX, None) };
         assert_eq!(most.parameters(most.parts(), u32::MAX, u32::MAX), u64::MAX);
     }
 
     #[test]
-    fn parts_are_a_list_in_one_order_whatever_was_written() {
+    fn parts_serialize_in_one_order() {
         let parts: Parts = serde_json::from_str(r#"["output","context","output"]"#).unwrap();
         assert_eq!(serde_json::to_string(&parts).unwrap(), r#"["context","output"]"#);
         assert_eq!((parts.len(), parts.is_empty()), (2, false));

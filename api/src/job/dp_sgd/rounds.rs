@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_rises_to_one_and_ends_where_it_says() {
+    fn schedule_rises_to_one_and_ends_at_final() {
         assert_eq!(factors(Schedule::Constant, 2), [1.0, 1.0]);
         let linear = Schedule::Linear { warmup: 3, r#final: 0.5 };
         assert_eq!(factors(linear, 6), [0.25, 0.5, 0.75, 1.0, 0.75, 0.5]);

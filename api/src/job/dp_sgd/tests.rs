@@ -71,7 +71,7 @@ fn a_spec_of_before_is_read_and_written_to_the_letter() {
 }
 
 #[test]
-fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
+fn documented_example_is_valid_at_its_stated_cost() {
     let mut blocks = include_str!("spec.md").split("```json").skip(1).map(|rest| rest.split("```").next().unwrap());
     let spec: Spec = serde_json::from_str(blocks.next().unwrap()).unwrap();
     let stated_event: Event = serde_json::from_str(blocks.next().unwrap()).unwrap();
@@ -154,7 +154,7 @@ fn every_option_survives_the_wire() {
 }
 
 #[test]
-fn local_steps_are_paid_for_all_at_once_and_cost_what_they_would_one_by_one() {
+fn local_steps_cost_the_same_paid_at_once() {
     let one = event(&older_spec());
     assert!(matches!(one, Event::PoissonSampledGaussian { .. }), "{one:?}");
     assert_eq!(event(&changed(|spec| spec.private.as_mut().unwrap().local_steps = 1)), one);
@@ -166,7 +166,7 @@ fn local_steps_are_paid_for_all_at_once_and_cost_what_they_would_one_by_one() {
 }
 
 #[test]
-fn what_is_done_to_a_release_costs_nothing() {
+fn post_processing_costs_nothing() {
     let plain = event(&older_spec());
     let changes: [fn(&mut Spec); 7] = [
         |spec| spec.participants[1].noise.as_mut().unwrap().clipping = Clipping::PerLayer,
@@ -183,7 +183,7 @@ fn what_is_done_to_a_release_costs_nothing() {
 }
 
 #[test]
-fn a_selection_costs_more_than_its_best_run_and_less_than_all_runs() {
+fn selection_costs_between_best_run_and_all_runs() {
     let selecting = r#"{"shape":0,"stopping":0.05,"most_runs":40,"development":50,
         "candidates":[{"learning_rate":0.1},{"learning_rate":0.3}]}"#;
     let spec = changed(|spec| {
@@ -202,7 +202,7 @@ fn a_selection_costs_more_than_its_best_run_and_less_than_all_runs() {
 }
 
 #[test]
-fn the_noise_of_the_average_is_that_of_its_parts_by_their_weights() {
+fn noise_of_average_is_weighted_sum_of_parts() {
     let units = |_| 100;
     let spec = older_spec();
     // Batches of 12.5 (exact) and 25 (σ = 1.5 · 0.5 / 25).

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_names_its_field() {
+    fn invalid_price_names_its_field() {
         for text in ["", ".5", "1e3", "-1", "0,5", "0.0000000001", "1000000"] {
             assert_eq!(price(text, 1, 0).tariff(), Err(PriceError::PerMinute(text.to_owned())));
         }

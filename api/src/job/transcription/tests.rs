@@ -59,7 +59,7 @@ fn spec_page_names_each_field() {
 }
 
 #[test]
-fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
+fn documented_example_is_valid_at_its_stated_cost() {
     let (spec, event) = example();
     assert_eq!(spec.check(&[ward()]), Vec::new());
     let charge = spec.cost(&ward()).unwrap();
@@ -75,7 +75,7 @@ fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
 }
 
 #[test]
-fn a_histogram_is_the_one_thing_charged_and_what_leaves_is_what_is_charged() {
+fn histogram_is_charged_once_as_it_is_released() {
     let (spec, event) = example();
     assert_eq!(spec.release(&ward(), HISTOGRAM), Some(event.clone()));
     assert_eq!(spec.release(&ward(), "pool"), None);
@@ -88,7 +88,7 @@ fn a_histogram_is_the_one_thing_charged_and_what_leaves_is_what_is_charged() {
 }
 
 #[test]
-fn what_is_done_at_the_site_and_how_many_words_there_are_changes_nothing_of_the_cost() {
+fn processing_and_vocabulary_do_not_change_the_cost() {
     let (spec, event) = example();
     let changed = Spec {
         vocabulary: Vocabulary::Public { words: vec!["one".to_owned()] },
@@ -100,7 +100,7 @@ fn what_is_done_at_the_site_and_how_many_words_there_are_changes_nothing_of_the_
 }
 
 #[test]
-fn a_spec_without_noise_has_a_price_that_nobody_can_pay() {
+fn spec_without_noise_has_unpayable_price() {
     let (spec, _) = example();
     let none = Spec { providers: Vec::new(), ..spec };
     let charge = none.cost(&Dataset { visibility: Visibility::Open, ..ward() }).unwrap();
@@ -164,7 +164,7 @@ fn promises_grow_with_collusion_and_the_assumed_one_is_charged() {
 }
 
 #[test]
-fn what_is_to_be_expected_adds_up() {
+fn estimate_adds_up() {
     let (spec, _) = example();
     let all = Estimate::of(&spec, 6000).unwrap();
     let noise = spec.noise().unwrap();
@@ -188,7 +188,7 @@ fn what_is_to_be_expected_adds_up() {
 }
 
 #[test]
-fn who_learns_what_names_the_recognizers_and_what_is_not_covered() {
+fn disclosures_name_recognizers_and_uncovered_facts() {
     let (spec, _) = example();
     let any = AnySpec::Transcription(spec.clone());
     let learned = disclosures(&any, &ward(), &[ward()]);
@@ -212,7 +212,7 @@ fn who_learns_what_names_the_recognizers_and_what_is_not_covered() {
 }
 
 #[test]
-fn the_server_is_told_what_leaves_and_asked_for_nothing_else() {
+fn server_learns_the_external_release_only() {
     let (spec, _) = example();
     let any = AnySpec::Transcription(spec.clone());
     let outside = any.outside().unwrap();
@@ -229,7 +229,7 @@ fn the_server_is_told_what_leaves_and_asked_for_nothing_else() {
 }
 
 #[test]
-fn a_report_of_recordings_that_are_not_public_is_a_function_of_the_spec() {
+fn report_of_private_recordings_follows_from_the_spec() {
     let (spec, _) = example();
     let report = Report::planned(&spec).unwrap();
     let value = serde_json::to_value(AnyReport::Transcription(report.clone())).unwrap();
@@ -261,7 +261,7 @@ fn a_spec_survives_the_wire_and_a_strange_field_is_refused() {
 }
 
 #[test]
-fn what_is_left_out_has_the_default_that_is_documented() {
+fn omitted_fields_have_their_documented_defaults() {
     let (spec, _) = example();
     let mut value = serde_json::to_value(&spec).unwrap();
     let fields = value.as_object_mut().unwrap();

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn more_dummies_than_are_counted_are_as_unlikely_as_is_said() {
+    fn probability_of_more_dummies_is_bounded() {
         for (rate, shift) in [(0.5, 0), (0.5, 3), (0.37, 35), (2.0, 10)] {
             let noise = TruncatedLaplace::new(Epsilon::new(rate).unwrap(), shift).unwrap();
             for draws in [1, 3] {

@@ -78,7 +78,7 @@ fn heads_of_one_history_agree_in_both_orders() {
 }
 
 #[test]
-fn heads_of_two_histories_are_a_fork_whatever_proof_comes() {
+fn heads_of_two_histories_are_a_fork_under_any_proof() {
     let honest = LogHistory(vec!["a", "b", "c", "d", "e"]);
     let other = LogHistory(vec!["a", "b", "X", "d", "e"]);
     let server = signing_key(1).verifying_key();

@@ -136,7 +136,7 @@ impl TestServer {
 }
 
 #[test]
-fn an_honest_server_proves_every_receipt_from_any_head_a_site_kept() {
+fn honest_server_proves_receipts_from_any_known_head() {
     let server = TestServer::with_receipts(20);
     for size in 1..=20 {
         let answer = server.answer(size, &[1, 7, 20]);
@@ -192,7 +192,7 @@ fn only_the_servers_key_makes_heads_and_countersignatures() {
 }
 
 #[test]
-fn swapped_missing_and_altered_proofs_are_told_apart() {
+fn swapped_missing_and_altered_proofs_are_distinguished() {
     let server = TestServer::with_receipts(6);
     let mut answer = server.answer(0, &[2, 3]);
     let other = answer.receipts[1].countersignature.clone();

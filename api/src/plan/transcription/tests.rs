@@ -49,7 +49,7 @@ fn a_job_is_priced_as_one_release_and_counted_in_transcriptions() {
 }
 
 #[test]
-fn where_epsilon_decides_the_greatest_that_fits_is_offered_with_its_dummies() {
+fn greatest_fitting_epsilon_is_offered_with_its_dummies() {
     let (spec, datasets, books) = build_plan(4.0, 1e-8, (1.0, 1e-5));
     assert!(!can_reserve(&spec, &datasets, &books, 1));
     let offered = offers(&spec, &datasets, &books);

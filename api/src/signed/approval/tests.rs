@@ -86,7 +86,7 @@ fn judge(approval: &SignedApproval, key: &ApprovalKey) -> Result<(), ApprovalErr
 }
 
 #[test]
-fn a_key_file_approves_what_it_signed_and_nothing_else() {
+fn key_file_approves_only_the_signed_statement() {
     let (key, public) = file_key(1);
     let approval = SignedApproval::sign(&statement(), &key).expect("it has a JSON form");
     assert_eq!(approval.approves(MANIFEST, JOB, DATASET, &[file_key(2).1, public.clone()]), Ok(public.fingerprint()));
@@ -125,7 +125,7 @@ fn another_document_of_the_same_key_is_no_approval() {
 }
 
 #[test]
-fn a_passkey_approves_what_it_signed() {
+fn passkey_approves_the_signed_statement() {
     let passkey = SoftwarePasskey::new();
     let public = passkey.public();
     assert_eq!(public.check(), Ok(()));

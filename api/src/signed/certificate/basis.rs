@@ -98,7 +98,7 @@ mod tests {
 
     /// Stored certificates contain exactly these sentences.
     #[test]
-    fn relations_are_said_in_these_words() {
+    fn relations_have_exact_sentences() {
         let speaker = |adjacency| relation(adjacency, PrivacyUnit::Speaker);
         assert_eq!(
             speaker(Adjacency::ZeroOut),

@@ -101,7 +101,7 @@ mod tests {
     use super::super::ChainPiece;
 
     #[test]
-    fn a_piece_of_nothing_has_a_digest_too_and_another_order_another() {
+    fn chain_piece_digest_depends_on_order() {
         let piece = |digests: &[&str]| {
             let receipts: Vec<_> = (1..).zip(digests).map(|(at, digest)| (at, (*digest).to_owned())).collect();
             ChainPiece::of(&receipts)

@@ -168,7 +168,7 @@ fn revoked_certificate_is_refused_whatever_time_it_states() {
 }
 
 #[test]
-fn server_with_pinned_root_takes_nothing_of_the_first_key() {
+fn server_with_pinned_root_ignores_the_first_key() {
     let mut server = TrustedServer::with_root(&key(1).verifying_key(), &key(2).verifying_key());
     assert!(matches!(follow(&mut server, &signed(NOW, &key(1)), NOW), Err(SignedError::Chain(_))));
     follow(&mut server, &signed(NOW, &certify(3, KeyPurpose::Log, 1, 0, NOW)), NOW).expect("certified");

@@ -77,7 +77,7 @@ fn registration_with_anything_wrong_is_refused() {
 }
 
 #[test]
-fn assertion_gives_its_counter_and_holds_for_its_challenge_only() {
+fn assertion_is_valid_for_its_challenge_only() {
     let (key, _) = eddsa();
     let public_key = hex::encode(key.verifying_key());
     let passkey = PasskeyPublicKey {

@@ -291,7 +291,7 @@ const LIMITS: &[(&str, &[SpecChange], &[SpecChange])] = &[
 ];
 
 #[test]
-fn every_limit_names_its_field_and_only_it() {
+fn limit_violation_names_only_its_field() {
     assert_eq!(fields(|_, _| ()), Vec::<String>::new());
     for (field, broken, valid) in LIMITS {
         for (number, change) in broken.iter().enumerate() {
@@ -316,7 +316,7 @@ fn all_violations_are_named_at_once() {
 }
 
 #[test]
-fn a_job_has_participants_and_tests_in_numbers_that_can_be_followed() {
+fn participants_and_tests_have_limited_numbers() {
     let crowd = |count: usize| {
         move |spec: &mut Spec, datasets: &mut Vec<Dataset>| {
             for index in 0..count {

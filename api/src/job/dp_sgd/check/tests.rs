@@ -127,7 +127,7 @@ fn own_noise(spec: &mut Spec) -> &mut Noise {
 }
 
 #[test]
-fn every_limit_names_its_field_and_only_it() {
+fn limit_violation_names_only_its_field() {
     assert_eq!(fields(|_, _| ()), Vec::<String>::new());
     for (field, broken, valid) in LIMITS {
         for (number, change) in broken.iter().enumerate() {
@@ -140,7 +140,7 @@ fn every_limit_names_its_field_and_only_it() {
 }
 
 #[test]
-fn a_job_has_participants_and_tests_in_numbers_that_can_be_followed() {
+fn participants_and_tests_have_limited_numbers() {
     let crowd = |count: usize| {
         move |spec: &mut Spec, datasets: &mut Vec<Dataset>| {
             for index in TEST + 1..=TEST + count {
@@ -175,7 +175,7 @@ fn all_violations_are_named_at_once() {
 }
 
 #[test]
-fn a_settled_spec_has_the_most_classes_of_all_its_datasets_tests_included_and_of_no_other() {
+fn settled_spec_has_most_classes_of_its_own_datasets() {
     let mut counted_datasets = datasets();
     counted_datasets.push(Dataset { id: id(9), classes: 5000, ..counted_datasets[OURS].clone() });
     let settled = spec().settled(&counted_datasets);

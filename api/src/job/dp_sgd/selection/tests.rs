@@ -48,7 +48,7 @@ fn selected_event(base: &Value, selection: Selection) -> Event {
 }
 
 #[test]
-fn a_round_of_a_selection_costs_what_the_vectors_say() {
+fn selection_round_costs_the_reference_values() {
     for case in cases() {
         let (eta, gamma) = (number(&case["eta"]), number(&case["gamma"]));
         let event = selected_event(&case["base"], selection(eta, gamma, 1000));

@@ -271,7 +271,7 @@ const LIMITS: &[(&str, &[SpecChange], &[SpecChange])] = &[
 ];
 
 #[test]
-fn each_limit_names_its_field_and_holds_on_both_sides() {
+fn limit_violation_names_its_field_on_both_sides() {
     for (field, breaking, keeping) in LIMITS {
         for (number, change) in breaking.iter().enumerate() {
             assert_eq!(fields(change), [*field], "change {number}");
@@ -283,7 +283,7 @@ fn each_limit_names_its_field_and_holds_on_both_sides() {
 }
 
 #[test]
-fn everything_wrong_is_said_at_once() {
+fn all_violations_are_reported_at_once() {
     let names = fields(|spec, _| {
         spec.providers.clear();
         delta(spec, 0.0);
@@ -296,7 +296,7 @@ fn everything_wrong_is_said_at_once() {
 }
 
 #[test]
-fn too_many_dummies_say_how_many_and_what_would_help() {
+fn too_many_dummies_report_number_and_remedy() {
     let mut spec = example().0;
     let dataset = ward();
     epsilon(&mut spec, 0.1);

@@ -245,7 +245,7 @@ pub struct AuditEntry {
     pub detail: Value,
     /// The hash of the previous entry of the place, hex; SHA-256 of the empty text for the first.
     pub previous: String,
-    /// SHA-256 of [`AuditEntry::content`], hex.
+    /// SHA-256 of the entry as JSON without blanks and without the actor's name, hex.
     pub hash: String,
 }
 

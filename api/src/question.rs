@@ -49,7 +49,7 @@ pub struct Label {
     /// The label: 1 to 60 characters, unique, as in the data.
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 60))]
     pub name: String,
-    /// The key that selects it: a lower-case letter or a digit, unique, none of [`OWN_KEYS`].
+    /// The key that selects it: a lower-case letter or a digit, unique, but not `s`, `u` or `z`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "b"))]
     pub key: Option<char>,
@@ -220,7 +220,7 @@ pub struct Asking {
     pub annotations: u64,
     /// Annotators with an answer.
     pub annotators: u32,
-    /// Fleiss' κ so far, as in [`Queue::agreement`].
+    /// Fleiss' κ so far: 1 is full agreement, 0 is chance. Absent until two annotators have answered one question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreement: Option<f64>,
 }

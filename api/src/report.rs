@@ -28,7 +28,7 @@ pub const FORMAT: &str = "undertone/report/1";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReportFile {
-    /// [`FORMAT`].
+    /// `undertone/report/1`.
     pub format: String,
     /// When it was created. A job that is not over has a report of its present state.
     #[serde(with = "time::serde::rfc3339")]

@@ -99,7 +99,7 @@ pub struct KeyChanged {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Enrolment {
-    /// The token: see [`EnrolmentToken`].
+    /// The token: `ute1.` and base64url of a JSON document, which the worker reads.
     pub token: String,
     /// When it expires.
     #[serde(with = "time::serde::rfc3339")]

@@ -106,9 +106,8 @@ pub struct Attack {
     /// The probability that an included canary scores higher than an excluded one: ½ is no information, 1 is full
     /// information.
     pub auc: f64,
-    /// The interval of that probability at confidence [`SHOWN`], from the variation of the scores (DeLong et al. 1988).
-    /// The method assumes independent canaries; those of one run are less independent. Older statements have no
-    /// interval.
+    /// The interval of that probability at confidence 95 %, from the variation of the scores (DeLong et al. 1988). The
+    /// method assumes independent canaries; those of one run are less independent. Older statements have no interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(example = json!([0.45, 0.62])))]
     pub auc_interval: Option<[f64; 2]>,
@@ -170,7 +169,7 @@ impl Attack {
 pub struct Finding {
     /// One result for every promised trial, in their order.
     pub trials: Vec<Guessed>,
-    /// Attacks on the finished model; none without canaries of the family [`Family::Recording`].
+    /// Attacks on the finished model; none without canaries of the family `recording`.
     pub attacks: Vec<Attack>,
 }
 
@@ -212,14 +211,14 @@ pub struct Assessment {
     pub delta: Delta,
     /// The claimed ε of the audited releases alone, by the accountant of the ledgers; rounded up.
     pub claim: f64,
-    /// The claimed ε by the tighter accountant of privacy-loss distributions, at most [`Assessment::claim`]; rounded
-    /// up. The measured bound is compared with this one.
+    /// The claimed ε by the tighter accountant of privacy-loss distributions, at most `claim`; rounded up. The measured
+    /// bound is compared with this one.
     pub tight: f64,
-    /// A lower bound of ε with confidence [`SHOWN`]; rounded down.
+    /// A lower bound of ε with confidence 95 %; rounded down.
     pub shown: f64,
-    /// A lower bound of ε with confidence [`BLOCKING`]; rounded down. Above [`Assessment::tight`] it blocks.
+    /// A lower bound of ε with confidence 99.9 %; rounded down. Above `tight` it blocks.
     pub blocking: f64,
-    /// The value of [`Assessment::blocking`] for perfect guesses.
+    /// The value of `blocking` for perfect guesses.
     pub ceiling: f64,
     /// The verdict.
     pub verdict: Verdict,

@@ -181,7 +181,7 @@ pub struct Participant {
     /// Releases paid so far.
     pub releases: u64,
     /// ε of the releases paid so far, at δ, by this job alone, rounded up. It shows progress only, and is no guarantee
-    /// for a job that is stopped because of its releases. For that, see [`Self::epsilon_reserved`].
+    /// for a job that is stopped because of its releases. For that, see `epsilon_reserved`.
     pub epsilon_spent: Option<f64>,
     /// ε of all the releases reserved, at δ, by this job alone, rounded up.
     pub epsilon_reserved: Option<f64>,

@@ -37,9 +37,9 @@ pub enum Scope {
 pub enum Line {
     /// The header.
     Bundle {
-        /// [`FORMAT`].
+        /// `undertone-ledger`.
         format: String,
-        /// [`VERSION`].
+        /// The version of the format: 1.
         version: u32,
         /// Ed25519 public key of the server, hex. It signs manifests, heads and countersignatures. Compare it with the
         /// key in a site's configuration; a bundle cannot prove its own key.
@@ -65,7 +65,7 @@ pub enum Line {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         rotations: Vec<Rotation>,
     },
-    /// A permission to run a job: a signed [`crate::signed::Manifest`].
+    /// A permission to run a job: a signed `Manifest`.
     Manifest {
         /// The document.
         manifest: Signed,
@@ -74,7 +74,7 @@ pub enum Line {
     Leaf {
         /// Its position, from 0.
         position: u64,
-        /// The text that is hashed: a [`super::Leaf`].
+        /// The text that is hashed: the leaf as JSON.
         content: String,
     },
     /// A leaf that the reader may not see.
@@ -86,24 +86,24 @@ pub enum Line {
     },
     /// The receipt of the commit before it.
     Receipt {
-        /// A signed [`crate::signed::Receipt`].
+        /// A signed `Receipt`.
         receipt: Signed,
-        /// A signed [`crate::signed::Countersignature`].
+        /// A signed `Countersignature`.
         countersignature: Signed,
     },
     /// The audit entry whose leaf is the line before it.
     Audit {
         /// 32 random bytes, hex.
         salt: String,
-        /// The entry's text that is hashed: [`crate::audit_log::AuditEntry::content`].
+        /// The entry's text that is hashed: JSON without blanks and without the actor's name.
         content: String,
     },
     /// The statement whose leaf is the line before it.
     Restoration {
-        /// A signed [`crate::signed::Restoration`].
+        /// A signed `Restoration`.
         statement: Signed,
     },
-    /// A signed [`crate::signed::Head`] over all leaves before it.
+    /// A signed head over all leaves before it.
     Head {
         /// The document.
         head: Signed,

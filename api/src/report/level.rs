@@ -47,7 +47,7 @@ pub struct Level {
     /// ε by the accountant of the ledgers, rounded up; only for the level at which they count.
     #[serde(default)]
     pub renyi: Option<f64>,
-    /// Whether the figure is a useful bound. It is not if it is absent or above [`MEANINGLESS`].
+    /// Whether the figure is a useful bound. It is not if it is absent or above 20.
     pub meaningful: bool,
     /// The figure, or the reason for its absence, in a sentence.
     pub said: String,

@@ -26,8 +26,8 @@ pub use party::{ChainPiece, Charged, ChargedBeside, ClockSummary, Mechanism, Par
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {
-    /// The rules by which it was made: [`Certificate::VERSION`]. Absent is 1. Under version 1 the releases made were
-    /// counted once a site had closed its part, and neither relation nor public facts were stated.
+    /// The version of the rules by which it was made; absent is 1. Under version 1 the releases made were counted once
+    /// a site had closed its part, and neither relation nor public facts were stated.
     #[serde(default = "Certificate::first_version")]
     pub version: u32,
     /// When it was issued. It contains no later event.

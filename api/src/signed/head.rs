@@ -28,8 +28,8 @@ pub struct Head {
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: OffsetDateTime,
-    /// The id of the log: [`key_id`] of the server's first key, which signs itself or has introduced the root of the
-    /// key that does.
+    /// The id of the log: SHA-256 of the server's first public key, hex. This key signs itself or has introduced the
+    /// root of the key that does.
     pub server: String,
 }
 
@@ -59,8 +59,8 @@ pub struct Countersignature {
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: OffsetDateTime,
-    /// The id of the log: [`key_id`] of the server's first key, which signs itself or has introduced the root of the
-    /// key that does.
+    /// The id of the log: SHA-256 of the server's first public key, hex. This key signs itself or has introduced the
+    /// root of the key that does.
     pub server: String,
 }
 

@@ -72,7 +72,7 @@ impl Document for KeyChange {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Rotation {
-    /// A [`KeyChange`], signed by the old key.
+    /// A `KeyChange`, signed by the old key.
     pub by_old: Signed,
     /// The same document, byte for byte, signed by the new key.
     pub by_new: Signed,

@@ -66,7 +66,7 @@ pub struct TestResult {
 pub struct Uncertainty {
     /// The round, from 1.
     pub round: u32,
-    /// Questions by entropy over its maximum ln(labels), in [`BINS`] equal bins from 0 to 1.
+    /// Questions by entropy over its maximum ln(labels), in 20 equal bins from 0 to 1.
     pub bins: Vec<u64>,
 }
 

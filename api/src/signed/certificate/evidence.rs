@@ -54,10 +54,9 @@ pub struct Proven {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Logged {
-    /// The server's confirmation that it accepted the receipt, with its place: a signed
-    /// [`super::super::Countersignature`].
+    /// The server's confirmation that it accepted the receipt, with its place: a signed `Countersignature`.
     pub countersignature: Signed,
-    /// The leaf at this place: a [`crate::log::leaf::Entry`] as the text that is hashed.
+    /// The leaf at this place: the ledger entry as the text that is hashed.
     pub leaf: String,
     /// The proof that the leaf is there under the certificate's head: the sibling hashes on the way to the root (RFC
     /// 9162, section 2.1.3), from the leaf up, hex.
@@ -69,7 +68,7 @@ pub struct Logged {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AuditAsked {
-    /// The site's measurements, signed by it: a [`super::super::AuditStatement`]. Null if none has arrived.
+    /// The site's measurements, signed by it: an `AuditStatement`. Null if none has arrived.
     pub statement: Option<Signed>,
 }
 

@@ -1,13 +1,11 @@
 //! A member's own account: second factor, sessions, password, and the reset link that an operator issues. A secret
-//! occurs only in the response that created it, and has no `Debug` form.
+//! occurs only in the response that creates it, and has no `Debug` form.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use crate::id::SessionId;
 
-/// The fewest and the most characters of a password.
-pub const PASSWORD_LENGTH: std::ops::RangeInclusive<usize> = 12..=200;
 /// The number of recovery codes in a set.
 pub const RECOVERY_CODES: usize = 10;
 
@@ -33,15 +31,16 @@ silent!(
     Reset
 );
 
-/// The password was right, and a code is asked for: what proves that to `POST /session/second-factor`, and to nothing else.
+/// The answer to a correct password when a second step is required. Only `POST /session/second-factor` accepts its
+/// token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HalfSession {
-    /// Holds for five minutes and for one sign-in.
+    /// The token of this sign-in. It is valid for five minutes and for one sign-in.
     pub half_token: String,
-    /// The ways to finish it.
+    /// The accepted second steps.
     pub factors: SecondFactors,
-    /// When it ends.
+    /// When the token expires.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub expires_at: OffsetDateTime,
@@ -51,42 +50,43 @@ pub struct HalfSession {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SecondStep {
-    /// From the first step.
+    /// The token from the first step.
     pub half_token: String,
     /// Six digits of the authenticator, or a recovery code.
     pub code: String,
 }
 
-/// How a member's second factor stands.
+/// The state of a member's second factor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Factor {
-    /// Since when a code is asked for at sign-in; absent while it is off.
+    /// When the second factor was switched on; absent while it is off.
     #[serde(with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub since: Option<OffsetDateTime>,
-    /// Whether a secret was offered and waits for its first code.
+    /// Whether a secret was offered and its first code is still missing.
     pub offered: bool,
-    /// Recovery codes that were not used yet.
+    /// Unused recovery codes.
     pub recovery_codes_left: u32,
-    /// Passkeys that are registered; each is a second factor.
+    /// Registered passkeys. Each is a second factor.
     #[serde(default)]
     pub passkeys: u32,
-    /// Whether this server asks everybody for one.
+    /// Whether this server requires a second factor of every member.
     pub required: bool,
-    /// Whether switching it off takes the password too. Who signs in by a provider only has none, and gives a code alone.
+    /// Whether switching the second factor off also requires the password. A member who signs in only through a
+    /// provider has no password and gives a code alone.
     pub password: bool,
 }
 
-/// A secret for an authenticator: shown once, in force only when a code of it was given.
+/// A secret for an authenticator. It is shown once and takes effect with its first code.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FactorOffer {
-    /// The secret: 160 bits in base 32, to be typed in.
+    /// The secret to type in: 160 bits in base 32.
     pub secret: String,
-    /// The same as an address that authenticators read from a picture: RFC 6238, SHA-1, 6 digits, 30 seconds.
+    /// The secret as an address for a QR code: RFC 6238, SHA-1, 6 digits, 30 seconds.
     pub uri: String,
-    /// Until when a code of it is waited for.
+    /// The last moment at which the first code is accepted.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub expires_at: OffsetDateTime,
@@ -100,7 +100,7 @@ pub struct FactorCode {
     pub code: String,
 }
 
-/// Codes that each let one in once without the authenticator. Shown once; the server keeps hashes.
+/// Recovery codes. Each replaces the authenticator once. They are shown once; the server stores hashes.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RecoveryCodes {
@@ -108,28 +108,28 @@ pub struct RecoveryCodes {
     pub codes: Vec<String>,
 }
 
-/// What weakening an account asks for: the password, of whom there is one, and a code.
+/// The proof that a weaker account setting requires: the password, if the member has one, and a code.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FactorProof {
-    /// The member's password; left out by who signs in by a provider only and has none.
+    /// The member's password; empty for a member who signs in only through a provider.
     #[serde(default)]
     pub password: String,
     /// Six digits of the authenticator, or a recovery code.
     pub code: String,
 }
 
-/// The ways in which a sign-in whose password was right can be finished.
+/// The second steps that complete a sign-in after the password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SecondFactors {
-    /// By a code of an authenticator, or a recovery code.
+    /// A code of an authenticator, or a recovery code.
     pub code: bool,
-    /// By a passkey.
+    /// A passkey.
     pub passkey: bool,
 }
 
-/// A proof of identity by a member who is signed in: one of the three.
+/// A proof of identity by a signed-in member: exactly one of the three fields.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -140,32 +140,33 @@ pub struct IdentityProof {
     /// Six digits of the authenticator, or a recovery code.
     #[serde(default)]
     pub code: String,
-    /// What one of the member's passkeys has signed.
+    /// An assertion of one of the member's passkeys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passkey: Option<crate::passkey::PasskeyAssertion>,
 }
 
-/// A place where a member is signed in.
+/// A session of a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OpenSession {
     /// Id.
     pub id: SessionId,
-    /// Whether it is the one that asks.
+    /// Whether the request was made in this session.
     pub current: bool,
-    /// The browser's or program's family: `Firefox on Linux`. Nothing finer is kept.
+    /// The family of the browser or program: `Firefox on Linux`. The server stores nothing finer.
     pub agent: String,
-    /// The address, cut to its network (`192.0.2.0/24`, `2001:db8:1::/48`); empty for sessions older than this record.
+    /// The network of the address (`192.0.2.0/24`, `2001:db8:1::/48`); empty for sessions from before addresses were
+    /// recorded.
     pub address: String,
     /// When it began.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: OffsetDateTime,
-    /// When it was last renewed, which a session in use is every few minutes.
+    /// When it was last renewed. A session in use is renewed every few minutes.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub used_at: OffsetDateTime,
-    /// When it ends unless it is used.
+    /// When it expires if it is not renewed.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub expires_at: OffsetDateTime,
@@ -175,32 +176,32 @@ pub struct OpenSession {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ChangePassword {
-    /// The password so far.
+    /// The current password.
     pub old: String,
-    /// The new one: 12 to 200 characters, not one that is guessed early.
+    /// The new password: 12 to 200 characters, and not a commonly guessed one.
     #[cfg_attr(feature = "openapi", schema(min_length = 12, max_length = 200))]
     pub new: String,
-    /// Whether the member's API keys go on. They are revoked unless this says otherwise.
+    /// Whether the member's API keys stay valid. By default they are revoked.
     #[serde(default)]
     pub keep_keys: bool,
 }
 
-/// A link by which a member sets a new password, asked for by an operator.
+/// An operator's request for a link with which a member sets a new password.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewReset {
     /// The member's e-mail.
     pub email: String,
-    /// Whether using the link also takes the second factor away; recorded, and shown to the member.
+    /// Whether using the link also removes the second factor. The removal is recorded and shown to the member.
     #[serde(default)]
     pub clear_second_factor: bool,
 }
 
-/// The link; only in the answer that made it.
+/// The reset link. Only the response that creates it contains it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Reset {
-    /// Works once, for 24 hours; a newer one for the same member withdraws it.
+    /// The link. It works once, for 24 hours; a newer link for the same member withdraws it.
     pub link: String,
     /// When it stops working.
     #[serde(with = "time::serde::rfc3339")]
@@ -208,11 +209,11 @@ pub struct Reset {
     pub expires_at: OffsetDateTime,
 }
 
-/// What the bearer of such a link is shown.
+/// The details of a reset link, for its bearer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ResetPreview {
-    /// Whether using it also takes the second factor away.
+    /// Whether using the link also removes the second factor.
     pub clears_second_factor: bool,
     /// When it stops working.
     #[serde(with = "time::serde::rfc3339")]
@@ -220,11 +221,11 @@ pub struct ResetPreview {
     pub expires_at: OffsetDateTime,
 }
 
-/// A new password, by such a link.
+/// A new password, set with a reset link.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewPassword {
-    /// 12 to 200 characters, not one that is guessed early.
+    /// The password: 12 to 200 characters, and not a commonly guessed one.
     #[cfg_attr(feature = "openapi", schema(min_length = 12, max_length = 200))]
     pub password: String,
 }

@@ -7,20 +7,20 @@ use crate::id::ApiKeyId;
 use crate::member::check_name;
 use crate::problem::Violation;
 
-/// The prefix of every key, by which a leaked key can be recognized.
+/// The prefix of every key. It makes a leaked key recognizable.
 pub const PREFIX: &str = "udk_";
 /// The longest lifetime of a key, days.
 pub const MOST_DAYS: u32 = 365;
 /// The most keys that a member may have at a time.
 pub const MOST_KEYS: u64 = 20;
 
-/// What a key reaches of what its owner may. Every key may read, whatever else it may; no key reaches accounts, roles,
+/// A part of its owner's permissions that a key can have. Every key may read. No key reaches accounts, roles,
 /// invitations, enrolment of workers, retirement, keys and second factors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum KeyScope {
-    /// See consortia, organizations, datasets, jobs and what came of them.
+    /// Read consortia, organizations, datasets, jobs and their results.
     Read,
     /// Plan, propose, pause, retry and cancel jobs.
     Jobs,
@@ -32,9 +32,9 @@ pub enum KeyScope {
     Questions,
     /// Read and export ledgers and the heads of the log.
     Ledger,
-    /// Take models and other files of jobs away.
+    /// Download models and other files of jobs.
     Models,
-    /// Found consortia, and declare what holds in them.
+    /// Found consortia, and declare their rule about people in several organizations.
     Consortia,
 }
 
@@ -66,18 +66,18 @@ impl KeyScope {
     }
 }
 
-/// A key to be made.
+/// A key to be created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(example = json!({ "name": "nightly export", "scopes": ["read", "ledger"], "days": 90 })))]
 #[serde(deny_unknown_fields)]
 pub struct NewApiKey {
-    /// What it is for: 1 to 100 characters.
+    /// Its purpose, in the owner's words: 1 to 100 characters.
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub name: String,
-    /// What it reaches: at least one.
+    /// Its scopes: at least one.
     #[cfg_attr(feature = "openapi", schema(min_items = 1))]
     pub scopes: Vec<KeyScope>,
-    /// For how many days it holds: 1 to 365.
+    /// Its lifetime in days: 1 to 365.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 365))]
     pub days: u32,
 }
@@ -102,24 +102,24 @@ impl NewApiKey {
     }
 }
 
-/// A key, as its owner sees it.
+/// A key in its owner's view.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ApiKey {
     /// Id: the part of the key between `udk_` and the second `_`, without hyphens.
     pub id: ApiKeyId,
-    /// What it is for.
+    /// Its purpose, in the owner's words.
     pub name: String,
-    /// What it reaches.
+    /// Its scopes.
     pub scopes: Vec<KeyScope>,
-    /// The key itself, in the answer that made it and nowhere else: `Authorization: Bearer udk_...`.
+    /// The key itself, only in the response that creates it: `Authorization: Bearer udk_...`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
-    /// When it was made.
+    /// When it was created.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: OffsetDateTime,
-    /// When it ends.
+    /// When it expires.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub expires_at: OffsetDateTime,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_is_told_by_the_word_it_has_in_json() {
+    fn scope_word_is_its_json() {
         for scope in KeyScope::ALL {
             assert_eq!(serde_json::to_value(scope).expect("JSON"), scope.word());
         }

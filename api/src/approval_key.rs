@@ -18,7 +18,7 @@ pub const MOST_OWN_APPROVAL_KEYS: u64 = 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewApprovalKey {
-    /// What its owner calls it: 1 to 100 characters.
+    /// The owner's name for the key: 1 to 100 characters.
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub label: String,
     /// The public key.
@@ -38,19 +38,19 @@ impl NewApprovalKey {
     }
 }
 
-/// A steward's key, as its owner sees it.
+/// A steward's key in its owner's view.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OwnApprovalKey {
     /// Id.
     pub id: ApprovalKeyId,
-    /// What its owner calls it.
+    /// The owner's name for the key.
     pub label: String,
     /// The public key.
     pub key: ApprovalKey,
-    /// Its fingerprint, which its owner reads to the site's operator.
+    /// Its fingerprint. The owner reads it to the site's operator.
     pub fingerprint: KeyFingerprint,
-    /// The key as the line that the site's operator pins.
+    /// The line that the site's operator pins.
     pub line: String,
     /// When it was listed.
     #[serde(with = "time::serde::rfc3339")]

@@ -14,16 +14,16 @@ use uuid::Uuid;
 use crate::id::{ConsortiumId, OrganizationId};
 use crate::problem::Violation;
 
-/// Where something was done: each has a log of its own.
+/// The place of an action. Each place has a log of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "place", content = "id", rename_all = "snake_case")]
 pub enum Where {
-    /// On the server as such: signing in, accounts, operation.
+    /// The server itself: sign-ins, accounts, operation.
     Server,
-    /// In a consortium: jobs, agreements, questions.
+    /// A consortium: jobs, agreements, questions.
     Consortium(ConsortiumId),
-    /// In an organization: its people, its workers, its data and their budgets.
+    /// An organization: its people, its workers, its data and their budgets.
     Organization(OrganizationId),
 }
 
@@ -48,7 +48,7 @@ impl Where {
     }
 }
 
-/// What kind of hand did it.
+/// The kind of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -59,11 +59,11 @@ pub enum Hand {
     Worker,
     /// A program with an API key.
     Key,
-    /// Somebody at the server's terminal.
+    /// An operator at the server's terminal.
     Operator,
-    /// Somebody who has not signed in.
+    /// A caller who is not signed in.
     Nobody,
-    /// The server itself: deadlines, audits.
+    /// The server itself, for example at deadlines and in audits.
     System,
 }
 
@@ -85,21 +85,21 @@ impl Hand {
     }
 }
 
-/// Who did it.
+/// The actor of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Author {
-    /// Which kind of hand.
+    /// The kind of actor.
     pub hand: Hand,
-    /// The member's, worker's or key's id.
+    /// The id of the member, worker or key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<Uuid>,
-    /// The name by which it is known now. Not part of what is hashed.
+    /// The actor's current name. The hash does not cover it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
-/// To what it was done.
+/// The subject of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Subject {
@@ -109,11 +109,10 @@ pub struct Subject {
     pub id: String,
 }
 
-// The word is a bare token: derived descriptions do not see through a `literal`, and would contain the variant's name
-// instead.
+// The word is a bare token. Derived descriptions cannot read a `literal`, and would contain the variant's name instead.
 macro_rules! whats {
     ($($name:ident $word:tt $said:literal;)*) => {
-        /// What was done.
+        /// An action.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         pub enum What {
@@ -221,32 +220,32 @@ whats! {
     BackupRestored "backup_restored" "restored a backup";
 }
 
-/// One thing that was done.
+/// An entry of an audit log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditEntry {
-    /// Where.
+    /// The place.
     #[serde(flatten)]
     pub place: Where,
-    /// Its number in the place's log, from 1, without gaps.
+    /// The entry's number in the place's log, from 1, without gaps.
     pub number: u64,
-    /// When, UTC, to the microsecond.
+    /// When it happened: UTC, to the microsecond.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: OffsetDateTime,
-    /// Who.
+    /// The actor.
     pub by: Author,
-    /// What.
+    /// The action.
     pub what: What,
-    /// To what.
+    /// The subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Subject>,
-    /// More of it: small, and never a secret.
+    /// Further details: a small object without secrets.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub detail: Value,
-    /// The hash of the entry before it in the place, hex; SHA-256 of nothing for the first.
+    /// The hash of the previous entry of the place, hex; SHA-256 of the empty text for the first.
     pub previous: String,
-    /// SHA-256 of [`AuditEntry::content`], hex.
+    /// SHA-256 of the entry as JSON without blanks and without the actor's name, hex.
     pub hash: String,
 }
 
@@ -256,7 +255,7 @@ impl AuditEntry {
     pub fn content(&self) -> String {
         let (place, place_id) = self.place.parts();
         let Self { number, at, by, what, subject, detail, previous, .. } = self;
-        serde_json::to_string(&Content {
+        serde_json::to_string(&HashedContent {
             previous,
             place,
             place_id,
@@ -279,7 +278,7 @@ impl AuditEntry {
 }
 
 #[derive(Serialize)]
-struct Content<'a> {
+struct HashedContent<'a> {
     previous: &'a str,
     place: &'a str,
     place_id: Uuid,
@@ -301,7 +300,8 @@ pub fn origin() -> String {
 /// Returns the first number at which a place's entries, in ascending order, do not continue a log that ended with
 /// `before`; `None` if they do. `before` is a number and a hash; 0 and [`origin`] mean the beginning.
 pub fn broken_at(before: (u64, &str), entries: &[AuditEntry]) -> Option<u64> {
-    let (mut number, mut previous) = (before.0, before.1.to_owned());
+    let mut number = before.0;
+    let mut previous = before.1.to_owned();
     for entry in entries {
         number += 1;
         if entry.number != number || entry.previous != previous || entry.hash != entry.digest() {
@@ -312,33 +312,33 @@ pub fn broken_at(before: (u64, &str), entries: &[AuditEntry]) -> Option<u64> {
     None
 }
 
-/// Whether a place's log is the one that was written, as far as the server can tell.
+/// The server's check of a place's log against its hash chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditCheck {
     /// The number of entries that were read.
     pub entries: u64,
-    /// The first number at which the chain does not hold; absent when it holds.
+    /// The first number at which the chain is broken; absent if it is intact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken_at: Option<u64>,
-    /// The hash of the last entry: note it down, and a later log that does not contain it was changed.
+    /// The hash of the last entry. A reader who notes it can detect a change: every later log must contain it.
     pub head: String,
 }
 
-/// Which entries are wanted.
+/// A filter of entries.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct AuditQuery {
-    /// Only what this member, worker or key did.
+    /// Only actions of this member, worker or key.
     pub by: Option<Uuid>,
-    /// Only what this kind of hand did.
+    /// Only actions of this kind of actor.
     pub hand: Option<Hand>,
-    /// Only this: a word such as `budget_set`.
+    /// Only this action: a word such as `budget_set`.
     pub what: Option<What>,
-    /// Only what was done to this kind of thing: `dataset`.
+    /// Only actions on this kind of subject: `dataset`.
     pub subject_kind: Option<String>,
-    /// Only what was done to the thing of this id.
+    /// Only actions on the subject with this id.
     pub subject: Option<String>,
     /// Only from this moment on (RFC 3339).
     #[serde(default, with = "time::serde::rfc3339::option")]
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_away_can_be_checked_after_json() {
+    fn exported_entries_verify_after_json() {
         let text = serde_json::to_string(&chain()).expect("JSON");
         let read: Vec<AuditEntry> = serde_json::from_str(&text).expect("entries");
         assert_eq!(broken_at((0, &origin()), &read), None);
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_is_its_json_and_no_word_is_used_twice() {
+    fn words_are_their_json_and_are_unique() {
         let mut words = std::collections::BTreeSet::new();
         for what in What::ALL {
             assert_eq!(serde_json::to_value(what).expect("JSON"), json!(what.word()));

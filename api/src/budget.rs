@@ -13,10 +13,11 @@ use crate::id::{AccountId, DatasetId, JobId};
 pub struct Account {
     /// Id.
     pub id: AccountId,
-    /// Who is protected.
+    /// The protected unit.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
-    /// The relation under whose name the account is kept. `add_remove` counts charges under `zero_out` too: they cost the same.
+    /// The adjacency that names the account. An `add_remove` account also counts charges under `zero_out`, which cost
+    /// the same.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::adjacency))]
     pub adjacency: Adjacency,
     /// The lifetime limit ε.
@@ -25,34 +26,34 @@ pub struct Account {
     /// The lifetime δ.
     #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 1e-6))]
     pub delta: Delta,
-    /// ε of everything released so far, at δ.
+    /// ε of all releases so far, at δ.
     pub spent: f64,
-    /// ε of everything released and reserved, at δ.
+    /// ε of all releases and reservations, at δ.
     pub committed: f64,
-    /// Part of the limit that is spent, by the most favourable order: 0 to 1.
+    /// The spent part of the limit at the most favourable order: 0 to 1.
     pub spent_fraction: f64,
-    /// Part of the limit that is reserved and not yet spent: 0 to 1.
+    /// The part of the limit that is reserved and not yet spent: 0 to 1.
     pub reserved_fraction: f64,
-    /// Releases that left in the clear because the owner opened the dataset for a comparison: recorded in the ledger, outside
-    /// every ε above. An account that has nothing but these has a limit of 0.
+    /// Exact releases of a dataset that its owner opened for a comparison. The ledger records them, and no ε above
+    /// covers them. An account that has nothing but these has a limit of 0.
     #[serde(default)]
     pub released_in_the_clear: u64,
-    /// Releases of the same data that the limit says nothing about: they protect another unit, and were made before this limit was
-    /// set or before each job was charged to every limit. The limit bounds what all other jobs release.
+    /// Releases of the same data that the limit does not cover. They protect another unit, and were made before this
+    /// limit was set or before each job was charged to every limit. The limit bounds the releases of all other jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncovered: Vec<Uncovered>,
 }
 
-/// Releases that a limit says nothing about.
+/// Releases that a limit does not cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = UncoveredReleases))]
 pub struct Uncovered {
-    /// The unit that they protect.
+    /// Their protected unit.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
-    /// How many jobs made them.
+    /// The number of jobs that made them.
     pub jobs: u64,
-    /// How many there are.
+    /// The number of releases.
     pub releases: u64,
 }
 
@@ -92,23 +93,23 @@ fn add_up(a: f64, b: f64) -> f64 {
     if error > 0.0 { sum.next_up() } else { sum }
 }
 
-/// A steward's decision on a dataset's lifetime limit for one unit. A limit may be raised, never lowered below what is
-/// spent and reserved.
+/// A steward's decision on a dataset's lifetime limit for one unit. A steward may raise a limit, but never lower it
+/// below the spent and reserved part.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewBudget {
-    /// Who is protected.
+    /// The protected unit.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
-    /// ε for life: greater than 0, at most 10,000.
+    /// The lifetime ε: greater than 0, at most 10,000.
     #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 8.0))]
     pub epsilon: Epsilon,
-    /// δ for life: greater than 0, at most 0.01.
+    /// The lifetime δ: greater than 0, at most 0.01.
     #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 1e-6))]
     pub delta: Delta,
 }
 
-/// What an account said no to.
+/// The refusal of a request by an account.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Refusal {
@@ -116,7 +117,7 @@ pub struct Refusal {
     pub dataset: DatasetId,
     /// Its name.
     pub dataset_name: String,
-    /// Who is protected.
+    /// The protected unit.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
     /// The limit ε at δ.
@@ -125,24 +126,24 @@ pub struct Refusal {
     pub delta: f64,
     /// ε already spent and reserved, rounded up.
     pub spent: f64,
-    /// ε that was asked for by itself, rounded up; absent when it is infinite.
+    /// The requested ε by itself, rounded up; absent if it is infinite.
     pub asked: Option<f64>,
-    /// ε that spent, reserved and asked would come to, rounded up; absent when infinite.
+    /// ε of the spent, reserved and requested releases together, rounded up; absent if it is infinite.
     pub would_be: Option<f64>,
-    /// Most releases of the asked kind that would still fit.
+    /// The most releases of the requested kind that would still fit.
     pub releases_that_fit: u64,
-    /// Why the job has no price for this unit, and what to do; absent where the figures say it.
+    /// Why the job has no price for this unit, and the remedy; absent if the figures are the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The part of the budget that has no room; absent in a refusal that was stored before this field existed.
+    /// The exceeded part of the budget; absent in refusals from before this field existed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exceeded: Option<ExceededPart>,
-    /// The figures of the part of δ for releases with a δ of their own, where that part is exceeded.
+    /// The figures of the exceeded part of δ for releases with a δ of their own; absent if another part is exceeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub side_delta: Option<SideDelta>,
 }
 
-/// The part of a budget that has no room for a job.
+/// The part of a budget that a job exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -153,7 +154,7 @@ pub enum ExceededPart {
     Epsilon,
     /// The part of δ for releases with a δ of their own: see `side_delta`. ε may have room.
     SideDelta,
-    /// The job's loss is infinite: it releases something without noise.
+    /// The job's loss is infinite: it makes a release without noise.
     InfiniteLoss,
     /// The job has no price for this unit: see `reason`.
     NoPrice,
@@ -165,9 +166,9 @@ pub enum ExceededPart {
 pub struct SideDelta {
     /// The limit.
     pub limit: f64,
-    /// Spent and reserved of it, rounded up.
+    /// The spent and reserved part of it, rounded up.
     pub committed: f64,
-    /// Asked of it by the job, rounded up.
+    /// The part that the job requests, rounded up.
     pub asked: f64,
 }
 
@@ -189,7 +190,7 @@ fn decimal(number: f64, round: fn(f64) -> f64) -> String {
         return "0".to_owned();
     }
     let exact = format!("{number:e}");
-    // Prefer the shortest digits: most limits are short, and appear as they were entered.
+    // Use the fewest digits: most limits are short, and the phrase repeats them as they were entered.
     if exact.len() <= "1.234e-10".len() {
         return exact;
     }
@@ -197,16 +198,16 @@ fn decimal(number: f64, round: fn(f64) -> f64) -> String {
     format!("{:.3e}", round(number * scale) / scale)
 }
 
-/// What a row of the ledger records.
+/// The kind of a row of the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EntryKind {
-    /// The worst case of a job was set aside.
+    /// A reservation of a job's worst case.
     Reserve,
-    /// One release was paid, before it left.
+    /// A payment for one release, before the release leaves.
     Commit,
-    /// What provably never left was given back.
+    /// A return of reserved releases that provably never left.
     Settle,
 }
 
@@ -218,22 +219,22 @@ pub struct Entry {
     pub sequence: u64,
     /// The account.
     pub account: AccountId,
-    /// What happened.
+    /// The kind of row.
     pub kind: EntryKind,
     /// The job that caused it.
     pub job: JobId,
     /// The series and round of a commit: `private/17`.
     pub round: Option<String>,
-    /// The release that was reserved, paid or given back, with exact parameters.
+    /// The reserved, paid or returned release, with exact parameters.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub event: Event,
-    /// How many such releases.
+    /// The number of these releases.
     pub count: u64,
     /// Hash of the site's signed receipt, hex; for commits.
     pub receipt: Option<String>,
-    /// Hash of this row and all before it, hex.
+    /// Hash of this row and all previous ones, hex.
     pub hash: String,
-    /// When.
+    /// The time.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: OffsetDateTime,

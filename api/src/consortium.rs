@@ -15,21 +15,21 @@ pub struct Consortium {
     pub id: ConsortiumId,
     /// Name, unique on the server.
     pub name: String,
-    /// What it is about, one paragraph.
+    /// Its subject, one paragraph.
     pub description: String,
-    /// The organizations in it.
+    /// Its organizations.
     pub organizations: Vec<OrganizationId>,
-    /// In how many of them one person may be: decides what the consortium as a whole may claim.
+    /// In how many of them one person may be. The rule decides which total the consortium may state.
     #[serde(default)]
     pub overlap: OverlapRule,
-    /// Founded.
+    /// When it was founded.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: OffsetDateTime,
 }
 
-/// A consortium to be founded. Its founder becomes consortium admin; the founder's organization, named here or made
-/// with it, becomes its first member.
+/// A consortium to be founded. Its founder becomes consortium admin. The founder's organization, named here or created
+/// with the consortium, becomes its first member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewConsortium {
@@ -39,16 +39,16 @@ pub struct NewConsortium {
     /// Description: up to 1,000 characters.
     #[serde(default)]
     pub description: String,
-    /// The founding organization, when it exists already.
+    /// The founding organization, if it exists already.
     #[serde(default)]
     pub organization: Option<OrganizationId>,
-    /// The name of the founding organization, when it is to be made: 1 to 100 characters.
+    /// The name of the founding organization, if it is to be created: 1 to 100 characters.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub organization_name: Option<String>,
 }
 
-/// What is to change about a consortium; what is absent stays.
+/// Changes to a consortium. Absent fields stay as they are.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -62,7 +62,8 @@ pub struct EditConsortium {
     pub description: Option<String>,
 }
 
-/// The cross-organization rule in force, and whose word it is. The default is nobody's: people may be anywhere.
+/// The cross-organization rule in force and its author. The default has no author: people may be in any number of
+/// organizations.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -70,25 +71,25 @@ pub struct OverlapRule {
     /// In how many organizations' data one person may be.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::overlap))]
     pub overlap: Overlap,
-    /// On what grounds, in the words of who declared it; empty for the default.
+    /// The grounds, in the author's words; empty for the default.
     pub statement: String,
-    /// Who declared it; absent for the default.
+    /// The author of the declaration; absent for the default.
     pub attested_by: Option<String>,
-    /// When; absent for the default.
+    /// When it was declared; absent for the default.
     #[serde(default, with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub attested_at: Option<OffsetDateTime>,
 }
 
-/// A declaration about people who may be in several organizations. Every declaration is kept with its author and its
-/// moment; it holds for certificates made afterwards and changes none made before.
+/// A declaration about people who may be in several organizations. Every declaration is stored with its author and
+/// time. It applies to later certificates and changes no earlier one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewOverlap {
     /// In how many organizations' data one person may be.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::overlap))]
     pub overlap: Overlap,
-    /// On what grounds: 10 to 1,000 characters, unless it takes the default back.
+    /// The grounds: 10 to 1,000 characters, unless the declaration restores the default.
     #[serde(default)]
     pub statement: String,
 }
@@ -149,15 +150,15 @@ mod tests {
     }
 
     #[test]
-    fn a_most_is_a_number_that_says_something() {
+    fn overlap_bound_must_be_meaningful() {
         for (most, wrong) in [(0, true), (1, true), (2, false), (1000, false), (1001, true)] {
-            let found = fields(Overlap::Overlapping { at_most: Some(most) }, "counted by the ministry");
-            assert_eq!(found == ["overlap"], wrong, "{most}");
+            let names = fields(Overlap::Overlapping { at_most: Some(most) }, "counted by the ministry");
+            assert_eq!(names == ["overlap"], wrong, "{most}");
         }
     }
 
     #[test]
-    fn a_consortium_of_which_nothing_was_declared_adds_up() {
+    fn consortium_without_declaration_adds_up() {
         let rule = OverlapRule::default();
         assert_eq!((rule.overlap.most(3), rule.attested_by), (3, None));
     }

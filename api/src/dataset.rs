@@ -8,7 +8,7 @@ use crate::budget::Account;
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use crate::signed::{ApprovalRule, SiteApproval};
 
-/// Who may learn what from a dataset. Declared at the site; the server only shows it.
+/// The visibility of a dataset. Its site declares it; the server only displays it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -16,28 +16,28 @@ pub enum Visibility {
     /// Only differentially private releases leave the site.
     #[default]
     Private,
-    /// Private, but its owner allows exact gradients for the comparison with open pooling.
+    /// Private, but the owner allows exact gradients for the comparison with open pooling.
     Open,
-    /// Published anyway: exact gradients and metrics may leave the site.
+    /// Published data: exact gradients and metrics may leave the site.
     Public,
 }
 
-/// What a dataset is of. A job kind works on one of these and refuses the others.
+/// The content of a dataset. A job kind works on one content and refuses the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DatasetContent))]
 #[serde(rename_all = "snake_case")]
 pub enum Content {
-    /// Recordings with aligned labels: records are utterances.
+    /// Recordings with aligned labels. Records are utterances.
     #[default]
     Speech,
-    /// A query log: records are its rows, each a text with how often it was asked, and perhaps a user and a label.
+    /// A query log. Records are its rows: each has a text, its number of occurrences, and possibly a user and a label.
     Queries,
-    /// Recordings to be transcribed, without labels: records are recordings.
+    /// Recordings to be transcribed, without labels. Records are recordings.
     Recordings,
 }
 
 impl Content {
-    /// Returns whether it is speech, the only content of older records. It is then left out of JSON.
+    /// Returns whether the content is speech, the only content of older records. JSON then omits the field.
     pub fn is_speech(&self) -> bool {
         *self == Self::Speech
     }
@@ -52,7 +52,7 @@ impl Content {
     }
 }
 
-/// A size, told only roughly: 1, 2 or 5 times a power of ten. The number that stands for n in every division.
+/// An approximate size: 1, 2 or 5 times a power of ten. Every division by n uses this number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(transparent)]
@@ -80,12 +80,12 @@ impl SizeClass {
 
     /// Returns the least count in this class.
     pub fn least(self) -> u64 {
-        let told = |count: u64| Self::of(count) == self;
+        let is_in_class = |count: u64| Self::of(count) == self;
         let (mut low, mut high) = (0, self.0);
-        // `of` grows with the count, so the counts of a class are a range that ends at or above its number.
+        // `of` is monotone in the count, so the counts of a class are a range that ends at or above its number.
         while low < high {
             let middle = low + (high - low) / 2;
-            if told(middle) { high = middle } else { low = middle + 1 }
+            if is_in_class(middle) { high = middle } else { low = middle + 1 }
         }
         low
     }
@@ -107,46 +107,50 @@ impl SizeClass {
 pub struct Dataset {
     /// Id.
     pub id: DatasetId,
-    /// Its line of versions; the budget belongs to the line.
+    /// Its lineage. All versions in the lineage share one budget.
     pub lineage: LineageId,
-    /// Owner.
+    /// The owner.
     pub organization: OrganizationId,
     /// The owner's name.
     pub organization_name: String,
-    /// The worker that holds it.
+    /// The worker that serves it.
     pub worker: WorkerId,
     /// Name, unique at its organization.
     pub name: String,
-    /// Who may learn what.
+    /// The visibility.
     pub visibility: Visibility,
-    /// What it is of.
+    /// The content.
     #[serde(default, skip_serializing_if = "Content::is_speech")]
     pub content: Content,
-    /// Coefficients in a frame; 0 of queries and recordings.
+    /// Coefficients in a frame; 0 for queries and recordings.
     pub inputs: u32,
-    /// Classes of the labels, as declared if private; of queries the distinct labels of public data, else 0; 0 of recordings.
+    /// Classes of the labels, as declared for private data. For queries: distinct labels of public data, else 0. For
+    /// recordings: 0.
     pub classes: u32,
-    /// Training records (utterances, rows of a log, recordings), roughly.
+    /// The approximate number of training records (utterances, rows of a log, recordings).
     pub records: SizeClass,
-    /// Training speakers, roughly; 1 of queries, which have none, and of recordings, where nobody counts them.
+    /// The approximate number of training speakers; 1 for queries, which have none, and for recordings, where speakers
+    /// are not counted.
     pub speakers: SizeClass,
-    /// Test records held out, roughly; 0 when none are.
+    /// The approximate number of test records; 0 if none are held out.
     pub test_records: u64,
-    /// Seconds of sound, roughly; of recordings only.
+    /// The approximate length of all recordings in seconds; absent for other content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<SizeClass>,
-    /// Training users (patients, sessions, whatever its owner's id column names), roughly; absent where it has no column.
+    /// The approximate number of training users (the subjects of the owner's id column, such as patients or sessions);
+    /// absent without such a column.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<SizeClass>,
-    /// The units that its data keep apart, ascending: what a job may protect. Features that were normalized by speaker do
+    /// The units that its data keep apart, ascending. A job may protect only these. Features normalized by speaker do
     /// not keep records apart.
     #[serde(default = "usual_units", skip_serializing_if = "are_usual_units")]
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::units))]
     pub units: Vec<PrivacyUnit>,
-    /// Who has to approve a job before its site runs it, as the site states it; absent where the site does not say.
+    /// The approval that its site requires before it runs a job, as the site reports it; absent if the site does not
+    /// report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalRule>,
-    /// Its privacy accounts: one for each unit that has a budget.
+    /// Its privacy accounts: one for each unit with a budget.
     pub accounts: Vec<Account>,
     /// When it was registered.
     #[serde(with = "time::serde::rfc3339")]
@@ -203,7 +207,8 @@ fn are_usual_units(units: &[PrivacyUnit]) -> bool {
 
 impl Dataset {
     /// Returns n, the approximate number of these units. For public data without a column of users, speakers count as
-    /// users; public data need no protection. Words are not counted outside the site: recordings count instead.
+    /// users, because public data need no protection. Words are not counted outside the site, so the number of
+    /// recordings stands in for them.
     pub fn count(&self, unit: PrivacyUnit) -> SizeClass {
         match unit {
             PrivacyUnit::Record | PrivacyUnit::Words => self.records,
@@ -212,7 +217,7 @@ impl Dataset {
         }
     }
 
-    /// Returns whether a unit's data depend on that unit alone, so that it can be protected.
+    /// Returns whether a unit's data depend on that unit alone, so that a job can protect it.
     pub fn keeps_apart(&self, unit: PrivacyUnit) -> bool {
         self.units.contains(&unit)
     }
@@ -232,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_tells_the_counts_between_its_least_and_its_most() {
+    fn size_class_covers_its_least_to_its_most() {
         for class in [1, 2, 5, 10, 20, 50, 1000, 500_000] {
             let class = SizeClass(class);
             let (least, most) = (class.least(), class.most());
@@ -243,10 +248,13 @@ mod tests {
         }
     }
     #[test]
-    fn a_registration_from_before_there_were_users_or_queries_reads_and_writes_as_it_did() {
+    fn registration_without_users_is_unchanged_by_json() {
         let old = r#"{"name":"ward-7","lineage":"00000000-0000-0000-0000-000000000001","visibility":"private","inputs":13,"classes":40,"records":500,"speakers":50,"test_records":0}"#;
-        let told: Registration = serde_json::from_str(old).expect("an older worker's words");
-        assert_eq!((told.users, told.units.clone(), told.content), (None, usual_units(), Content::Speech));
-        assert_eq!(serde_json::to_string(&told).expect("it has a JSON form"), old);
+        let registration: Registration = serde_json::from_str(old).expect("an older worker's words");
+        assert_eq!(
+            (registration.users, registration.units.clone(), registration.content),
+            (None, usual_units(), Content::Speech)
+        );
+        assert_eq!(serde_json::to_string(&registration).expect("it has a JSON form"), old);
     }
 }

@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 use crate::job::diagnosis::Diagnosis;
 use crate::job::{JobSummary, Progress};
 
-/// How a job stands.
+/// The state of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JobEvent {
-    /// What lists show of it.
+    /// The fields that lists show.
     pub job: JobSummary,
-    /// Rounds, participants, measurements.
+    /// Rounds, participants and measurements.
     pub progress: Progress,
-    /// What does not go on, and why.
+    /// The obstacles of the job, with their causes.
     pub diagnoses: Vec<Diagnosis>,
     /// The number of the newest line of its log; 0 while there is none.
     pub log: u64,
 }
 
-/// How a consortium stands.
+/// The state of a consortium.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ConsortiumEvent {

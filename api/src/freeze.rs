@@ -9,33 +9,33 @@ use time::OffsetDateTime;
 use crate::id::{DatasetId, JobId};
 use crate::problem::Violation;
 
-/// A freeze, or the end of one. The last of a dataset's line says how it stands.
+/// A freeze of a dataset's lineage, or its end. The newest entry of a lineage states whether the lineage is frozen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Freeze {
     /// The dataset.
     pub dataset: DatasetId,
-    /// Its place in the history of the dataset's line, from 1.
+    /// The position in the history of the lineage, from 1.
     pub number: u32,
-    /// Frozen, or cleared.
+    /// Whether the lineage was frozen; false if it was cleared.
     pub frozen: bool,
     /// The job whose audit led to it.
     pub job: JobId,
-    /// Why it was frozen, with the figures; or on what grounds it was cleared.
+    /// Why it was frozen, with the figures; or why it was cleared.
     pub reason: String,
-    /// Who cleared it, by name; "audit" for a freeze.
+    /// The name of the member who cleared it; "audit" for a freeze.
     pub by: String,
-    /// When.
+    /// The time.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: OffsetDateTime,
 }
 
-/// A steward's word that what was broken is mended.
+/// A steward's statement that the defect is repaired.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ClearFreeze {
-    /// What was broken and how it was mended: 10 to 1,000 characters; it is kept.
+    /// The defect and its repair: 10 to 1,000 characters. The server stores it.
     pub reason: String,
 }
 

@@ -46,32 +46,32 @@ ids! {
     InvitationId;
     /// A signed-in session (a family of rotating refresh tokens).
     SessionId;
-    /// A key by which a program asks for a member.
+    /// A key with which a program acts for a member.
     ApiKeyId;
     /// A key with which a steward approves jobs.
     ApprovalKeyId;
     /// A passkey with which a member signs in.
     PasskeyId;
-    /// An identity at a provider of sign-ins.
+    /// An identity at a sign-in provider.
     IdentityId;
     /// A worker daemon at a site.
     WorkerId;
     /// A registered dataset.
     DatasetId;
-    /// The line of versions of one dataset that may hold the same people; its budget is for life.
+    /// A lineage: all versions of one dataset that may contain the same people. Its budget is for life.
     LineageId;
     /// A privacy account: (organization, lineage, unit, adjacency, observer).
     AccountId;
     /// A job.
     JobId;
-    /// A job that nobody was asked about yet.
+    /// A job in preparation, for which no approval was requested.
     DraftId;
-    /// A steward's standing word on which jobs need not be asked about.
+    /// A steward's standing limit, within which jobs are approved automatically.
     ApprovalLimitId;
     /// A stored file of a job: checkpoint, model, report.
     ArtifactId;
-    /// Something that a member is told.
+    /// A notification of a member.
     NotificationId;
-    /// A question of a job: one text that people are asked to label.
+    /// A question of a job: one text for annotators to label.
     QuestionId;
 }

@@ -42,31 +42,31 @@ pub use view::{
     RoundView, SeriesProgress, Submission,
 };
 
-/// What a job does with a dataset.
+/// The use of a dataset by a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
     /// Its worker takes part in the job.
     Participate,
-    /// Only read by the lead participant, at whose worker it lies, to measure the result. Must be public.
+    /// The lead's worker, which holds the dataset, only reads it to measure the result. It must be public.
     Evaluate,
 }
 
-/// What one dataset's lineage is charged by a job, at worst.
+/// A job's worst-case charge to one dataset's lineage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Charge {
-    /// Who is protected.
+    /// The protected unit.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
-    /// Against which change.
+    /// The adjacency, the change that the guarantee covers.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::adjacency))]
     pub adjacency: Adjacency,
     /// One release.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub event: Event,
-    /// Most releases of it.
+    /// The most releases of it.
     pub releases: u64,
 }
 
@@ -170,14 +170,14 @@ pub trait Kind: Serialize + DeserializeOwned + Clone {
         None
     }
 
-    /// Returns the job's questions to annotators, all that the server knows of them; `None` for a kind without
-    /// questions.
+    /// Returns the job's questions to annotators; `None` for a kind without questions. The server knows nothing else
+    /// about them.
     fn questions(&self) -> Option<Questions> {
         None
     }
 
-    /// Returns the release to recipients outside the consortium, all that the server knows of it; `None` for a kind
-    /// without one. It is charged like every other release, and never passes through the server.
+    /// Returns the release to recipients outside the consortium; `None` for a kind without one. The server knows
+    /// nothing else about it. It is charged like every other release, and never passes through the server.
     fn outside(&self) -> Option<Outside> {
         None
     }
@@ -213,9 +213,9 @@ pub struct Outside {
 }
 
 impl Report {
-    /// Returns whether the report contains no more than the spec does, as it must for charged recordings: any other
-    /// content would be computed from them without a charge. Reports of other kinds follow from releases and public
-    /// data.
+    /// Returns whether the report contains no more than the spec does. This is required for charged recordings: any
+    /// other content would be computed from them without a charge. Reports of other kinds follow from releases and
+    /// public data.
     pub fn tells_no_more(&self, spec: &Spec) -> bool {
         match (self, spec) {
             (Self::Transcription(report), Spec::Transcription(spec)) => spec.report().as_ref() == Ok(report),
@@ -326,7 +326,7 @@ macro_rules! kinds {
             }
         }
 
-        /// What a finished job tells, by kind.
+        /// The report of a finished job, by kind.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         #[serde(tag = "kind", content = "report", rename_all = "snake_case")]
@@ -339,8 +339,8 @@ macro_rules! kinds {
 kinds! {
     /// Federated DP-SGD of an acoustic model.
     DpSgd => dp_sgd,
-    /// A classifier of queries, taught by people who see only questions that are private.
+    /// A classifier of queries, trained with annotators who see only privately released questions.
     ActiveLearning => active_learning,
-    /// Transcription of recordings by recognizers outside: counts of pieces by word are hidden among dummies.
+    /// Transcription of recordings by external recognizers. Dummies hide the counts of pieces by word.
     Transcription => transcription,
 }

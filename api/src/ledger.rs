@@ -28,46 +28,47 @@ pub struct EntryFilter {
     pub until: Option<OffsetDateTime>,
 }
 
-/// How an account came to stand as it does.
+/// The history of an account.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AccountHistory {
     /// The account.
     pub account: AccountId,
-    /// Who is protected.
+    /// The protected unit.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
-    /// Against which change.
+    /// The adjacency, the change that the guarantee covers.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::adjacency))]
     pub adjacency: Adjacency,
-    /// How it stood after what happened, oldest first. Of many payments in a row only some are told, the last always.
+    /// The states of the account after its events, oldest first. Long runs of payments are thinned; the last state is
+    /// always included.
     pub points: Vec<HistoryPoint>,
-    /// What each job has used of it, the one that used most first. The parts are of the order that leaves most, at which the
+    /// Each job's use of the account, the largest first. The shares are at the order that leaves most, at which the
     /// losses of jobs add up exactly.
     pub jobs: Vec<JobShare>,
-    /// The limits that were promised one after another: a limit that is raised after something was released begins a promise of
-    /// its own, and what holds for everything is their sum.
+    /// The limits that were promised one after another. Raising a limit after a release begins a new promise, and the
+    /// guarantee for all releases is the sum of the promises.
     #[serde(default)]
     pub promises: Vec<PromisedLimit>,
     /// Rows of its ledger.
     pub rows: u64,
 }
 
-/// How an account stood at a moment.
+/// The state of an account at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HistoryPoint {
-    /// When.
+    /// The time.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: OffsetDateTime,
-    /// What happened; absent when its limit was set.
+    /// The kind of row; absent for a change of the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<EntryKind>,
     /// The job that caused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobId>,
-    /// The limit ε then.
+    /// The limit ε at that time.
     pub limit: f64,
     /// Its δ.
     pub delta: f64,
@@ -75,27 +76,28 @@ pub struct HistoryPoint {
     pub spent: f64,
     /// ε spent and reserved, at δ.
     pub committed: f64,
-    /// What that leaves of the limit.
+    /// The remaining ε of the limit.
     pub left: f64,
 }
 
-/// What a job has used of an account.
+/// A job's use of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JobShare {
     /// The job.
     pub job: JobId,
-    /// Part of the limit that it has spent, 0 to 1.
+    /// The spent share of the limit, 0 to 1.
     pub spent: f64,
-    /// Part of the limit that it holds, 0 to 1.
+    /// The reserved share of the limit, 0 to 1.
     pub reserved: f64,
     /// Releases that it has paid for.
     pub releases: u64,
-    /// ε at δ of what it has spent, were it alone on the account; the parts of several jobs are less together.
+    /// ε at δ of its paid releases, as if it were alone on the account. Several jobs together cost less than the sum of
+    /// these figures.
     pub alone: f64,
 }
 
-/// A row of a ledger with everything by which it is to be believed.
+/// A row of a ledger with the evidence for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EntryProof {
@@ -105,7 +107,7 @@ pub struct EntryProof {
     pub account: AccountId,
     /// Its number in the account's ledger, from 1.
     pub sequence: u64,
-    /// What happened.
+    /// The kind of row.
     pub kind: EntryKind,
     /// The job that caused it.
     pub job: JobId,
@@ -115,13 +117,13 @@ pub struct EntryProof {
     /// The release, with the exact parameters of its mechanism.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub event: Event,
-    /// How many such releases.
+    /// The number of these releases.
     pub count: u64,
-    /// The version of the formulas by which it was priced.
+    /// The version of the formulas that priced it.
     pub evaluator: String,
-    /// What it costs at each order of the account; none for what has no price: an exact release.
+    /// Its price at each order of the account; empty for an exact release, which has no price.
     pub price: Vec<OrderPrice>,
-    /// When.
+    /// The time.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: OffsetDateTime,
@@ -131,12 +133,12 @@ pub struct EntryProof {
     pub hash: String,
     /// The text that is hashed.
     pub leaf: String,
-    /// Whether `hash` is the hash of `leaf`, and `previous` that of the row before.
+    /// Whether `hash` is the hash of `leaf`, and `previous` is the hash of the previous row.
     pub chained: bool,
-    /// Where it stands in the server's log; absent for a row that the log does not know.
+    /// Its proof of inclusion in the server's log; absent if the log does not contain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inclusion: Option<Inclusion>,
-    /// What the site signed before the release left; for commits.
+    /// The receipt that the site signed before the release left; only for commits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<ReceiptProof>,
 }
@@ -149,24 +151,24 @@ pub struct OrderPrice {
     pub order: f64,
     /// Rényi loss of all the row's releases together, in nats, rounded up.
     pub loss: f64,
-    /// The most that the account may lose at this order, in nats; absent where the limit leaves nothing.
+    /// The most that the account may lose at this order, in nats; absent if the limit leaves nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
 }
 
-/// That a row stands in the server's log, step by step (RFC 9162, section 2.1.3).
+/// A proof, step by step, that a row is in the server's log (RFC 9162, section 2.1.3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Inclusion {
     /// Its position, from 0.
     pub position: u64,
-    /// The head that the proof leads to, with the server's signature.
+    /// The head at the end of the proof, with the server's signature.
     pub head: SignedHead,
-    /// SHA-256 of a zero byte and the leaf, hex: where the steps begin.
+    /// The start of the steps: SHA-256 of a zero byte and the leaf, hex.
     pub leaf_hash: String,
     /// The steps.
     pub steps: Vec<Step>,
-    /// Whether the last step is the root that the server signed, and the signature holds.
+    /// Whether the last step is the root that the server signed, and the signature is valid.
     pub holds: bool,
 }
 
@@ -174,7 +176,7 @@ pub struct Inclusion {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Step {
-    /// Whether the sibling stands to the left of what is known.
+    /// Whether the sibling is on the left of the known hash.
     pub left: bool,
     /// The sibling's hash, hex.
     pub sibling: String,
@@ -182,7 +184,7 @@ pub struct Step {
     pub hash: String,
 }
 
-/// A site's receipt and the server's word that it charged it.
+/// A site's receipt and the server's confirmation that it charged the receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReceiptProof {
@@ -201,7 +203,7 @@ pub struct ReceiptProof {
     pub countersignature: Option<Signed>,
     /// Whether the site's key signed it.
     pub signature_holds: bool,
-    /// Whether the row charges exactly what it says.
+    /// Whether the row charges exactly the release of the receipt.
     pub charged_as_signed: bool,
     /// Whether the server's key signed the countersignature, for this receipt and this position.
     pub countersignature_holds: bool,
@@ -209,13 +211,15 @@ pub struct ReceiptProof {
 
 /// Returns the steps from a leaf to the root of a tree of `size` leaves, given the siblings of an inclusion proof.
 pub fn steps(leaf: &Hash, position: u64, size: u64, siblings: &[Hash]) -> Vec<Step> {
-    let (mut known, mut place, mut last) = (*leaf, position, size.saturating_sub(1));
+    let mut node = *leaf;
+    let mut place = position;
+    let mut last = size.saturating_sub(1);
     let mut steps = Vec::with_capacity(siblings.len());
     for sibling in siblings {
-        let left = place & 1 == 1 || place == last;
-        known = if left { node_hash(sibling, &known) } else { node_hash(&known, sibling) };
-        steps.push(Step { left, sibling: hex::encode(sibling), hash: hex::encode(known) });
-        if left {
+        let is_left = place & 1 == 1 || place == last;
+        node = if is_left { node_hash(sibling, &node) } else { node_hash(&node, sibling) };
+        steps.push(Step { left: is_left, sibling: hex::encode(sibling), hash: hex::encode(node) });
+        if is_left {
             // Climb to the next level where the path was a right child: the levels between have no sibling.
             while place & 1 == 0 && place != 0 {
                 place >>= 1;

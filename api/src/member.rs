@@ -3,30 +3,32 @@
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use crate::account::PASSWORD_LENGTH;
 use crate::id::{ConsortiumId, MemberId, OrganizationId};
 use crate::problem::Violation;
 
-/// What a member may do in an organization, or in a consortium.
+/// The fewest and the most characters of a password.
+pub const PASSWORD_LENGTH: std::ops::RangeInclusive<usize> = 12..=200;
+
+/// A role of a member in an organization, or in a consortium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Founds and runs a consortium: invites organizations, sees budgets and jobs.
     ConsortiumAdmin,
-    /// Runs an organization: invites its members, enrols its workers.
+    /// Runs an organization: invites its members, enrolls its workers.
     OrganizationAdmin,
-    /// Answers for an organization's data: sets budgets, approves or refuses jobs.
+    /// Is responsible for an organization's data: sets budgets, approves or refuses jobs.
     DataSteward,
-    /// Plans and launches jobs, takes models away.
+    /// Plans and launches jobs, downloads models.
     Researcher,
     /// Reads ledgers, receipts and certificates.
     Auditor,
-    /// Answers the questions of jobs, and sees nothing else.
+    /// Answers the questions of jobs, and has no other access.
     Annotator,
 }
 
-/// Where a role holds.
+/// The scope of a role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = RoleScope))]
 #[serde(tag = "scope", content = "id", rename_all = "snake_case")]
@@ -37,14 +39,14 @@ pub enum Scope {
     Organization(OrganizationId),
 }
 
-/// A role at its place.
+/// A role in a scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Grant {
-    /// Where.
+    /// The scope.
     #[serde(flatten)]
     pub scope: Scope,
-    /// What.
+    /// The role.
     pub role: Role,
 }
 
@@ -54,21 +56,21 @@ pub struct Grant {
 pub struct Member {
     /// Id.
     pub id: MemberId,
-    /// Name, as shown to others.
+    /// Display name.
     pub name: String,
     /// E-mail, lower case; shown only to the member and the admins of their organization.
     pub email: String,
-    /// Runs this server.
+    /// Whether the member operates this server.
     pub operator: bool,
     /// Roles.
     pub grants: Vec<Grant>,
-    /// When the account was made.
+    /// When the account was created.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: OffsetDateTime,
 }
 
-/// What a person gives to accept a one-time link and become a member.
+/// The details with which a person accepts a one-time link and becomes a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewMember {
@@ -80,7 +82,7 @@ pub struct NewMember {
     /// Password: 12 to 200 characters.
     #[cfg_attr(feature = "openapi", schema(min_length = 12, max_length = 200))]
     pub password: String,
-    /// The organization's name, when the link founds one: 1 to 100 characters.
+    /// The organization's name, if the link founds one: 1 to 100 characters.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub organization: Option<String>,
@@ -106,7 +108,7 @@ impl NewMember {
     }
 }
 
-/// The roles that a member is to have at a place, instead of those they have there.
+/// The new roles of a member in a scope. They replace the previous ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Roles {
@@ -114,24 +116,25 @@ pub struct Roles {
     pub roles: Vec<Role>,
 }
 
-/// Somebody who is to have a role over a consortium itself.
+/// A member to be given roles over a consortium itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewConsortiumMember {
-    /// Their e-mail: they stand in the consortium already, through an organization or as an annotator.
+    /// The member's e-mail. The member must belong to the consortium already, through an organization or as an
+    /// annotator.
     pub email: String,
-    /// `consortium_admin`, `auditor` or `annotator`; what they have already stays.
+    /// `consortium_admin`, `auditor` or `annotator`. Present roles remain.
     pub roles: Vec<Role>,
 }
 
-/// What a member gives to accept a one-time link with the account they have.
+/// The choices of a member who accepts a one-time link with an existing account.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Join {
-    /// The organization that joins the consortium, when the link brings one: one of which the member is an admin.
+    /// The organization that joins the consortium, if the link admits one. The member must be its admin.
     #[serde(default)]
     pub organization: Option<OrganizationId>,
-    /// Or the name of a new one: 1 to 100 characters.
+    /// The name of a new organization instead: 1 to 100 characters.
     #[serde(default)]
     pub organization_name: Option<String>,
 }

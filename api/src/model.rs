@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 use crate::id::{ArtifactId, JobId};
 use crate::job::JobSummary;
 
-/// What a finished job leaves: its files, with what every list of jobs shows.
+/// The files of a finished job, with the fields that lists of jobs show.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Model {

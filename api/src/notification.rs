@@ -7,7 +7,7 @@ use crate::id::{ConsortiumId, DatasetId, JobId, NotificationId, OrganizationId};
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $label:literal;)*) => {
-        /// What a notification is about.
+        /// The event of a notification.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         #[serde(rename_all = "snake_case")]
@@ -44,15 +44,15 @@ kinds! {
     CertificateReady = "a certificate is ready";
     /// An invitation was accepted.
     InvitationAccepted = "an invitation was accepted";
-    /// Another way into the member's account was opened, or ways were closed.
+    /// A new sign-in method was added to the member's account, or methods were removed.
     AccountChanged = "what opens your account has changed";
-    /// The credentials of the member, or of somebody in an organization that they administer, were reset or changed.
+    /// The credentials of the member, or of a member of an organization that they administer, were reset or changed.
     CredentialsChanged = "credentials were reset or changed";
     /// Access of a worker, a member, an organization or an account was retired or restored.
     AccessRetired = "access was retired or restored";
-    /// The member signed in from a network or a browser that they had not used before.
+    /// The member signed in from a new network or browser.
     SignInNew = "a sign-in from a new place";
-    /// Wrong codes of the member's second factor were given.
+    /// A caller gave wrong codes of the member's second factor.
     SecondFactorFailed = "wrong codes of your second factor";
     /// A site's key was replaced by another.
     SiteKeyRotated = "a site's key was rotated";
@@ -74,23 +74,23 @@ impl NotificationKind {
     }
 }
 
-/// Something that a member is told.
+/// A notification of a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Notification {
     /// Id.
     pub id: NotificationId,
-    /// What it is about.
+    /// Its event.
     pub kind: NotificationKind,
-    /// As a sentence.
+    /// The event as a sentence.
     pub text: String,
     /// The consortium in which it happened.
     pub consortium: Option<ConsortiumId>,
-    /// The job that it is about.
+    /// The job of the event.
     pub job: Option<JobId>,
-    /// The dataset that it is about.
+    /// The dataset of the event.
     pub dataset: Option<DatasetId>,
-    /// The organization that it is about.
+    /// The organization of the event.
     pub organization: Option<OrganizationId>,
     /// When it happened.
     #[serde(with = "time::serde::rfc3339")]
@@ -102,36 +102,36 @@ pub struct Notification {
     pub read_at: Option<OffsetDateTime>,
 }
 
-/// Which notifications are asked for.
+/// A filter of notifications.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 pub struct NotificationQuery {
-    /// Only new ones.
+    /// Whether to return only new ones.
     #[serde(default)]
     pub unread: Option<bool>,
     /// Only those of one kind.
     #[serde(default)]
     pub kind: Option<NotificationKind>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     #[serde(default)]
     pub cursor: Option<String>,
-    /// Notifications on a page: 1 to 200, 50 unless told.
+    /// Notifications on a page: 1 to 200, 50 by default.
     #[serde(default)]
     pub limit: Option<u32>,
 }
 
-/// How many notifications are new.
+/// The number of new notifications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Unread {
-    /// How many.
+    /// The number.
     pub unread: u64,
 }
 
-/// Of what a member wants to be told.
+/// The notifications that a member has switched off.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NotificationSwitches {
-    /// The kinds of which they want to be told nothing; all others are on.
+    /// The kinds that the member does not receive; all others are on.
     pub off: Vec<NotificationKind>,
 }

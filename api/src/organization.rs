@@ -20,7 +20,7 @@ pub struct Organization {
     pub members: u32,
     /// Number of datasets.
     pub datasets: u32,
-    /// Its workers and when each was last heard of.
+    /// Its workers, each with the time of its last contact.
     pub workers: Vec<Worker>,
     /// When it joined.
     #[serde(with = "time::serde::rfc3339")]
@@ -31,44 +31,44 @@ pub struct Organization {
     pub retirement: Option<Retirement>,
 }
 
-/// What a one-time link lets its bearer do.
+/// The purpose of a one-time link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = InvitationPurpose))]
 #[serde(tag = "purpose", rename_all = "snake_case")]
 pub enum Purpose {
-    /// Become an operator of this server. The first such link is made at the first start, the others by operators.
+    /// Become an operator of this server. The first start creates the first such link; operators create the others.
     Operator,
     /// Bring a new organization into a consortium, as its first admin, steward and researcher.
     Organization {
-        /// The consortium that invites.
+        /// The inviting consortium.
         consortium: ConsortiumId,
     },
-    /// Answer the questions of a consortium's jobs, without belonging to an organization.
+    /// Answer the questions of a consortium's jobs, without a role in an organization.
     Annotator {
-        /// The consortium that invites.
+        /// The inviting consortium.
         consortium: ConsortiumId,
     },
     /// Join an organization as a member.
     Member {
-        /// The organization that invites.
+        /// The inviting organization.
         organization: OrganizationId,
-        /// The roles that wait there.
+        /// The roles that the new member receives.
         roles: Vec<Role>,
     },
 }
 
-/// An invitation, as the inviter sees it.
+/// An invitation in the inviter's view.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Invitation {
     /// Id.
     pub id: InvitationId,
-    /// What it is for.
+    /// The purpose.
     #[serde(flatten)]
     pub purpose: Purpose,
-    /// A note for whom it is.
+    /// A note about the recipient.
     pub label: String,
-    /// The link; present only in the answer that made it, the server keeps a hash.
+    /// The link, only in the response that creates it. The server stores a hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
     /// When it stops working.
@@ -77,19 +77,19 @@ pub struct Invitation {
     pub expires_at: OffsetDateTime,
     /// Whether it was used.
     pub used: bool,
-    /// Whether it was withdrawn before.
+    /// Whether it was withdrawn.
     #[serde(default)]
     pub withdrawn: bool,
 }
 
-/// What the bearer of a link is shown before accepting.
+/// An invitation in its bearer's view, before acceptance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InvitationPreview {
-    /// What it is for.
+    /// The purpose.
     #[serde(flatten)]
     pub purpose: Purpose,
-    /// Name of the consortium or organization that invites, when there is one.
+    /// The name of the inviting consortium or organization, if there is one.
     pub from: Option<String>,
 }
 
@@ -97,10 +97,10 @@ pub struct InvitationPreview {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewInvitation {
-    /// What it is for.
+    /// The purpose.
     #[serde(flatten)]
     pub purpose: Purpose,
-    /// A note for whom it is: 1 to 100 characters.
+    /// A note about the recipient: 1 to 100 characters.
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub label: String,
 }

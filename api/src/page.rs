@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Page<T> {
-    /// The items, newest first unless the list says otherwise.
+    /// The items, newest first unless the operation states another order.
     pub items: Vec<T>,
-    /// Where the next page starts; absent on the last.
+    /// The cursor of the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// What part of a list is asked for.
+/// The requested part of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 pub struct PageQuery {
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     pub cursor: Option<String>,
-    /// Items on a page: 1 to 200, 50 unless told.
+    /// Items on a page: 1 to 200, 50 by default.
     pub limit: Option<u32>,
 }
 

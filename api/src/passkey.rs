@@ -15,18 +15,18 @@ pub const MOST_CLIENT_DATA: usize = 4096;
 /// The most characters of each other part of an assertion or a registration.
 pub const MOST_PART: usize = 8192;
 
-/// For which use of a passkey a signed-in member asks for a challenge.
+/// The use of a passkey for which a signed-in member requests a challenge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PasskeyUse {
-    /// To register a new one.
+    /// To register a new passkey.
     Register,
-    /// To prove one's identity once more.
+    /// To prove the member's identity again.
     Prove,
 }
 
-/// Asks for a challenge, as a signed-in member.
+/// A signed-in member's request for a challenge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -35,12 +35,12 @@ pub struct NewPasskeyChallenge {
     pub purpose: PasskeyUse,
 }
 
-/// Asks for a challenge to sign in.
+/// A request for a challenge to sign in.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SignInChallenge {
-    /// From the first step, where the password was right; left out to sign in by a passkey alone.
+    /// The token from the first step, after the password; empty to sign in by a passkey alone.
     #[serde(default)]
     pub half_token: String,
 }
@@ -55,40 +55,40 @@ impl std::fmt::Debug for SignInChallenge {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PasskeyUser {
-    /// WebAuthn's `user.id`, hex: 32 bytes that say nothing about the member.
+    /// WebAuthn's `user.id`, hex: 32 bytes that reveal nothing about the member.
     pub handle: String,
     /// The name that the authenticator shows.
     pub name: String,
 }
 
-/// What a passkey signs.
+/// A challenge for a passkey.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PasskeyChallenge {
-    /// Goes back to the server, unread, with the answer.
+    /// An opaque text that the answer returns to the server.
     pub ticket: String,
     /// WebAuthn's `challenge`, hex: SHA-256 of the ticket, in its domain.
     pub challenge: String,
     /// WebAuthn's `rpId`.
     pub relying_party: String,
-    /// The ids of credentials, hex: the ones that may sign, or at a registration those that exist. None at a sign-in by a
-    /// passkey alone, which the authenticator chooses.
+    /// The ids of credentials, hex: those that may sign, or for a registration those that exist. Empty for a sign-in by
+    /// a passkey alone, where the authenticator chooses.
     pub credentials: Vec<String>,
-    /// The account of a registration.
+    /// The account, for a registration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<PasskeyUser>,
-    /// When it is over.
+    /// When it expires.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub expires_at: OffsetDateTime,
 }
 
-/// What a passkey has signed: a WebAuthn assertion.
+/// A WebAuthn assertion by a passkey.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PasskeyAssertion {
-    /// From the challenge.
+    /// The ticket of the challenge.
     pub ticket: String,
     /// The credential's id, hex.
     pub credential: String,
@@ -98,7 +98,7 @@ pub struct PasskeyAssertion {
     pub authenticator_data: String,
     /// The signature, hex.
     pub signature: String,
-    /// `userHandle`, hex, where the authenticator gives it.
+    /// `userHandle`, hex, if the authenticator returns it.
     #[serde(default)]
     pub user_handle: String,
 }
@@ -111,15 +111,15 @@ impl PasskeyAssertion {
     }
 }
 
-/// Signs in by a passkey.
+/// A sign-in by a passkey.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PasskeySignIn {
-    /// From the first step, where the password was right; left out to sign in by a passkey alone.
+    /// The token from the first step, after the password; empty to sign in by a passkey alone.
     #[serde(default)]
     pub half_token: String,
-    /// What the passkey has signed.
+    /// The assertion of the passkey.
     pub passkey: PasskeyAssertion,
 }
 
@@ -134,19 +134,19 @@ impl std::fmt::Debug for PasskeySignIn {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewPasskey {
-    /// What its owner calls it: 1 to 100 characters.
+    /// The owner's name for it: 1 to 100 characters.
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub label: String,
-    /// What the browser has made.
+    /// The registration by the browser.
     pub registration: PasskeyRegistration,
 }
 
-/// What a browser has made: a WebAuthn registration.
+/// A WebAuthn registration by a browser.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PasskeyRegistration {
-    /// From the challenge.
+    /// The ticket of the challenge.
     pub ticket: String,
     /// `clientDataJSON`, as text.
     pub client_data: String,
@@ -171,13 +171,13 @@ impl NewPasskey {
     }
 }
 
-/// A passkey, as its owner sees it.
+/// A passkey in its owner's view.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Passkey {
     /// Id.
     pub id: PasskeyId,
-    /// What its owner calls it.
+    /// The owner's name for it.
     pub label: String,
     /// Its signature algorithm.
     pub algorithm: PasskeyAlgorithm,
@@ -185,7 +185,7 @@ pub struct Passkey {
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: OffsetDateTime,
-    /// When it was last used; absent until then.
+    /// When it was last used; absent before the first use.
     #[serde(default, with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub last_used_at: Option<OffsetDateTime>,

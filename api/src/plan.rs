@@ -43,46 +43,47 @@ pub use together::Together;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewPlan {
-    /// Where it would run.
+    /// The consortium in which it would run.
     pub consortium: ConsortiumId,
     /// The job.
     #[serde(flatten)]
     pub job: NewJob,
 }
 
-/// What the job would come to.
+/// The cost of a planned job, and the decision of every budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Plan {
-    /// Whether it could be proposed as it stands: nothing wrong with it, and every budget admits it.
+    /// Whether it can be proposed as it stands: it has no violations, and every budget admits it.
     pub admitted: bool,
-    /// Everything wrong with it.
+    /// Its violations.
     pub violations: Vec<Violation>,
-    /// What each dataset that is charged would lose.
+    /// The loss of each charged dataset.
     pub parties: Vec<PlanParty>,
-    /// The figures of every account that would refuse.
+    /// The figures of every account that would refuse it.
     pub refusals: Vec<Refusal>,
-    /// What the budgets buy with the plan's own noise and sampling rates; absent when nobody pays.
+    /// The rounds that the budgets admit with the plan's own noise and sampling rates; absent if no account is charged.
     #[serde(default)]
     pub buys: Option<Buys>,
-    /// The nearest plans that every budget admits, when this one is refused: with fewer rounds, with more noise, with lower
-    /// sampling rates, as far as each exists. None when the plan is admitted, or when an account has no budget.
+    /// The nearest plans that every budget admits, if this one is refused: with fewer rounds, more noise, or lower
+    /// sampling rates, where such a plan exists. Empty if the plan is admitted, or if an account has no budget.
     #[serde(default)]
     pub offers: Vec<Offer>,
-    /// What the job would cost a person who may be in several organizations' data; absent when nobody pays.
+    /// The cost of the job to a person who may be in several organizations' data; absent if no account is charged.
     #[serde(default)]
     pub together: Option<Together>,
 }
 
-/// What the budgets buy with a plan's own numbers. A job that pays one pool of questions counts pools where others count rounds, a transcription counts transcriptions.
+/// The rounds that the budgets admit with a plan's own parameters. The unit depends on the job: rounds of training,
+/// pools of questions, or transcriptions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Buys {
-    /// Rounds the plan asks for.
+    /// The rounds of the plan.
     pub rounds: u32,
-    /// Most rounds that every account admits, after the releases in reserve; at most 100,000.
+    /// The most rounds that every account admits, after the releases in reserve; at most 100,000.
     pub rounds_that_fit: u32,
-    /// Who decides that.
+    /// The account that sets this limit.
     pub bottleneck: Bottleneck,
 }
 
@@ -94,13 +95,13 @@ impl Buys {
     }
 }
 
-/// A plan near to a refused one that every budget admits.
+/// A plan near a refused one that every budget admits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Offer {
-    /// What is changed; everything else stays as it was asked.
+    /// The changed parameter. All others stay as requested.
     pub knob: Knob,
-    /// Every field that is changed.
+    /// The changed fields.
     pub changes: Vec<Change>,
     /// The offer in a sentence.
     pub sentence: String,
@@ -108,21 +109,21 @@ pub struct Offer {
     pub job: NewJob,
 }
 
-/// A field of a spec with another number.
+/// A changed number of a spec.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Change {
-    /// Path of the field: `spec.participants.2.sampling_rate`.
+    /// The path of the field: `spec.participants.2.sampling_rate`.
     pub field: String,
-    /// The dataset whose field it is; absent for fields of the whole job.
+    /// The dataset of the field; absent for fields of the whole job.
     pub dataset: Option<DatasetId>,
-    /// What was asked.
+    /// The requested number.
     pub from: f64,
-    /// What would fit.
+    /// A fitting number.
     pub to: f64,
 }
 
-/// What one dataset would lose.
+/// The loss of one dataset.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PlanParty {
@@ -130,9 +131,10 @@ pub struct PlanParty {
     pub dataset: DatasetId,
     /// Its name.
     pub dataset_name: String,
-    /// What it would be charged at worst.
+    /// The worst-case charge.
     pub charge: Charge,
-    /// Every account that the job charges, the one of its own unit first: each limit of the lineage bounds all jobs.
+    /// Every account that the job charges, the account of its own unit first. Each limit of the lineage bounds all
+    /// jobs.
     #[serde(default)]
     pub accounts: Vec<PlanAccount>,
     /// The account's limit ε; absent without a budget.
@@ -141,41 +143,42 @@ pub struct PlanParty {
     pub delta: Option<f64>,
     /// ε of the job by itself at δ, rounded up; absent when it is infinite or there is no budget.
     pub epsilon: Option<f64>,
-    /// ε that spent, reserved and the job would come to, as the account's gauge counts, rounded up; absent when infinite.
+    /// ε of the spent and reserved releases and the job together, by the account's gauge, rounded up; absent if it is
+    /// infinite.
     pub would_be: Option<f64>,
-    /// What that would leave of the limit, rounded down; negative when it does not fit.
+    /// The remaining ε of the limit, rounded down; negative if the job does not fit.
     pub left: Option<f64>,
-    /// The part of the filter's budget that would be left, rounded down: 0 to 1, 0 when it does not fit; absent without a
+    /// The remaining part of the filter's budget, rounded down: 0 to 1, 0 if the job does not fit; absent without a
     /// budget.
     #[serde(default)]
     pub left_fraction: Option<f64>,
-    /// How many further rounds of this kind that would leave room for.
+    /// The number of further rounds of this kind that would fit.
     #[serde(default)]
     pub rounds_left: u64,
-    /// How many further jobs like this one, with their releases in reserve, that would leave room for.
+    /// The number of further jobs like this one, with their releases in reserve, that would fit.
     #[serde(default)]
     pub jobs_left: u64,
     /// Expected passes over the data: steps in all rounds times the sampling rate; absent for a job without rounds.
     #[serde(default)]
     pub epochs: Option<f64>,
-    /// Most rounds that this account admits, after the releases in reserve; at most 100,000.
+    /// The most rounds that this account admits, after the releases in reserve; at most 100,000.
     #[serde(default)]
     pub rounds_that_fit: u32,
     /// Expected passes over the data in that many rounds.
     #[serde(default)]
     pub epochs_that_fit: Option<f64>,
-    /// ε of the job by itself at δ from its privacy-loss distribution, rounded up: the tight number, for reports about a plan
-    /// whose parameters are fixed before its first output. It never decides admission. Absent when it is infinite or cannot be
-    /// computed, or there is no budget.
+    /// ε of the job by itself at δ from its privacy-loss distribution, rounded up. This is the tight number, for
+    /// reports about a plan whose parameters are fixed before its first output. It never decides admission. Absent if
+    /// it is infinite or cannot be computed, or if there is no budget.
     #[serde(default)]
     pub tight_epsilon: Option<f64>,
-    /// ε that the account would come to after so many rounds.
+    /// The resulting ε of the account by the number of rounds.
     #[serde(default)]
     pub curve: EpsilonCurve,
-    /// Most releases of this kind that fit now.
+    /// The most releases of this kind that fit now.
     pub releases_that_fit: u64,
-    /// Least noise multiplier of every step with which the asked number of releases fits now; absent when none does, or the
-    /// release is not made of Gaussian ones.
+    /// The least noise multiplier of every step with which the requested number of releases fits now; absent if none
+    /// does, or if the release does not consist of Gaussian steps.
     pub least_noise: Option<f64>,
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $slug:literal, $http:literal, $grpc:literal, $title:literal;)*) => {
-        /// What went wrong, as programs name it.
+        /// The code of a failure.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         #[serde(rename_all = "snake_case")]
@@ -40,71 +40,71 @@ macro_rules! codes {
 }
 
 codes! {
-    /// Some fields of the input are wrong; `violations` names every one.
+    /// Some fields of the input are wrong; `violations` names each of them.
     ValidationFailed = "validation_failed", 422, 3, "Some of the input cannot be accepted";
-    /// The body is not what the operation reads (broken JSON, wrong content type, missing fields, which `violations` names).
+    /// The operation cannot read the body (broken JSON, wrong content type, missing fields, which `violations` names).
     Malformed = "malformed", 400, 3, "The request could not be read";
-    /// No credentials, or credentials that no longer hold.
+    /// The credentials are missing or no longer valid.
     Unauthenticated = "unauthenticated", 401, 16, "Sign in to go on";
-    /// E-mail or password is wrong (which one is not said).
+    /// E-mail or password is wrong. The response does not state which.
     WrongCredentials = "wrong_credentials", 401, 16, "E-mail or password is wrong";
-    /// The code of the second factor is wrong, or was used already.
+    /// The code of the second factor is wrong, or was already used.
     WrongCode = "wrong_code", 401, 16, "The code is wrong";
-    /// The passkey is not one of the account, or its answer does not hold.
+    /// The passkey does not belong to the account, or its assertion is invalid.
     WrongPasskey = "wrong_passkey", 401, 16, "The passkey was not accepted";
-    /// The server asks everybody for a second factor, and the caller has none yet.
+    /// The server requires a second factor, and the caller has none yet.
     SecondFactorMissing = "second_factor_missing", 403, 7, "Set up a second factor to go on";
-    /// The operation asks for a proof of identity that is not older than some minutes.
+    /// The operation requires a proof of identity that is at most some minutes old.
     ProofStale = "proof_stale", 403, 7, "Confirm your identity to go on";
-    /// The caller may see this, but not do that.
+    /// The caller may see the subject, but may not do this.
     Forbidden = "forbidden", 403, 7, "Your role does not allow this";
-    /// Not there, or not for the caller to know.
+    /// The subject does not exist, or the caller may not know of it.
     NotFound = "not_found", 404, 5, "There is nothing here that you may see";
-    /// The method does not exist on this address.
+    /// The address does not support the method.
     MethodNotAllowed = "method_not_allowed", 405, 12, "This address does not do that";
-    /// Something with that name or address already exists.
+    /// An item with that name or address already exists.
     AlreadyExists = "already_exists", 409, 6, "That already exists";
-    /// The subject is in a state in which this cannot be done.
+    /// The subject's state does not allow the operation.
     WrongState = "wrong_state", 409, 9, "Not possible in the present state";
-    /// The same request, with the same idempotency key, is under way, or its answer was lost.
+    /// The same request, with the same idempotency key, is in progress, or its answer was lost.
     InProgress = "in_progress", 409, 10, "The same request is under way";
     /// The one-time link was used, has expired or was withdrawn.
     LinkSpent = "link_spent", 410, 9, "This link can no longer be used";
     /// The dataset has no budget for the job's privacy unit.
     BudgetMissing = "budget_missing", 409, 9, "No budget has been set";
-    /// The budget does not admit this; `refusal` says what is spent, asked and left.
+    /// The budget does not admit this; `refusals` states the spent, requested and remaining figures.
     BudgetExceeded = "budget_exceeded", 409, 9, "The budget does not allow this";
-    /// An audit disproved what was claimed about the dataset; nothing new is reserved until a steward clears it.
+    /// An audit disproved a claim about the dataset. No reservation is possible until a steward clears the freeze.
     AccountFrozen = "account_frozen", 409, 9, "An audit has frozen this account";
-    /// The job promises an audit, and it has not been passed.
+    /// The job promises an audit, which it has not passed yet.
     Withheld = "withheld", 409, 9, "Withheld until the audit is passed";
-    /// Somebody changed it in between.
+    /// Another caller has changed the subject.
     PreconditionFailed = "precondition_failed", 412, 9, "It was changed in the meantime";
-    /// The lease is not, or no longer, the caller's.
+    /// The caller does not hold the lease, or no longer holds it.
     LeaseLost = "lease_lost", 409, 10, "The lease is no longer held";
-    /// The round is over.
+    /// The round is closed.
     RoundClosed = "round_closed", 409, 9, "The round is closed";
-    /// Not there yet; ask again.
+    /// The subject is not available yet; repeat the request later.
     NotReady = "not_ready", 409, 14, "Not ready yet";
-    /// The body or a count is over its limit.
+    /// The body or a count exceeds its limit.
     TooLarge = "too_large", 413, 8, "That is over the limit";
     /// Too many requests in too short a time.
     RateLimited = "rate_limited", 429, 8, "Too many requests; wait a little";
-    /// A signature, digest or chain does not hold.
+    /// A signature, digest or chain is invalid.
     BadSignature = "bad_signature", 422, 3, "A signature or digest does not hold";
-    /// The server's own fault.
+    /// An error in the server.
     Internal = "internal", 500, 13, "Something went wrong on our side";
     /// The server is starting, stopping or cannot reach its database.
     Unavailable = "unavailable", 503, 14, "Not available just now";
 }
 
-/// One thing wrong with one field.
+/// A violation of one field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Violation {
     /// Path of the field, dots between, indices as numbers: `spec.participants.2.clip`.
     pub field: String,
-    /// What is wrong and what would be right.
+    /// The defect and the valid range.
     pub message: String,
 }
 
@@ -115,7 +115,7 @@ impl Violation {
     }
 }
 
-/// An RFC 9457 problem document; the same content travels in gRPC details and to the dashboard.
+/// An RFC 9457 problem document. The same content travels in gRPC details and to the dashboard.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[error("{title}: {detail}")]
@@ -129,15 +129,15 @@ pub struct Problem {
     pub status: u16,
     /// The code.
     pub code: Code,
-    /// What happened here, and what to do about it.
+    /// The occurrence, and the remedy.
     pub detail: String,
-    /// Every violation, when the input was at fault.
+    /// Every violation, if the input is invalid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<Violation>,
     /// The figures of a refused budget, one for each account that refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refusals: Vec<crate::budget::Refusal>,
-    /// Seconds after which it may be tried again, when there is such a time; `Retry-After` by HTTP.
+    /// Seconds after which the request may be repeated, if known; `Retry-After` in HTTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u32>,
 }
@@ -169,7 +169,7 @@ impl Problem {
         Self::with_violations(Code::ValidationFailed, violations)
     }
 
-    /// Input that is refused with a code, with every reason.
+    /// Makes a problem with a code for rejected input, with every reason.
     pub fn with_violations(code: Code, violations: Vec<Violation>) -> Self {
         let detail = violations.iter().map(|v| format!("{}: {}", v.field, v.message)).collect::<Vec<_>>().join("; ");
         Self { violations, ..Self::new(code, detail) }

@@ -42,24 +42,24 @@ pub struct Questions {
     pub deadline_seconds: u32,
 }
 
-/// A label that can be given.
+/// A possible answer to the questions of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Label {
-    /// The label: 1 to 60 characters, unique, as it stands in the data.
+    /// The label: 1 to 60 characters, unique, as in the data.
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 60))]
     pub name: String,
-    /// The key that gives it: a lower-case letter or a digit, unique, none of [`OWN_KEYS`].
+    /// The key that selects it: a lower-case letter or a digit, unique, but not `s`, `u` or `z`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "b"))]
     pub key: Option<char>,
-    /// When to give it: at most 200 characters.
+    /// Instructions for its use: at most 200 characters.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[cfg_attr(feature = "openapi", schema(max_length = 200))]
     pub hint: String,
 }
 
-/// How a question stands.
+/// The state of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -68,9 +68,9 @@ pub enum QuestionState {
     Waiting,
     /// Chosen in a round that is open.
     Asked,
-    /// Chosen, and answered as often as asked.
+    /// Chosen, and answered by the requested number of annotators.
     Answered,
-    /// Chosen, and its round closed without as many answers as asked.
+    /// Chosen, and its round closed without the requested number of answers.
     Closed,
 }
 
@@ -98,23 +98,24 @@ pub struct Question {
     pub dataset: DatasetId,
     /// The text: 1 to 2,000 characters.
     pub text: String,
-    /// Kept occurrences at its site, where the job pays for showing them.
+    /// Kept occurrences at its site, if the job pays to release them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// How uncertain the classifier was of it when it was chosen; the greater, the more. In the measure of the job's acquisition,
-    /// so that only the order within one round means something.
+    /// The classifier's uncertainty when it chose the question; greater is more uncertain. The measure is the job's
+    /// acquisition, so values are comparable only within one round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncertainty: Option<f64>,
     /// The round in which it was chosen, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<u32>,
-    /// Answers that count: no skips, nothing undone.
+    /// Its answers, without skipped and withdrawn ones.
     pub annotations: u32,
-    /// How it stands.
+    /// Its state.
     pub state: QuestionState,
 }
 
-/// What somebody answers; in JSON `{"answer": "label", "label": "billing"}`, `{"answer": "unsure"}`, `{"answer": "skip"}`.
+/// An annotator's answer; in JSON `{"answer": "label", "label": "billing"}`, `{"answer": "unsure"}`, `{"answer":
+/// "skip"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "answer", rename_all = "snake_case")]
@@ -124,9 +125,9 @@ pub enum Answer {
         /// Its name.
         label: String,
     },
-    /// Read, and none can be told: an answer that counts.
+    /// The annotator cannot decide. This counts as an answer.
     Unsure,
-    /// Left to others: no answer.
+    /// The annotator leaves the question to others. This does not count as an answer.
     Skip,
 }
 
@@ -160,20 +161,20 @@ pub struct NewAnnotation {
 pub struct Annotation {
     /// The question.
     pub question: QuestionId,
-    /// Who answered: a number of this job, from 1, that says nothing elsewhere.
+    /// The annotator's number in this job, from 1. It has no meaning in other jobs.
     pub annotator: u32,
     /// The answer.
     #[serde(flatten)]
     pub answer: Answer,
-    /// When.
+    /// When it was given.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: OffsetDateTime,
-    /// Whether it was taken back.
+    /// Whether it was withdrawn.
     pub undone: bool,
 }
 
-/// What the caller has to do in a job.
+/// The caller's open questions in a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Queue {
@@ -181,81 +182,82 @@ pub struct Queue {
     pub job: JobId,
     /// Its title.
     pub title: String,
-    /// How to answer.
+    /// The instructions for the annotators.
     pub guidelines: String,
-    /// What may be answered.
+    /// The possible answers.
     pub labels: Vec<Label>,
     /// The next questions that the caller has not answered, the most uncertain first.
     pub questions: Vec<Question>,
     /// Questions of the open round that the caller has answered or skipped.
     pub done: u64,
-    /// Questions of the open round that are left to the caller.
+    /// Questions of the open round that the caller has not answered or skipped.
     pub left: u64,
-    /// Fleiss' κ of the job's answers so far: 1 is full agreement, 0 is chance. Absent while no two people answered one question.
+    /// Fleiss' κ of the job's answers so far: 1 is full agreement, 0 is chance. Absent until two annotators have
+    /// answered one question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreement: Option<f64>,
 }
 
-/// How far a job's questions are.
+/// The progress of a job's questions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Asking {
-    /// Rounds of questions closed.
+    /// Closed rounds of questions.
     pub rounds_done: u32,
     /// Rounds in all.
     pub rounds: u32,
     /// Pools received.
     pub pools: u32,
-    /// Pools awaited in all.
+    /// Expected pools in all.
     pub pools_awaited: u32,
     /// Questions in the pools.
     pub questions: u64,
     /// Of these, chosen so far.
     pub asked: u64,
-    /// Of these, answered as often as asked.
+    /// Of these, answered by the requested number of annotators.
     pub answered: u64,
-    /// Answers that count, of all questions.
+    /// Answers to all questions, without skips.
     pub annotations: u64,
-    /// People who answered.
+    /// Annotators with an answer.
     pub annotators: u32,
-    /// Fleiss' κ so far, as in [`Queue::agreement`].
+    /// Fleiss' κ so far: 1 is full agreement, 0 is chance. Absent until two annotators have answered one question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreement: Option<f64>,
 }
 
-/// A job that asks people, in a list.
+/// A job with questions, in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AskingJob {
-    /// What every list of jobs shows.
+    /// The fields that lists show.
     #[serde(flatten)]
     pub summary: JobSummary,
-    /// How far it is with its questions.
+    /// The progress of its questions.
     pub asking: Asking,
 }
 
-/// In which form questions and answers are exported.
+/// The form of exported questions and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ExportFormat {
-    /// One [`Exported`] a line.
+    /// One [`Exported`] on each line.
     #[default]
     Jsonl,
-    /// One answer a line, with a header; a question without answers has one line.
+    /// One answer on each line, with a header. A question without answers has one line.
     Csv,
     /// The task file of Label Studio.
     LabelStudio,
 }
 
-/// A question with its answers, as it is exported.
+/// An exported question with its answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Exported {
     /// The question.
     #[serde(flatten)]
     pub question: Question,
-    /// Every answer that was not taken back, oldest first.
+    /// Every answer that was not withdrawn, oldest first.
     pub answers: Vec<Answered>,
 }
 
@@ -263,7 +265,7 @@ pub struct Exported {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ExportedAnswer))]
 pub struct Answered {
-    /// Who answered: a number of this job.
+    /// The annotator's number in this job.
     pub annotator: u32,
     /// The answer.
     #[serde(flatten)]
@@ -274,23 +276,23 @@ pub struct Answered {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ImportedLabel {
-    /// The question's text, to the letter.
+    /// The exact text of the question.
     pub text: String,
     /// The label's name.
     pub label: String,
 }
 
-/// What became of an import: every line is in one of these numbers.
+/// The result of an import. Every line counts in one of these numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Imported {
-    /// Recorded as answers.
+    /// Lines recorded as answers.
     pub taken: u64,
-    /// Of texts that are no question of the job, or were not chosen.
+    /// Lines whose text is no question of the job, or was not chosen.
     pub unknown_texts: u64,
-    /// With labels that the job does not have.
+    /// Lines with labels that the job does not have.
     pub unknown_labels: u64,
-    /// Of questions that the same importer has answered already, or whose round is closed.
+    /// Lines for questions that the same importer has already answered, or whose round is closed.
     pub too_late: u64,
 }
 

@@ -28,9 +28,9 @@ pub const FORMAT: &str = "undertone/report/1";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReportFile {
-    /// [`FORMAT`].
+    /// `undertone/report/1`.
     pub format: String,
-    /// When it was put together. A job that is not over has a report of how it stands.
+    /// When it was created. A job that is not over has a report of its present state.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub made_at: OffsetDateTime,
@@ -43,33 +43,34 @@ pub struct ReportFile {
     /// Why it was refused, failed or was cancelled, in words.
     #[serde(default)]
     pub reason: Option<String>,
-    /// The job as it was proposed, with everything that the datasets settled: proposing it again asks for the same.
+    /// The job as it was proposed, with every value that the datasets determined. A new proposal of it requests the
+    /// same.
     pub proposal: NewJob,
-    /// The manifest as the server signed it; its spec is that of the proposal.
+    /// The signed manifest of the server. Its spec is that of the proposal.
     pub manifest: Signed,
     /// Every dataset of the job, the lead first.
     pub datasets: Vec<DatasetUsed>,
-    /// What the lead reported at the end.
+    /// The report of the lead at the end.
     #[serde(default)]
     pub outcome: Option<Report>,
-    /// The arms against each other, test set by test set.
+    /// Comparison of the arms, test set by test set.
     pub comparison: Vec<Compared>,
-    /// Every figure that was measured on public data: the learning curves.
+    /// Every figure measured on public data: the learning curves.
     pub measurements: Vec<Measurement>,
-    /// What the job cost the people in each dataset, at every level.
+    /// The privacy cost of the job in each dataset, at every level.
     pub privacy: Vec<PartyCost>,
-    /// What the audits and the attacks on canaries found.
+    /// The results of the audits and of the attacks on canaries.
     pub audits: Vec<AuditView>,
-    /// The files that the job left, by name.
+    /// The job's files, by name.
     pub artifacts: Vec<ArtifactNamed>,
-    /// The certificate, once there is one.
+    /// The certificate; absent until it is issued.
     #[serde(default)]
     pub certificate: Option<CertificateNamed>,
-    /// What one would look for and not find, and why.
+    /// The missing figures, each with the reason.
     pub absent: Vec<Absent>,
 }
 
-/// What made the figures.
+/// The programs behind the figures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Versions {
@@ -83,7 +84,7 @@ pub struct Versions {
     pub public_key: String,
 }
 
-/// A dataset as the job used it.
+/// The use of a dataset by the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DatasetUsed {
@@ -91,27 +92,27 @@ pub struct DatasetUsed {
     pub dataset: DatasetId,
     /// Its name.
     pub name: String,
-    /// Its line of versions.
+    /// Its lineage.
     pub lineage: LineageId,
     /// Its owner's name.
     pub organization_name: String,
-    /// Who may learn what from it.
+    /// The visibility of the dataset.
     pub visibility: Visibility,
-    /// What the job did with it.
+    /// The use of the dataset by the job.
     pub purpose: Purpose,
-    /// n, the public number of units that stood in every division.
+    /// n, the public number of units, used in every division.
     pub units: u64,
-    /// Training records, roughly.
+    /// The approximate number of training records.
     pub records: SizeClass,
-    /// Training speakers, roughly.
+    /// The approximate number of training speakers.
     pub speakers: SizeClass,
-    /// SHA-256 of the content, hex, where the data are public. Of private data not even that leaves a site: whoever has a
-    /// guess at the data could check it.
+    /// SHA-256 of the content, hex, for public data. It is withheld for private data, because a reader could test a
+    /// guess of the data with it.
     #[serde(default)]
     pub digest: Option<String>,
 }
 
-/// What a job cost the people in a dataset.
+/// The privacy cost of a job in a dataset.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PartyCost {
@@ -121,46 +122,46 @@ pub struct PartyCost {
     pub dataset_name: String,
     /// Its owner's name.
     pub organization_name: String,
-    /// What the job protected, by which change.
+    /// The adjacency of the job's protection.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::adjacency))]
     pub adjacency: Adjacency,
     /// One release.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub event: Event,
-    /// Releases that count: those paid once the site has closed its part, everything reserved before.
+    /// The counted releases: those paid once the site has closed its part, before that all reserved ones.
     pub releases: u64,
-    /// Exact releases beside them, of data that their owner opened for the comparison. No ε covers these.
+    /// Exact releases in addition, of data that their owner opened for the comparison. No ε covers these.
     pub in_the_clear: u64,
-    /// C, to which each unit's part was cut.
+    /// C, to which each unit's contribution was clipped.
     #[serde(default)]
     pub clip: Option<f64>,
     /// δ of every figure; absent without a budget.
     #[serde(default)]
     pub delta: Option<f64>,
-    /// At record level, then at speaker level; of the two one is what the job protected.
+    /// ε at record level, then at speaker level. The job protected one of the two.
     pub levels: Vec<Level>,
 }
 
-/// A certificate, named.
+/// A reference to a certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CertificateNamed {
     /// SHA-256 of its signed payload, hex.
     pub digest: String,
-    /// Its address below the server's.
+    /// Its path on the server.
     pub path: String,
     /// The server's signed head of its log at that time.
     #[serde(default)]
     pub head: Option<Signed>,
 }
 
-/// A figure that is not there.
+/// A missing figure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Absent {
-    /// What one would look for.
+    /// The missing figure.
     pub what: String,
-    /// Why there is none.
+    /// The reason.
     pub why: String,
 }
 
@@ -187,7 +188,7 @@ impl Report {
             // The job trains and measures nothing: the recordings stay at the site.
             Self::Transcription(_) => return None,
         };
-        contents.iter().find(|known| known.dataset == dataset).map(|known| known.digest.clone())
+        contents.iter().find(|content| content.dataset == dataset).map(|content| content.digest.clone())
     }
 }
 

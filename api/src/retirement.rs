@@ -44,7 +44,8 @@ pub struct Retirement {
     pub by: MemberId,
     /// Their reason.
     pub reason: String,
-    /// Whether the organization's own admins may end it. A retirement by the consortium or by an operator ends by their word.
+    /// Whether the organization's own admins may end it. Only the consortium or an operator may end a retirement that
+    /// they decided.
     pub is_own: bool,
 }
 
@@ -54,13 +55,13 @@ pub struct Retirement {
 pub struct RetiredMember {
     /// The member, without roles there.
     pub member: Member,
-    /// The roles that a restoration gives back.
+    /// The roles that a restoration returns.
     pub roles: Vec<Role>,
     /// The retirement.
     pub retirement: Retirement,
 }
 
-/// An account, as operators see it.
+/// An account in the view of operators.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AccountState {

@@ -13,7 +13,7 @@ fn word(description: &str, words: &[&str]) -> Schema {
 /// Returns the schema of [`undertone_privacy::PrivacyUnit`].
 pub fn unit() -> Schema {
     word(
-        "Who is protected: one recording, everything that one speaker said, everything that one user asked, or as many counts of pieces by word as the release states.",
+        "The protected unit: one recording, all speech of one speaker, all queries of one user, or the number of counts of pieces by word that the release states.",
         &["record", "speaker", "user", "words"],
     )
 }
@@ -28,7 +28,7 @@ pub fn units() -> Schema {
 /// Returns the schema of [`undertone_privacy::Adjacency`].
 pub fn adjacency() -> Schema {
     word(
-        "Against which change: one unit added or removed, one unit's contribution emptied, or one unit replaced by another.",
+        "The adjacency, the change that the guarantee covers: one unit added or removed, one unit's contribution emptied, or one unit replaced by another.",
         &["add_remove", "zero_out", "replace_one"],
     )
 }
@@ -52,15 +52,15 @@ pub fn event() -> Schema {
 pub fn overlap() -> Schema {
     let most = ObjectBuilder::new()
         .schema_type(SchemaType::Array(vec![Type::Integer, Type::Null]))
-        .description(Some("The most organizations that may have one person; null for all of them."))
+        .description(Some("The most organizations that may have data of one person; null for all of them."))
         .minimum(Some(0));
     let overlapping = ObjectBuilder::new().property("at_most", most).required("at_most");
     OneOfBuilder::new()
         .description(Some("In how many organizations' data one person may be."))
-        .item(word("In one at most: the consortium's ε is the greatest of the parties'.", &["disjoint"]))
+        .item(word("In one at most. The consortium's ε is the greatest ε of the parties.", &["disjoint"]))
         .item(
             ObjectBuilder::new()
-                .description(Some("In several: the consortium's loss is the sum of the largest."))
+                .description(Some("In several. The consortium's loss is the sum of the largest losses of the parties."))
                 .property("overlapping", overlapping)
                 .required("overlapping"),
         )

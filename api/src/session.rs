@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 use crate::id::IdentityId;
 use crate::member::Member;
 
-/// Credentials.
+/// The credentials of a member.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SignIn {
@@ -22,17 +22,18 @@ impl std::fmt::Debug for SignIn {
     }
 }
 
-/// A pair of tokens. A refresh token works once, and again while its answer counts as lost; using an older one ends the whole session.
+/// A pair of tokens. A refresh token works once, and again while its answer counts as lost. Using an older one ends the
+/// whole session.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Tokens {
     /// JWT for the `Authorization: Bearer` header.
     pub access_token: String,
-    /// When the access token ends.
+    /// When the access token expires.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub access_expires_at: OffsetDateTime,
-    /// Gets the next pair.
+    /// The token for the next pair.
     pub refresh_token: String,
 }
 
@@ -42,7 +43,7 @@ impl std::fmt::Debug for Tokens {
     }
 }
 
-/// A refresh token handed in for the next pair.
+/// A refresh token, to be exchanged for the next pair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Refresh {
@@ -50,7 +51,7 @@ pub struct Refresh {
     pub refresh_token: String,
 }
 
-/// An identity at the provider of sign-ins that is the member's.
+/// A member's identity at a sign-in provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LinkedIdentity {
@@ -58,17 +59,17 @@ pub struct LinkedIdentity {
     pub id: IdentityId,
     /// The provider.
     pub issuer: String,
-    /// Since when it signs the member in.
+    /// When it was linked to the member.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub linked_at: OffsetDateTime,
 }
 
-/// The answer to signing in.
+/// The response to a sign-in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Session {
-    /// Who signed in.
+    /// The member.
     pub member: Member,
     /// The tokens.
     #[serde(flatten)]

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_opens_only_with_the_key_that_signed_it() {
+    fn document_opens_only_with_its_signing_key() {
         let (ours, theirs) = (SigningKey::from_bytes(&[1; 32]), SigningKey::from_bytes(&[2; 32]));
         let signed = Signed::new(&presence(), &ours).expect("a presence has a JSON form");
         assert_eq!(signed.open(&ours.verifying_key()), Ok(presence()));

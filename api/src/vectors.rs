@@ -18,11 +18,15 @@ pub(crate) fn cases(name: &str) -> Vec<Value> {
 }
 
 /// Returns the cases of a file of one kind; panics at a kind that is neither this one nor tested elsewhere.
-pub(crate) fn of_kind(name: &str, kind: &str, elsewhere: &[&str]) -> Vec<Value> {
+pub(crate) fn select_kind(name: &str, kind: &str, elsewhere: &[&str]) -> Vec<Value> {
     let ours = |case: &Value| {
-        let found = case["kind"].as_str().unwrap_or_default();
-        assert!(found == kind || elsewhere.contains(&found), "{name}, {}: no rule for kind `{found}`", case["id"]);
-        found == kind
+        let case_kind = case["kind"].as_str().unwrap_or_default();
+        assert!(
+            case_kind == kind || elsewhere.contains(&case_kind),
+            "{name}, {}: no rule for kind `{case_kind}`",
+            case["id"]
+        );
+        case_kind == kind
     };
     let ours: Vec<Value> = cases(name).into_iter().filter(ours).collect();
     assert!(!ours.is_empty(), "{name}: no case of kind `{kind}`");

@@ -19,37 +19,37 @@ pub struct Worker {
     pub name: String,
     /// Ed25519 public key of the site, hex.
     pub public_key: String,
-    /// Software version it last reported.
+    /// The software version that it last reported.
     pub version: String,
-    /// Job kinds it can run.
+    /// The job kinds that it can run.
     pub kinds: Vec<String>,
-    /// Last heard of; absent before the first connection.
+    /// The last contact; absent before the first connection.
     #[serde(default, with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub last_seen_at: Option<OffsetDateTime>,
-    /// Heard of within the last minute.
+    /// Whether its last contact is less than a minute old.
     pub online: bool,
-    /// What is wrong with it, as far as the server can tell, and what can be done about it.
+    /// Its defects that the server can detect, with their remedies.
     #[serde(default)]
     pub diagnoses: Vec<Diagnosis>,
-    /// The changes of the site's key, oldest first; none when it has the key with which it enrolled.
+    /// The changes of the site's key, oldest first; empty if it still has the key with which it enrolled.
     #[serde(default)]
     pub key_changes: Vec<KeyChanged>,
-    /// The retirement in force, if there is one: the worker has no access.
+    /// The retirement in force, if there is one. A retired worker has no access.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retirement: Option<Retirement>,
     /// The retired worker whose datasets it took over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<WorkerId>,
-    /// How far it has given its receipts back since the server was last restored from an older copy.
+    /// The return of its receipts since the server was last restored from an older copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reconciliation: Option<ReconciliationState>,
-    /// The write-off in force, if there is one: the site was given up until it returns by itself.
+    /// The write-off in force, if there is one. A site is written off until it returns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_off: Option<WriteOff>,
 }
 
-/// How far a worker has given its receipts back to a restored server.
+/// The return of a worker's receipts to a restored server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReconciliationState {
@@ -57,19 +57,19 @@ pub struct ReconciliationState {
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub restored_at: OffsetDateTime,
-    /// Receipts that came back.
+    /// Returned receipts.
     pub receipts: u64,
-    /// When the server had all of them; absent until then, and the worker's datasets take part in no new job.
+    /// When the server had all of them. Absent until then; the worker's datasets take part in no new job meanwhile.
     #[serde(default, with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub finished_at: Option<OffsetDateTime>,
 }
 
-/// A worker that was written off, because its site does not return.
+/// The write-off of a worker whose site does not return.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WriteOff {
-    /// When.
+    /// The time.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: OffsetDateTime,
@@ -77,31 +77,31 @@ pub struct WriteOff {
     pub reason: String,
 }
 
-/// A change of a site's key. Both keys have signed it, so nobody but the site can have made it.
+/// A change of a site's key. Both keys have signed it, so only the site can have made it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KeyChanged {
-    /// Which change it is at this site, from 1.
+    /// Its number at this site, from 1.
     pub number: u32,
-    /// The Ed25519 public key until then, hex.
+    /// The Ed25519 public key before the change, hex.
     pub old: String,
-    /// The Ed25519 public key from then on, hex.
+    /// The Ed25519 public key after the change, hex.
     pub new: String,
-    /// How many receipts the keys before it have signed.
+    /// The number of receipts that the earlier keys have signed.
     pub receipts: u64,
-    /// When, by the site's clock: it is part of what both keys have signed.
+    /// When it was made, by the site's clock. Both keys have signed this time.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: OffsetDateTime,
 }
 
-/// The answer to asking for an enrolment token. The token is shown once: `undertone-worker enroll <token>`.
+/// The response to a request for an enrolment token. The token is shown once: `undertone-worker enroll <token>`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Enrolment {
-    /// The token: see [`EnrolmentToken`].
+    /// The token: `ute1.` and base64url of a JSON document, which the worker reads.
     pub token: String,
-    /// When it stops working.
+    /// When it expires.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub expires_at: OffsetDateTime,

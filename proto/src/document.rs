@@ -75,7 +75,7 @@ mod tests {
     use super::{of, read};
 
     #[test]
-    fn a_document_comes_back_as_it_went() {
+    fn document_survives_the_wire() {
         let document = json!({
             "text": "ε", "none": null, "yes": true, "count": 200, "below": -3, "exact": 0.1, "small": 1e-300,
             "list": [1, "two", { "three": [] }], "inner": { "deep": { "deeper": 9_007_199_254_740_991_u64 } },
@@ -87,16 +87,16 @@ mod tests {
     #[test]
     fn counts_are_read_as_integers_and_fractions_are_not() {
         #[derive(serde::Deserialize)]
-        struct Counts {
+        struct TestCounts {
             #[expect(dead_code, reason = "it is about whether it is read")]
             count: u32,
         }
-        assert!(read::<Counts>(&of(&json!({ "count": 200.0 })).expect("an object")).is_ok());
-        assert!(read::<Counts>(&of(&json!({ "count": 200.5 })).expect("an object")).is_err());
+        assert!(read::<TestCounts>(&of(&json!({ "count": 200.0 })).expect("an object")).is_ok());
+        assert!(read::<TestCounts>(&of(&json!({ "count": 200.5 })).expect("an object")).is_err());
     }
 
     #[test]
-    fn what_is_no_object_is_no_document() {
+    fn non_object_is_no_document() {
         assert!(of(&[1, 2]).is_none() && of(&"text").is_none());
     }
 }

@@ -56,7 +56,7 @@ fn hash(byte: u8) -> Vec<u8> {
 }
 
 /// Returns messages in the form that sites and servers send.
-fn sent() -> Vec<Vec<u8>> {
+fn valid_messages() -> Vec<Vec<u8>> {
     let submit = v1::SubmitHeader {
         lease: "lease".to_owned(),
         series: "private".to_owned(),
@@ -68,13 +68,13 @@ fn sent() -> Vec<Vec<u8>> {
         offset: 4096,
     };
     let round = |round| v1::LogRound { series: 0, round, repeated: round == 2 };
-    let said = [v1::log_event::Event::Phase(3), v1::log_event::Event::Sent(round(2)), v1::log_event::Event::Fault(5)];
-    let events = (1..).zip(said).map(|(sequence, event)| v1::LogEvent { sequence, at_unix: 7, event: Some(event) });
+    let kinds = [v1::log_event::Event::Phase(3), v1::log_event::Event::Sent(round(2)), v1::log_event::Event::Fault(5)];
+    let events = (1..).zip(kinds).map(|(sequence, event)| v1::LogEvent { sequence, at_unix: 7, event: Some(event) });
     let log = v1::LogRequest { lease: "lease".to_owned(), sent_at_unix: 1_763_640_000, events: events.collect() };
     let pool = v1::Pool { dataset_id: "id".to_owned(), questions: 3, size: 90, digest: "ef".repeat(32) };
-    let asked = v1::AskedHeader { ready: true, pools: vec![pool.clone(), pool], missing: vec!["id".to_owned()] };
-    let chosen = v1::Chosen { question: "id".to_owned(), uncertainty: 0.69 };
-    let choose = v1::ChooseRequest { lease: "lease".to_owned(), round: 1, chosen: vec![chosen; 3] };
+    let header = v1::AskedHeader { ready: true, pools: vec![pool.clone(), pool], missing: vec!["id".to_owned()] };
+    let choice = v1::Chosen { question: "id".to_owned(), uncertainty: 0.69 };
+    let choose = v1::ChooseRequest { lease: "lease".to_owned(), round: 1, chosen: vec![choice; 3] };
     let part = v1::submit_chunk::Part::Data(vec![1, 2, 3, 4]);
     let plan = v1::PlanJobRequest { consortium: "id".to_owned(), job: document::of(&job()) };
     vec![
@@ -82,7 +82,7 @@ fn sent() -> Vec<Vec<u8>> {
         v1::SubmitChunk { part: Some(part) }.encode_to_vec(),
         witnessed().encode_to_vec(),
         log.encode_to_vec(),
-        v1::AskedChunk { part: Some(v1::asked_chunk::Part::Header(asked)) }.encode_to_vec(),
+        v1::AskedChunk { part: Some(v1::asked_chunk::Part::Header(header)) }.encode_to_vec(),
         choose.encode_to_vec(),
         plan.encode_to_vec(),
         v1::RotateKeyRequest { by_old: Some(signed("{}")), by_new: Some(signed("{}")) }.encode_to_vec(),
@@ -118,13 +118,13 @@ fn job() -> Value {
 
 #[test]
 fn no_bytes_break_a_message() {
-    Target::new("proto.messages", 1_500).seeds(sent()).run(every_message);
+    Target::new("proto.messages", 1_500).seeds(valid_messages()).run(every_message);
 }
 
 /// Checks that a valid answer to a witness, and an event of a log, are unchanged when they are sent again.
 #[test]
-fn what_messages_become_can_be_sent_again_as_it_was() {
-    Target::new("proto.convert", 6_000).seeds(sent()).run(|bytes| {
+fn converted_messages_survive_conversion_back() {
+    Target::new("proto.convert", 6_000).seeds(valid_messages()).run(|bytes| {
         if let Some(answer) = read::<v1::WitnessReply>(bytes).and_then(|reply| Answer::try_from(reply).ok()) {
             assert_eq!(Answer::try_from(v1::WitnessReply::from(answer.clone())), Ok(answer));
         }
@@ -198,10 +198,10 @@ fn no_bytes_make_a_vector_of_another_form() {
                 }
                 let Ok(mut reader) = Reader::new(form, bytes.len() as u64) else { continue };
                 let mut numbers = Vec::new();
-                let cut = bytes.chunks(1 + bytes.len() / 3).try_for_each(|piece| reader.take(piece, &mut numbers));
+                let result = bytes.chunks(1 + bytes.len() / 3).try_for_each(|piece| reader.take(piece, &mut numbers));
                 assert!(numbers.len() <= length + SLICE, "{} numbers of {length}", numbers.len());
-                let cut = cut.and_then(|()| reader.finish()).map(|()| numbers);
-                assert_eq!(cut.ok(), whole.ok(), "read in pieces it is another");
+                let result = result.and_then(|()| reader.finish()).map(|()| numbers);
+                assert_eq!(result.ok(), whole.ok(), "read in pieces it is another");
             }
         });
     }

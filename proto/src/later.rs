@@ -22,8 +22,8 @@ pub fn status_later(problem: &Problem, wait: Duration) -> Status {
 
 /// Returns the time after which the server permits a retry; `None` if it is missing or not a number of milliseconds.
 pub fn later(status: &Status) -> Option<Duration> {
-    let said = status.metadata().get(RETRY_METADATA)?.to_str().ok()?;
-    said.parse().ok().map(Duration::from_millis)
+    let text = status.metadata().get(RETRY_METADATA)?.to_str().ok()?;
+    text.parse().ok().map(Duration::from_millis)
 }
 
 #[cfg(test)]
@@ -37,19 +37,19 @@ mod tests {
     use crate::{problem_of, status_of};
 
     #[test]
-    fn when_to_come_again_survives_the_wire_and_is_never_rounded_down() {
+    fn retry_delay_survives_the_wire_rounded_up() {
         let problem = Problem::new(Code::RateLimited, "more calls came than are answered");
-        for (wait, told) in [(0, 0), (1, 1), (1_000_000, 1), (1_000_001, 2), (1_500_000_000, 1500)] {
+        for (wait, expected) in [(0, 0), (1, 1), (1_000_000, 1), (1_000_001, 2), (1_500_000_000, 1500)] {
             let status = status_later(&problem, Duration::from_nanos(wait));
             let read = Status::from_header_map(status.into_http::<()>().headers()).expect("it is a status");
             assert_eq!(read.code(), tonic::Code::ResourceExhausted);
-            assert_eq!(later(&read), Some(Duration::from_millis(told)), "{wait} ns");
+            assert_eq!(later(&read), Some(Duration::from_millis(expected)), "{wait} ns");
             assert_eq!(problem_of(&read), problem);
         }
     }
 
     #[test]
-    fn what_is_no_time_says_nothing() {
+    fn malformed_retry_delay_is_ignored() {
         let mut status = status_of(&Problem::new(Code::RateLimited, "why"));
         assert_eq!(later(&status), None);
         // A negative number means in gRPC: do not retry. A worker then retries by its own backoff.

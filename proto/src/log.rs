@@ -29,15 +29,15 @@ impl TryFrom<LogEvent> for SiteEvent {
     fn try_from(event: LogEvent) -> Result<Self, UnknownEvent> {
         Ok(match event.event.ok_or(UnknownEvent)? {
             Event::Phase(number) => {
-                let known = Phase::ALL.iter().find(|phase| i32::from(wire_phase(**phase)) == number);
-                Self::Phase { phase: *known.ok_or(UnknownEvent)? }
+                let phase = Phase::ALL.iter().find(|phase| i32::from(wire_phase(**phase)) == number);
+                Self::Phase { phase: *phase.ok_or(UnknownEvent)? }
             }
             Event::Sent(LogRound { series, round, repeated }) => Self::Sent { series, round, repeated },
             Event::Received(LogRound { series, round, .. }) => Self::Received { series, round },
             Event::Missed(LogRound { series, round, .. }) => Self::Missed { series, round },
             Event::Fault(number) => {
-                let known = Fault::ALL.iter().find(|fault| i32::from(wire_fault(**fault)) == number);
-                Self::Fault { fault: *known.ok_or(UnknownEvent)? }
+                let fault = Fault::ALL.iter().find(|fault| i32::from(wire_fault(**fault)) == number);
+                Self::Fault { fault: *fault.ok_or(UnknownEvent)? }
             }
         })
     }
@@ -82,7 +82,8 @@ mod tests {
     fn the_wire_of_a_log_holds_numbers_and_closed_words_only() {
         let set = FileDescriptorSet::decode(crate::DESCRIPTOR).expect("a description");
         let messages: Vec<_> = set.file.iter().flat_map(|file| &file.message_type).collect();
-        let (mut waiting, mut fields) = (vec!["LogEvent".to_owned()], 0);
+        let mut waiting = vec!["LogEvent".to_owned()];
+        let mut fields = 0;
         while let Some(name) = waiting.pop() {
             let message = messages.iter().find(|message| message.name() == name).expect("it is described");
             for field in &message.field {
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_comes_as_it_went_and_an_unknown_one_is_refused() {
+    fn events_survive_the_wire_and_unknown_ones_are_refused() {
         let rounds = [
             SiteEvent::Sent { series: 1, round: 2, repeated: true },
             SiteEvent::Received { series: 1, round: 2 },

@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 use undertone_api::id::{DatasetId, JobId, QuestionId};
 use undertone_api::question::{Answer, MOST_CHARACTERS, MOST_QUESTIONS};
 
-use lines::Lines;
+use lines::LineReader;
 
 /// The largest size of a pool, or of a round's answers, on the wire: 64 MiB.
 pub const MAX_SIZE: u64 = 64 << 20;
@@ -152,7 +152,7 @@ pub fn write(mut questions: Vec<Posed>) -> Result<Vec<u8>, QuestionError> {
 /// [`QuestionError::TooLong`]; each item carries the error of its line.
 pub fn read(bytes: &[u8]) -> Result<impl Iterator<Item = Result<Posed, QuestionError>>, QuestionError> {
     let (mut before, mut failed): (Option<String>, bool) = (None, false);
-    let lines = Lines::<Posed>::new(bytes)?;
+    let lines = LineReader::<Posed>::new(bytes)?;
     Ok((1_u64..).zip(lines).map_while(move |(line, question)| {
         if failed {
             return None;
@@ -183,5 +183,5 @@ pub fn write_answers(answers: &[Answered]) -> Result<Vec<u8>, QuestionError> {
 /// # Errors
 /// [`QuestionError`] when the bytes are invalid.
 pub fn read_answers(bytes: &[u8]) -> Result<Vec<Answered>, QuestionError> {
-    Lines::new(bytes)?.collect()
+    LineReader::new(bytes)?.collect()
 }

@@ -34,7 +34,8 @@ fn a_leaf_has_one_form() {
     });
 }
 
-/// Reads two numbers and then hashes from the input. No input panics, and no forged inclusion proof is accepted.
+/// Reads two numbers and then hashes from the input. No input causes a panic, and no forged inclusion proof is
+/// accepted.
 #[test]
 fn no_numbers_break_a_proof() {
     let seed = [&7_u64.to_le_bytes()[..], &20_u64.to_le_bytes(), &[9; 32 * 5]].concat();
@@ -53,16 +54,16 @@ fn no_numbers_break_a_proof() {
 }
 
 #[test]
-fn whatever_a_server_signs_as_its_head_a_site_can_judge_it() {
+fn signed_heads_of_any_content_are_judged() {
     let signer = SigningKey::from_bytes(&[1; 32]);
     let server = key_id(&signer.verifying_key());
-    let known = Head { size: 5, root: "ab".repeat(32), at: OffsetDateTime::UNIX_EPOCH, server };
-    Target::new("api.witness", 1_500).seed(serde_json::to_vec(&known).expect("JSON")).run(|bytes| {
+    let old_head = Head { size: 5, root: "ab".repeat(32), at: OffsetDateTime::UNIX_EPOCH, server };
+    Target::new("api.witness", 1_500).seed(serde_json::to_vec(&old_head).expect("JSON")).run(|bytes| {
         let Ok(head) = serde_json::from_slice::<Head>(bytes) else { return };
         let signed = Signed::new(&head, &signer).expect("JSON");
         let answer = Answer { head: Some(signed), consistency: vec![[3; 32]; 4], ..Answer::default() };
         let _ = answer.check(&signer.verifying_key(), None, &BTreeMap::new());
-        let judged = answer.check(&signer.verifying_key(), Some(&known), &BTreeMap::new());
-        assert!(judged.is_err(), "no proof of it was given: {judged:?}");
+        let result = answer.check(&signer.verifying_key(), Some(&old_head), &BTreeMap::new());
+        assert!(result.is_err(), "no proof of it was given: {result:?}");
     });
 }

@@ -1,4 +1,4 @@
-//! Specs of every kind: each spec that passes the check has a finite price, and is written as it was read.
+//! Specs of every kind: each spec that passes the check has a finite price, and serializes to the text that was read.
 
 use undertone_fuzz::Target;
 use undertone_privacy::curve::OrderGrid;
@@ -48,18 +48,18 @@ pub(super) fn datasets() -> Vec<Dataset> {
         accounts: Vec::new(),
         created_at: time::OffsetDateTime::UNIX_EPOCH,
     };
-    let named = |content| [dataset(1, content, true), dataset(2, content, false)];
-    let queries = named(Content::Queries).map(|dataset| Dataset {
+    let pair = |content| [dataset(1, content, true), dataset(2, content, false)];
+    let queries = pair(Content::Queries).map(|dataset| Dataset {
         units: vec![undertone_privacy::PrivacyUnit::Record, undertone_privacy::PrivacyUnit::User],
         ..dataset
     });
-    let recordings = named(Content::Recordings)
+    let recordings = pair(Content::Recordings)
         .map(|dataset| Dataset { units: vec![undertone_privacy::PrivacyUnit::Words], ..dataset });
-    named(Content::Speech).into_iter().chain(queries).chain(recordings).collect()
+    pair(Content::Speech).into_iter().chain(queries).chain(recordings).collect()
 }
 
-/// Returns the two datasets of the spec's content: the examples of all kinds use the same ids.
-fn of(spec: &Spec, datasets: &[Dataset]) -> Vec<Dataset> {
+/// Returns the two datasets of the spec's content. The examples of all kinds use the same ids.
+fn select_datasets(spec: &Spec, datasets: &[Dataset]) -> Vec<Dataset> {
     let content = match spec {
         Spec::DpSgd(_) => Content::Speech,
         Spec::ActiveLearning(_) => Content::Queries,
@@ -69,12 +69,12 @@ fn of(spec: &Spec, datasets: &[Dataset]) -> Vec<Dataset> {
 }
 
 /// Calls every query of a spec, before the check and after.
-pub(super) fn asked(spec: &Spec, all: &[Dataset]) {
-    let datasets = of(spec, all);
+pub(super) fn call_all(spec: &Spec, all: &[Dataset]) {
+    let datasets = select_datasets(spec, all);
     let violations = spec.check(&datasets);
     let _ = (spec.datasets(), spec.model(13), spec.questions(), spec.outside(), spec.measured());
-    for known in [&datasets[..], &[]] {
-        let _ = spec.series(known);
+    for visible in [&datasets[..], &[]] {
+        let _ = spec.series(visible);
     }
     for dataset in &datasets {
         let _ = (spec.units(dataset), spec.audited(dataset), spec.clip(dataset.id), spec.release(dataset, "private"));
@@ -95,32 +95,32 @@ pub(super) fn asked(spec: &Spec, all: &[Dataset]) {
 }
 
 #[test]
-fn a_spec_that_passes_has_a_price_and_is_written_as_it_was_read() {
+fn checked_spec_has_a_price_and_survives_json() {
     let datasets = datasets();
     Target::new("api.spec", 1_200).seeds(examples()).run(|bytes| {
         let Ok(job) = serde_json::from_slice::<NewJob>(bytes) else { return };
         let written = serde_json::to_string(&job).expect("what was read can be written");
         assert_eq!(serde_json::from_str::<NewJob>(&written).ok().as_ref(), Some(&job));
-        asked(&job.spec, &datasets);
+        call_all(&job.spec, &datasets);
     });
 }
 
 #[test]
-fn the_examples_pass_so_that_what_is_behind_the_check_is_reached() {
+fn documented_examples_pass_the_check() {
     for example in examples() {
         let job: NewJob = serde_json::from_str(&example).expect("a job");
-        assert_eq!(job.spec.check(&of(&job.spec, &datasets())), []);
+        assert_eq!(job.spec.check(&select_datasets(&job.spec, &datasets())), []);
     }
 }
 
 #[test]
-fn a_draft_says_what_is_wrong_with_it_whatever_stands_there() {
+fn draft_of_any_content_reports_its_violations() {
     let datasets = datasets();
     Target::new("api.draft", 1_200).seeds(examples()).seed("{\"kind\":\"dp_sgd\",\"spec\":{}}").run(|bytes| {
         let Ok(draft) = serde_json::from_slice::<NewDraft>(bytes) else { return };
         let wrong = draft.check();
         match draft.parsed() {
-            Ok(spec) => asked(&spec, &datasets),
+            Ok(spec) => call_all(&spec, &datasets),
             Err(violation) => assert_eq!(violation.field, "spec"),
         }
         assert!(wrong.iter().all(|violation| ["title", "kind", "spec"].contains(&violation.field.as_str())));

@@ -41,62 +41,62 @@ pub use report::{
 
 /// The series in which a pool of questions is charged and sent, in one round: number 1.
 pub const POOL: &str = "pool";
-/// The series in which the classifier is measured; round 0 follows the golden set alone.
+/// The series in which the classifier is measured. Round 0 follows the golden set alone.
 pub const CLASSIFIER: &str = "classifier";
 
 /// An `active_learning` job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ActiveLearningSpec))]
 pub struct Spec {
-    /// Who is protected: records (rows of a log) or users.
+    /// The protected unit: records (rows of a log) or users.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
     /// The participants, 1 to 100; the first leads and must be public.
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 100))]
     pub participants: Vec<Party>,
-    /// What may be answered: 2 to 200 labels.
+    /// The possible answers: 2 to 200 labels.
     #[cfg_attr(feature = "openapi", schema(max_items = 200))]
     pub labels: Vec<Label>,
-    /// How to answer, for the annotators to read: at most 10,000 characters.
+    /// The instructions for the annotators: at most 10,000 characters.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(max_length = 10000))]
     pub guidelines: String,
     /// The test sets: 1 to 20, public, labelled.
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 20))]
     pub tests: Vec<TestSet>,
-    /// Labelled examples of the lead's training split with which the classifier begins: 1 to 1,000,000.
+    /// Labelled examples of the lead's training split on which the classifier is first trained: 1 to 1,000,000.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1_000_000))]
     pub golden: u32,
     /// Rounds of questions: 1 to 1,000.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000))]
     pub rounds: u32,
-    /// Most questions of a round: 1 to 10,000.
+    /// The most questions in a round: 1 to 10,000.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 10000))]
     pub batch: u32,
-    /// By what the questions of a round are chosen.
+    /// The measure by which the questions of a round are chosen.
     #[serde(default)]
     pub acquisition: Acquisition,
-    /// Whether the questions of one round are also to differ from each other.
+    /// Whether the questions of one round should also differ from each other.
     #[serde(default)]
     pub diversity: bool,
-    /// The classifier and how it is trained.
+    /// The classifier and its training.
     #[serde(default)]
     pub classifier: Classifier,
-    /// People who answer each question: 1 to 20.
+    /// Annotators who answer each question: 1 to 20.
     #[serde(default = "one")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 20))]
     pub annotators: u32,
-    /// How several answers become one label.
+    /// The method by which several answers become one label.
     #[serde(default)]
     pub aggregation: Aggregation,
-    /// Seconds that a round of questions, and the pools, are waited for: 1 to 2,592,000 (30 days). All rounds together take a year
-    /// at most.
+    /// The deadline in seconds of a round of questions, and of the pools: 1 to 2,592,000 (30 days). All rounds together
+    /// take a year at most.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 2_592_000))]
     pub deadline_seconds: u32,
-    /// An experiment on the lead's public log, with annotators that are played, when it is wanted.
+    /// An experiment on the lead's public log with simulated annotators; absent if none is requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rehearsal: Option<Rehearsal>,
-    /// Seed of the golden set's choice, of initialization, order and dropout. What is drawn from private data has no seed.
+    /// The seed of the golden set's choice, of initialization, order and dropout. Draws from private data have no seed.
     pub seed: u64,
 }
 

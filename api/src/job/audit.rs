@@ -18,26 +18,27 @@ use undertone_privacy::{Adjacency, Delta, Event, OrderGrid, PriceError, convert,
 
 use crate::signed::{AuditStatement, Signed};
 
-/// What a canary is made of.
+/// The family of a canary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Family {
-    /// A unit whose gradient is longer than the clip, in a direction of its own: what the sharpest eye for single units sees.
+    /// A unit whose gradient is longer than the clip, in a direction of its own. It tests the strongest attack on
+    /// single units.
     Direction,
-    /// A made-up recording (or a speaker of several) with random labels: what an attack on the finished model sees.
+    /// A synthetic recording (or a speaker with several) with random labels. It tests attacks on the finished model.
     Recording,
 }
 
-/// Canaries of one family, and how many guesses will be made about them. Both are fixed before anybody looks.
+/// Canaries of one family, and the number of guesses about them. Both are fixed before the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Trial {
-    /// What they are made of.
+    /// Their family.
     pub family: Family,
-    /// m: canaries, each put in with probability ½.
+    /// m: the canaries, each included with probability ½.
     pub canaries: u32,
-    /// r: guesses, an even number; half of them "in", about those of the highest scores, half "out", about the lowest.
+    /// r: the guesses, an even number. Half of them guess "in" for the highest scores, half guess "out" for the lowest.
     pub guesses: u32,
 }
 
@@ -48,20 +49,20 @@ pub struct Audited {
     pub series: String,
     /// The trials.
     pub trials: Vec<Trial>,
-    /// Other series whose finished models are attacked too, for comparison. Each trains with the same recordings; where
-    /// nothing of the participant goes in, without them.
+    /// Other series whose finished models are also attacked, for comparison. Each trains with the same recordings, or
+    /// without them if it uses no data of the participant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<String>,
 }
 
-/// What came of a trial.
+/// The result of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Guessed {
     /// The trial.
     #[serde(flatten)]
     pub trial: Trial,
-    /// v: guesses that were right.
+    /// v: the correct guesses.
     pub correct: u32,
 }
 
@@ -70,46 +71,47 @@ pub struct Guessed {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// A low loss says "in" (Yeom et al. 2018).
+    /// Guesses "in" for a low loss (Yeom et al. 2018).
     LossThreshold,
-    /// How much likelier the loss is than that of canaries which were left out, given what the model of before the rounds
-    /// made of it (after the offline attack of Carlini et al. 2022, with canaries for shadow models).
+    /// The likelihood of the loss relative to that of excluded canaries, given their loss under the model from before
+    /// the rounds (after the offline attack of Carlini et al. 2022, with canaries for shadow models).
     LikelihoodRatio,
 }
 
-/// An attack at one threshold, fixed on canaries that were never in.
+/// An attack at one threshold, which is fixed on excluded canaries.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OperatingPoint {
-    /// The rate of false alarms aimed at.
+    /// The intended false-positive rate.
     pub aimed: f64,
-    /// Canaries that were in, and said to be.
+    /// Included canaries that the attack reports as included.
     pub true_positives: u32,
-    /// Canaries that were left out, and said to be in.
+    /// Excluded canaries that the attack reports as included.
     pub false_positives: u32,
 }
 
-/// How well an attack tells canaries that were in from those left out.
+/// The success of an attack in distinguishing included from excluded canaries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Attack {
-    /// The series whose finished model was attacked; the audited one where nothing is said.
+    /// The series whose finished model was attacked; absent for the audited series.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<String>,
     /// The attack.
     pub method: Method,
-    /// Canaries that were in.
+    /// Included canaries.
     pub members: u32,
-    /// Canaries that were left out.
+    /// Excluded canaries.
     pub nonmembers: u32,
-    /// Chance that one which was in scores higher than one left out: ½ is blind, 1 sees all.
+    /// The probability that an included canary scores higher than an excluded one: ½ is no information, 1 is full
+    /// information.
     pub auc: f64,
-    /// Where that chance lies with confidence [`SHOWN`], as the scores vary (DeLong et al. 1988); the canaries of one run are
-    /// less independent than that takes them for. Statements of before there was one have none.
+    /// The interval of that probability at confidence 95 %, from the variation of the scores (DeLong et al. 1988). The
+    /// method assumes independent canaries; those of one run are less independent. Older statements have no interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(example = json!([0.45, 0.62])))]
     pub auc_interval: Option<[f64; 2]>,
-    /// At 0.1 % and 1 % false alarms.
+    /// The attack at 0.1 % and 1 % false positives.
     pub points: Vec<OperatingPoint>,
 }
 
@@ -139,8 +141,8 @@ impl Attack {
     /// Returns whether it can be an attack on this audit's recordings: on an expected model, with counts that add up to
     /// the promised canaries. An attack on anything else, above all on people's recordings, is rejected.
     fn is_of_audit(&self, audited: &Audited, canaries: u32) -> bool {
-        let known = |series: &String| *series == audited.series || audited.beside.contains(series);
-        self.series.as_ref().is_none_or(known) && self.is_sane(canaries)
+        let is_planned = |series: &String| *series == audited.series || audited.beside.contains(series);
+        self.series.as_ref().is_none_or(is_planned) && self.is_sane(canaries)
     }
 
     /// Returns whether its numbers are possible for an attack on so many canaries.
@@ -161,13 +163,13 @@ impl Attack {
     }
 }
 
-/// What a participant's run gives to its site to be assessed: counts, nothing else.
+/// The counts that a participant's run gives to its site for the assessment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Finding {
-    /// One for every trial that was promised, in their order.
+    /// One result for every promised trial, in their order.
     pub trials: Vec<Guessed>,
-    /// Attacks on the finished model; none without canaries of the family [`Family::Recording`].
+    /// Attacks on the finished model; none without canaries of the family `recording`.
     pub attacks: Vec<Attack>,
 }
 
@@ -186,36 +188,37 @@ impl Finding {
     }
 }
 
-/// What an audit says about a claim.
+/// The verdict of an audit on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The measured lower bound lies at or below the claim, which it could have disproved. That proves nothing.
+    /// The measured lower bound is at most the claim. The audit could have disproved the claim, but this does not prove
+    /// it.
     Consistent,
     /// Even a perfect attack with so many guesses could not have disproved the claim: it is too large for this audit.
     Uninformative,
-    /// The measured lower bound lies above the claim: what was released is not what was paid for.
+    /// The measured lower bound is above the claim: the releases do not have the paid privacy.
     Disproved,
 }
 
-/// A claim and what was measured against it.
+/// A claim and the measurements against it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Assessment {
-    /// δ of everything below.
+    /// δ of all following figures.
     #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 1e-6))]
     pub delta: Delta,
-    /// ε claimed for the audited releases alone, by the accountant of the ledgers; rounded up.
+    /// The claimed ε of the audited releases alone, by the accountant of the ledgers; rounded up.
     pub claim: f64,
-    /// The same by the tighter accountant of privacy-loss distributions, at most [`Assessment::claim`]; rounded up. The
-    /// measured bound is held against this one.
+    /// The claimed ε by the tighter accountant of privacy-loss distributions, at most `claim`; rounded up. The measured
+    /// bound is compared with this one.
     pub tight: f64,
-    /// ε measured from below, with confidence [`SHOWN`]; rounded down.
+    /// A lower bound of ε with confidence 95 %; rounded down.
     pub shown: f64,
-    /// ε measured from below, with confidence [`BLOCKING`]; rounded down. Above [`Assessment::tight`] it blocks.
+    /// A lower bound of ε with confidence 99.9 %; rounded down. Above `tight` it blocks.
     pub blocking: f64,
-    /// What [`Assessment::blocking`] would be if every guess had been right.
+    /// The value of `blocking` for perfect guesses.
     pub ceiling: f64,
     /// The verdict.
     pub verdict: Verdict,
@@ -261,7 +264,7 @@ impl Assessment {
             guessed.iter().map(one).collect()
         };
         let measured = audits(false)?;
-        let shown = epsilon_lower_of_all(&measured, delta, SHOWN)?;
+        let lower_bound = epsilon_lower_of_all(&measured, delta, SHOWN)?;
         let blocking = epsilon_lower_of_all(&measured, delta, BLOCKING)?;
         let ceiling = epsilon_lower_of_all(&audits(true)?, delta, BLOCKING)?;
         let verdict = if blocking > tight {
@@ -271,7 +274,7 @@ impl Assessment {
         } else {
             Verdict::Consistent
         };
-        Ok(Self { delta, claim, tight, shown, blocking, ceiling, verdict })
+        Ok(Self { delta, claim, tight, shown: lower_bound, blocking, ceiling, verdict })
     }
 
     /// Returns whether another assessment of the same audit agrees, to a part in a million.
@@ -287,7 +290,7 @@ impl Assessment {
     }
 }
 
-/// An audit's statement as it is shown.
+/// An audit's statement for display.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditView {
@@ -295,15 +298,15 @@ pub struct AuditView {
     pub dataset_name: String,
     /// The owner's name.
     pub organization_name: String,
-    /// What the site stated.
+    /// The site's statement.
     pub statement: AuditStatement,
-    /// What the server works out from the same counts, at the δ of the consortium's account.
+    /// The server's assessment of the same counts, at the δ of the consortium's account.
     pub assessment: Assessment,
     /// The worse of both verdicts.
     pub verdict: Verdict,
-    /// The statement as it was signed.
+    /// The signed statement.
     pub signed: Signed,
-    /// When it came.
+    /// When it arrived.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub received_at: OffsetDateTime,

@@ -25,7 +25,8 @@ impl Charge {
 
     /// Explains why a job with this charge is refused while `unit` has a limit, and the remedy.
     pub fn explain_refusal(&self, unit: PrivacyUnit, error: TransferError) -> String {
-        let (own, limited) = (word(self.unit), word(unit));
+        let own = word(self.unit);
+        let limited = word(unit);
         let remedy = match error {
             TransferError::Coarser { .. } => format!("propose the job with the unit `{limited}`"),
             TransferError::Unrelated { .. } => {

@@ -1,14 +1,14 @@
 //! Limits on numbers, with the same message for every kind: the field, the range, and the value.
 
 /// Checks that a number is in a closed range.
-pub(super) fn within(say: &mut impl FnMut(&str, String), field: &str, value: f64, least: f64, most: f64) {
+pub(super) fn check_range(say: &mut impl FnMut(&str, String), field: &str, value: f64, least: f64, most: f64) {
     if !(least..=most).contains(&value) {
         say(field, format!("from {least} to {most}, not {value}"));
     }
 }
 
 /// Checks that a number is above 0 and at most `most`.
-pub(super) fn positive(say: &mut impl FnMut(&str, String), field: &str, value: f64, most: f64) {
+pub(super) fn check_positive(say: &mut impl FnMut(&str, String), field: &str, value: f64, most: f64) {
     if !(value > 0.0 && value <= most) {
         say(field, format!("greater than 0 and at most {most}, not {value}"));
     }

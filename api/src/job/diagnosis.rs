@@ -5,7 +5,7 @@ use time::OffsetDateTime;
 
 use crate::id::DatasetId;
 
-/// What a thing waits for.
+/// The cause of a standstill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -14,13 +14,13 @@ pub enum Cause {
     AwaitsOwner,
     /// A worker was enrolled and never connected.
     NeverConnected,
-    /// A worker has not been heard of.
+    /// A worker has lost its connection.
     Disconnected,
-    /// A worker holds a part, and has not been heard of.
+    /// A worker holds a part and has lost its connection.
     Silent,
-    /// A worker holds a part and is heard of, and its vector is past the round's deadline.
+    /// A connected worker holds a part, and its vector is past the round's deadline.
     NoSubmission,
-    /// Somebody at the site's terminal has to approve.
+    /// The site's terminal has not approved the job yet.
     AwaitsTerminal,
     /// The site is busy with another run.
     AwaitsSlot,
@@ -30,30 +30,30 @@ pub enum Cause {
     DiskFull,
     /// The site's clock and the server's are far apart.
     ClockSkew,
-    /// A round is past its deadline, and too few vectors have come to close it.
+    /// A round is past its deadline with too few vectors to close.
     NoQuorum,
-    /// The worker's software does not know the job's kind.
+    /// The worker's software does not support the job's kind.
     UnknownKind,
-    /// Somebody holds the job.
+    /// A party holds the job.
     Held,
 }
 
-/// Why something does not go on.
+/// The reason of a standstill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Diagnosis {
-    /// Whose part it is; absent when it is about the whole.
+    /// The dataset of the stalled part; absent for the whole job.
     pub dataset: Option<DatasetId>,
-    /// In words: the dataset with its owner, the worker, or the job.
+    /// The party in words: the dataset with its owner, the worker, or the job.
     pub party: String,
-    /// What it waits for.
+    /// The cause.
     pub cause: Cause,
-    /// Since when, as far as is known.
+    /// When it began, if known.
     #[serde(default, with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub since: Option<OffsetDateTime>,
-    /// Why, as a sentence.
+    /// The reason, as a sentence.
     pub reason: String,
-    /// What can be done, and by whom, as a sentence.
+    /// The remedy and the role that can apply it, as a sentence.
     pub remedy: String,
 }

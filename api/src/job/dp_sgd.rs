@@ -46,9 +46,9 @@ pub use selection::{Candidate, Selection};
 pub enum Arm {
     /// Public data only: the warm start itself.
     Public,
-    /// Public data and the private data in the clear; only where their owners marked them open.
+    /// Public data and exact gradients of private data; only for datasets that their owners marked open.
     Open,
-    /// Public data, and private data by DP-SGD.
+    /// Public data, and private data through DP-SGD.
     Private,
 }
 
@@ -69,7 +69,7 @@ impl Arm {
 pub struct Party {
     /// Its dataset.
     pub dataset: DatasetId,
-    /// q: probability with which each unit enters a round's batch.
+    /// q: the probability with which each unit enters a round's batch.
     #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 0.1))]
     pub sampling_rate: SamplingRate,
     /// Its noise in the private series. A private dataset must have it; a public one without it sends exact gradients.
@@ -84,7 +84,7 @@ pub struct TestSet {
     /// Name in charts and tables: 1 to 40 characters, unique.
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 40))]
     pub name: String,
-    /// The dataset; its test split is used, or all of it when it has none.
+    /// The dataset. Its test split is used, or all of it if it has no split.
     pub dataset: DatasetId,
 }
 
@@ -105,23 +105,24 @@ pub struct WarmStart {
     pub seed: u64,
 }
 
-/// How participants are weighed in the average.
+/// The weights of the participants in the average.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Weights {
-    /// All alike.
+    /// Equal weights.
     Equal,
-    /// By the batch each expects: q times the size class.
+    /// The expected batch of each participant: q times the size class.
     #[default]
     ExpectedBatch,
 }
 
-/// An audit of the private arm: every private participant puts canaries of its own among its units and, when the last round
-/// is over, guesses from what it released which were in. The canaries are no one's data; the claim does not change.
+/// An audit of the private arm. Every private participant adds canaries of its own to its units and, after the last
+/// round, guesses from its releases which of them were included. The canaries are no one's data, and the claim does not
+/// change.
 ///
-/// Perfect guesses show at most about ln(guesses / 6.9): 2.7 with 100 guesses, 5 with 1,000. Of a larger claim the audit can
-/// say nothing, and says so.
+/// Perfect guesses show at most about ln(guesses / 6.9): 2.7 with 100 guesses, 5 with 1,000. The audit is uninformative
+/// about a larger claim, and reports this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdAudit))]
 pub struct Audit {
@@ -129,11 +130,13 @@ pub struct Audit {
     /// parameters. They hardly disturb the training.
     #[cfg_attr(feature = "openapi", schema(minimum = 20, maximum = 10000))]
     pub canaries: u32,
-    /// Guesses about them: an even number from 2 to the number of canaries. Half as many as canaries is a fair choice.
+    /// Guesses about them: an even number from 2 to the number of canaries. Half as many as canaries is a reasonable
+    /// choice.
     #[cfg_attr(feature = "openapi", schema(minimum = 2, maximum = 10000))]
     pub guesses: u32,
-    /// Canaries that are made-up recordings (or speakers, where these are protected) with random labels, for attacks on the
-    /// finished model: 0, or 20 to 2,000. Half of them train along, which costs some accuracy where data are few.
+    /// Canaries that are synthetic recordings (or speakers, where these are protected) with random labels, for attacks
+    /// on the finished model: 0, or 20 to 2,000. Half of them are trained on, which costs some accuracy on small
+    /// datasets.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(maximum = 2000))]
     pub recordings: u32,
@@ -143,12 +146,12 @@ pub struct Audit {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdSpec))]
 pub struct Spec {
-    /// Who is protected: records (utterances), speakers, or users, where the datasets' owners have a column of these.
+    /// The protected unit: records (utterances), speakers, or users, if the owners' datasets have a column of users.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
     /// The model.
     pub model: Model,
-    /// The participants; the first leads and must be public.
+    /// The participants. The first leads and must be public.
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 100))]
     pub participants: Vec<Party>,
     /// The test sets.
@@ -156,16 +159,16 @@ pub struct Spec {
     pub tests: Vec<TestSet>,
     /// The warm start: the `public` arm.
     pub warm_start: WarmStart,
-    /// The `open` arm, when it is wanted.
+    /// The `open` arm, if it is requested.
     #[serde(default)]
     pub open: Option<Rounds>,
-    /// The `private` arm, when it is wanted.
+    /// The `private` arm, if it is requested.
     #[serde(default)]
     pub private: Option<Rounds>,
-    /// The audit of the private arm, when it is wanted.
+    /// The audit of the private arm, if it is requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<Audit>,
-    /// Private selection in the private arm, when it is wanted.
+    /// Private selection in the private arm, if it is requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selection>,
     /// Weights in the average.
@@ -175,7 +178,7 @@ pub struct Spec {
     #[serde(default = "default_spare")]
     #[cfg_attr(feature = "openapi", schema(maximum = 1000))]
     pub spare_releases: u32,
-    /// A checkpoint every so many rounds: 1 to 10,000.
+    /// Rounds between two checkpoints: 1 to 10,000.
     #[serde(default = "default_checkpoint")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 10000))]
     pub checkpoint_every: u32,
@@ -227,7 +230,7 @@ impl Spec {
 
 /// The digested description of the initial model.
 #[derive(Serialize)]
-struct Start<'a> {
+struct InitialModel<'a> {
     inputs: u32,
     model: &'a Model,
     #[serde(rename = "warm_start")]
@@ -295,7 +298,7 @@ impl Kind for Spec {
     fn model(&self, inputs: u32) -> Option<String> {
         // The weights come from the lead's warm start on public data; only this description and those data determine
         // them.
-        let start = Start { inputs, model: &self.model, training: &self.warm_start };
+        let start = InitialModel { inputs, model: &self.model, training: &self.warm_start };
         let text = serde_json::to_string(&start).ok()?;
         Some(hex::encode(Sha256::new().chain_update("undertone/dp_sgd-model/1\0").chain_update(text).finalize()))
     }

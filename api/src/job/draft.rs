@@ -11,7 +11,7 @@ use crate::problem::Violation;
 /// The longest spec of a draft as JSON, bytes.
 pub const LONGEST_SPEC: usize = 256 * 1024;
 
-/// A draft as it is written.
+/// The content of a draft.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewDraft {
@@ -22,7 +22,7 @@ pub struct NewDraft {
     /// The job's kind; see the specs of jobs.
     #[cfg_attr(feature = "openapi", schema(example = "dp_sgd"))]
     pub kind: String,
-    /// The job's spec as far as it is written: a JSON object of at most 256 KiB.
+    /// The job's spec, possibly incomplete: a JSON object of at most 256 KiB.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub spec: serde_json::Value,
 }
@@ -71,23 +71,23 @@ impl NewDraft {
 pub struct Draft {
     /// Id.
     pub id: DraftId,
-    /// Where it is to be proposed.
+    /// The consortium to which it would be proposed.
     pub consortium: ConsortiumId,
-    /// Whose researchers may see, change, propose and delete it.
+    /// The organization whose researchers may see, change, propose and delete it.
     pub organization: OrganizationId,
-    /// What was written.
+    /// The content.
     #[serde(flatten)]
     pub content: NewDraft,
-    /// Who began it.
+    /// The member who created it.
     pub author: String,
     /// The job from which it was cloned.
     #[serde(default)]
     pub cloned_from: Option<JobId>,
-    /// Counts its changes, from 1: a change names the version that it changes.
+    /// The version, counted from 1. A change states the version that it changes.
     pub version: u64,
-    /// What stands in the way of proposing it now; empty when nothing does.
+    /// The violations that prevent its proposal now; empty if there are none.
     pub violations: Vec<Violation>,
-    /// When it was begun.
+    /// When it was created.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: OffsetDateTime,
@@ -110,14 +110,14 @@ mod tests {
     #[test]
     fn a_draft_may_be_empty_but_not_of_no_kind_nor_without_form() {
         assert_eq!(draft("dp_sgd", json!({})).check(), []);
-        let fields = |draft: NewDraft| draft.check().into_iter().map(|found| found.field).collect::<Vec<_>>();
+        let fields = |draft: NewDraft| draft.check().into_iter().map(|violation| violation.field).collect::<Vec<_>>();
         assert_eq!(fields(draft("spelling", json!([]))), ["kind", "spec"]);
         assert_eq!(fields(draft("dp_sgd", json!({ "x": "y".repeat(LONGEST_SPEC) }))), ["spec"]);
         assert_eq!(fields(NewDraft { title: "x".repeat(101), ..draft("dp_sgd", json!({})) }), ["title"]);
     }
 
     #[test]
-    fn what_a_draft_lacks_is_said_and_not_guessed() {
+    fn missing_parts_of_a_draft_are_reported() {
         let lacks = draft("dp_sgd", json!({})).parsed().expect_err("nothing is there");
         assert!(lacks.field == "spec" && lacks.message.contains("missing field"), "{}", lacks.message);
     }

@@ -6,11 +6,11 @@ use time::OffsetDateTime;
 use crate::id::DatasetId;
 use crate::problem::Violation;
 
-/// A wish that a job stops for a while.
+/// A request to pause a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Pause {
-    /// Why, for the others to read: 1 to 500 characters.
+    /// The reason, for the other parties to read: 1 to 500 characters.
     #[cfg_attr(
         feature = "openapi",
         schema(min_length = 1, max_length = 500, example = "the clinic's network is under maintenance until Monday")
@@ -30,16 +30,16 @@ impl Pause {
     }
 }
 
-/// Who holds a job, and who may let it go on.
+/// The holder of a job, which decides when the job may resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Holder {
-    /// Its proposer or an admin of the consortium; either lets it go on.
+    /// The proposer or an admin of the consortium. Either may resume the job.
     Job,
-    /// A steward, for a dataset; any steward of the owner lets it go on, and nobody else.
+    /// A steward, for a dataset. Only stewards of the dataset's owner may resume the job.
     Steward,
-    /// A site, at its own terminal or because it waits for an answer there; only the site lets it go on.
+    /// A site, at its own terminal or because it waits for an answer there. Only the site may resume the job.
     Site,
 }
 
@@ -47,18 +47,18 @@ pub enum Holder {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Hold {
-    /// Who may let it go on.
+    /// The holder.
     pub holder: Holder,
-    /// For which dataset; absent when the whole job is held.
+    /// The held dataset; absent if the whole job is held.
     pub dataset: Option<DatasetId>,
-    /// That dataset's name; empty when the whole job is held.
+    /// The dataset's name; empty if the whole job is held.
     #[serde(default)]
     pub dataset_name: String,
-    /// Whose word it is: a member's name, or the name of the site's organization.
+    /// The holder's name: a member, or the organization of a site.
     pub by: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// Since when.
+    /// When the hold began.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub since: OffsetDateTime,

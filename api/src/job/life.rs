@@ -14,26 +14,26 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where a job stands.
+/// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Waits for the owners of its datasets.
+    /// Waiting for the owners of its datasets.
     Proposed,
-    /// Approved by all and reserved in every ledger; waits for its workers.
+    /// Approved by all owners and reserved in every ledger; waiting for its workers.
     Queued,
-    /// Workers are at it.
+    /// Running at its workers.
     Running,
-    /// Somebody holds it: nobody works, no deadline runs, its reservations stay.
+    /// Held by a party: no worker runs it, no deadline runs, its reservations stay.
     Paused,
-    /// Done; its reservations are settled.
+    /// Completed; its reservations are settled.
     Finished,
     /// Ended by an error; its reservations are settled.
     Failed,
     /// Ended by a person; its reservations are settled.
     Cancelled,
-    /// A dataset's owner said no, or a budget did. Nothing was ever charged.
+    /// Refused by a dataset's owner or by a budget. Nothing was ever charged.
     Refused,
 }
 
@@ -131,14 +131,14 @@ mod tests {
     }
 
     #[test]
-    fn a_job_reserves_before_it_starts() {
+    fn job_reserves_before_start() {
         assert!(State::Proposed.after(Step::Start).is_err());
         let queued = State::Proposed.after(Step::Reserve);
         assert_eq!(queued.and_then(|state| state.after(Step::Start)), Ok(State::Running));
     }
 
     #[test]
-    fn a_paused_job_goes_on_where_it_was_and_neither_starts_nor_finishes_meanwhile() {
+    fn paused_job_resumes_its_earlier_state_only() {
         for (before, begun) in [(State::Queued, false), (State::Running, true)] {
             let paused = before.after(Step::Pause);
             assert_eq!(paused, Ok(State::Paused));

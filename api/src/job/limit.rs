@@ -11,22 +11,22 @@ use crate::problem::Violation;
 /// The longest validity of a limit, days.
 pub const LONGEST_LIMIT_DAYS: i64 = 365;
 
-/// What a steward lets pass without being asked.
+/// The jobs that are approved automatically.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewApprovalLimit {
-    /// Most ε that one job may cost by itself, at the account's δ: greater than 0.
+    /// The most ε that one job may cost by itself, at the account's δ: greater than 0.
     #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 0.5))]
     pub epsilon: Epsilon,
-    /// Most ε that all jobs which pass by it may come to together, for each unit and adjacency, at the account's δ: at least
-    /// `epsilon`. Absent: no total, so that the lifetime budget alone bounds them together.
+    /// The most ε of all jobs approved by this limit together, for each unit and adjacency, at the account's δ: at
+    /// least `epsilon`. Absent: no total, so that only the lifetime budget bounds their sum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<f64>, example = 2.0))]
     pub total_epsilon: Option<Epsilon>,
-    /// The kinds of job that pass: at least one.
+    /// The kinds of job that it covers: at least one.
     #[cfg_attr(feature = "openapi", schema(min_items = 1, example = json!(["dp_sgd"])))]
     pub kinds: Vec<String>,
-    /// Until when: within 365 days.
+    /// The end of its validity: within 365 days.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime, example = "2027-01-31T00:00:00Z"))]
     pub until: OffsetDateTime,
@@ -55,7 +55,7 @@ impl NewApprovalLimit {
     }
 }
 
-/// A limit in force, or one that was.
+/// A present or former limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ApprovalLimit {
@@ -63,45 +63,45 @@ pub struct ApprovalLimit {
     pub id: ApprovalLimitId,
     /// The dataset.
     pub dataset: DatasetId,
-    /// What passes.
+    /// The covered jobs.
     #[serde(flatten)]
     pub content: NewApprovalLimit,
-    /// Who set it.
+    /// The steward who set it.
     pub set_by: String,
-    /// When.
+    /// When it was set.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub set_at: OffsetDateTime,
-    /// Whether jobs pass by it now.
+    /// Whether it applies now.
     pub in_force: bool,
-    /// Who withdrew it, if somebody did.
+    /// The member who withdrew it; absent if it was not withdrawn.
     #[serde(default)]
     pub withdrawn_by: Option<String>,
-    /// What passed by it since it was set, for each account; a limit in the place of another begins with nothing.
+    /// The totals of the jobs approved by it, for each account. A limit that replaces another starts with none.
     #[serde(default)]
     pub approved: Vec<ApprovedTotal>,
 }
 
-/// What passed by a limit on one account: one sum, which the limit's total bounds. The
-/// figures are those of all these jobs together, composed as reports compose them, and rounded up.
+/// The total of the jobs approved by a limit on one account: one sum, which the limit's total bounds. The figures cover
+/// all these jobs together, composed as reports compose them, and rounded up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ApprovedTotal {
-    /// Who is protected.
+    /// The protected unit.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
-    /// The relation under whose name the account is kept. `add_remove` counts charges under `zero_out` too.
+    /// The adjacency that names the account. An `add_remove` account also counts charges under `zero_out`.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::adjacency))]
     pub adjacency: Adjacency,
-    /// δ of both figures: that of the dataset's account.
+    /// δ of both figures, from the dataset's account.
     #[cfg_attr(feature = "openapi", schema(example = 1e-6))]
     pub delta: f64,
-    /// How many jobs passed.
+    /// The number of approved jobs.
     pub jobs: u64,
-    /// ε of what they have released so far; absent when no finite ε covers it.
+    /// ε of their releases so far; absent if no finite ε covers them.
     pub spent: Option<f64>,
-    /// ε of what they have released and may still release: a job that is over counts what it released, every other one its
-    /// worst case. This is what the total bounds; absent when no finite ε covers it.
+    /// ε of their past and possible releases: a job that is over counts its releases, every other job its worst case.
+    /// The limit's total bounds this figure; absent if no finite ε covers it.
     pub committed: Option<f64>,
 }
 

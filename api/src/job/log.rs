@@ -45,29 +45,29 @@ macro_rules! words {
     };
 }
 
-/// How much a line matters.
+/// The severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// As planned.
     Info,
-    /// Somebody may have to do something.
+    /// A member or operator may have to act.
     Warning,
-    /// It did not work.
+    /// A failure.
     Error,
 }
 
 words! {
-    /// Where a site is in its part.
+    /// The progress of a site in its part.
     Phase {
-        /// Nobody at the site's terminal has approved it yet.
+        /// No one at the site's terminal has approved it yet.
         AwaitsTerminal = Warning, "waits for somebody at the site's terminal to approve the job";
-        /// As many runs as the site allows are at work.
+        /// The site runs as many jobs as it allows.
         AwaitsSlot = Warning, "waits for another run of the site to end";
-        /// The run begins.
+        /// The run has started.
         Begun = Info, "began its part";
-        /// Put down, to be taken up again.
+        /// The run is suspended, and will be resumed.
         PutDown = Info, "put its part down, to take it up again";
         /// The run is done.
         Done = Info, "did its part";
@@ -77,78 +77,78 @@ words! {
 }
 
 words! {
-    /// Why a part came to nothing, as far as others may know.
+    /// The reason of a failed part, as far as other parties may know it.
     Fault {
-        /// The site's policy says no.
+        /// The site's policy refused it.
         RefusedByPolicy = Error, "was refused by the site's policy";
-        /// The site's ledger says no.
+        /// The site's ledger refused it.
         RefusedByLedger = Error, "was refused by the site's ledger";
-        /// Somebody at the terminal said no.
+        /// The site's operator refused it at the terminal.
         RefusedAtTerminal = Error, "was refused at the site's terminal";
         /// The document is not the job's.
         ForeignManifest = Error, "was offered work under a manifest that is not the job's";
         /// The disk is full.
         DiskFull = Error, "stopped because the site's disk is full";
-        /// The disk fails otherwise.
+        /// The disk fails for another reason.
         DiskFails = Error, "stopped because the site's disk fails";
-        /// Anything else: the site's own log says what.
+        /// Any other failure. The site's own log states the reason.
         Failed = Error, "failed; the site's own log says why";
     }
 }
 
-/// What a site says of its part. Numbers and closed words only.
+/// An event of a site's part. It holds numbers and words of closed lists only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum SiteEvent {
-    /// It is somewhere else in its part.
+    /// The part entered another phase.
     Phase {
-        /// Where.
+        /// The phase.
         phase: Phase,
     },
-    /// The server has its vector, or its pool, of a round.
+    /// The server has received the part's vector, or its pool, of a round.
     Sent {
         /// The series, by its place in the job's plan.
         series: u32,
         /// The round.
         round: u32,
-        /// Whether the server had it already.
+        /// Whether the server already had it.
         repeated: bool,
     },
-    /// It has the mean of a round.
+    /// The part has received the mean of a round.
     Received {
         /// The series, by its place in the job's plan.
         series: u32,
         /// The round.
         round: u32,
     },
-    /// A round closed without its vector.
+    /// A round closed without the part's vector.
     Missed {
         /// The series, by its place in the job's plan.
         series: u32,
         /// The round.
         round: u32,
     },
-    /// Its part came to nothing.
+    /// The part failed.
     Fault {
-        /// Why, as far as others may know.
+        /// The reason, as far as other parties may know it.
         fault: Fault,
     },
 }
 
-/// What a line of the log says: a site's word, or the server's.
+/// An event in the log, reported by a site or by the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "from", rename_all = "snake_case")]
 pub enum LogEvent {
-    /// A site said so.
+    /// An event that a site reported.
     Site {
-        /// What.
+        /// The event.
         said: SiteEvent,
     },
-    /// The job moved on.
+    /// The job entered another state.
     State {
-        /// Where to.
+        /// The state.
         state: State,
     },
     /// A round closed.
@@ -157,14 +157,15 @@ pub enum LogEvent {
         series: u32,
         /// The round.
         round: u32,
-        /// How many contributed.
+        /// The number of contributors.
         contributors: u32,
-        /// How many could have.
+        /// The number of possible contributors.
         of: u32,
     },
-    /// A worker took its part up.
+    /// A worker took the lease of its part.
     Leased {
-        /// How often it has. Not `number`: that is the line's own, and both stand in one object.
+        /// The number of times that it has. The name is not `number`, because the line's own number is in the same
+        /// object.
         times: u32,
     },
 }
@@ -240,51 +241,51 @@ pub fn ordinal(number: u32) -> String {
 /// series, then the series of releases outside the consortium.
 pub fn series_of(spec: &Spec) -> Vec<String> {
     let averaged = spec.series(&[]).into_iter().map(|series| series.name);
-    let asked = spec.questions().map(|questions| questions.series);
-    averaged.chain(asked).chain(spec.outside().map(|outside| outside.series)).collect()
+    let pool_series = spec.questions().map(|questions| questions.series);
+    averaged.chain(pool_series).chain(spec.outside().map(|outside| outside.series)).collect()
 }
 
 /// A line of a job's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LogLine {
-    /// Its number in the job's log, from 1; numbers of lines that were dropped are missing.
+    /// Its number in the job's log, from 1. Numbers of deleted lines are missing.
     pub number: u64,
     /// When it happened, by the server's clock.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: OffsetDateTime,
-    /// Whose part it is about; absent when it is about the job.
+    /// The dataset of the part; absent if the line is about the job.
     pub dataset: Option<DatasetId>,
     /// The dataset's name.
     pub dataset_name: Option<String>,
-    /// Its owner's name.
+    /// The name of the dataset's owner.
     pub organization_name: Option<String>,
-    /// How much it matters.
+    /// The severity.
     pub level: Level,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: LogEvent,
-    /// The series that it is about, by name.
+    /// The name of the series of the event.
     pub series_name: Option<String>,
-    /// The same as a sentence.
+    /// The event as a sentence.
     pub text: String,
 }
 
-/// Which lines are asked for.
+/// A filter of lines.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 pub struct LogQuery {
-    /// Only those of one dataset's part.
+    /// Only lines of one dataset's part.
     #[serde(default)]
     pub dataset: Option<DatasetId>,
-    /// Only those that matter as much as this, or more.
+    /// Only lines of this severity, or a higher one.
     #[serde(default)]
     pub level: Option<Level>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     #[serde(default)]
     pub cursor: Option<String>,
-    /// Lines on a page: 1 to 200, 50 unless told.
+    /// Lines on a page: 1 to 200, 50 by default.
     #[serde(default)]
     pub limit: Option<u32>,
 }
@@ -294,7 +295,7 @@ mod tests {
     use super::{Fault, Level, LogEvent, Phase, SiteEvent, ordinal};
 
     #[test]
-    fn what_a_site_says_has_no_text_in_it() {
+    fn site_events_contain_no_text() {
         let rounds = [
             SiteEvent::Sent { series: 0, round: 3, repeated: true },
             SiteEvent::Received { series: 0, round: 3 },
@@ -312,24 +313,24 @@ mod tests {
         }
     }
 
-    /// Property of English ordinals: the last digit gives the ending, except in the teens.
+    /// Tests English ordinals: the last digit gives the ending, except in the teens.
     #[test]
-    fn an_ordinal_ends_as_it_is_spoken() {
+    fn ordinal_has_its_english_ending() {
         for number in 0..=10_000 {
-            let said = ordinal(number);
-            let ending = said.strip_prefix(&number.to_string()).expect("the number stands first");
+            let text = ordinal(number);
+            let ending = text.strip_prefix(&number.to_string()).expect("the number stands first");
             let teen = number / 10 % 10 == 1;
-            let spoken =
+            let suffix =
                 [("st", 1), ("nd", 2), ("rd", 3)].into_iter().find(|(_, digit)| !teen && number % 10 == *digit);
-            assert_eq!(ending, spoken.map_or("th", |(ending, _)| ending), "{said}");
+            assert_eq!(ending, suffix.map_or("th", |(ending, _)| ending), "{text}");
         }
         assert_eq!(
             [1, 2, 3, 4, 11, 12, 13, 21, 102, 111].map(ordinal).join(" "),
             "1st 2nd 3rd 4th 11th 12th 13th 21st 102nd 111th"
         );
-        let taken = |times| LogEvent::Leased { times }.said("");
+        let lease_text = |times| LogEvent::Leased { times }.said("");
         assert_eq!(
-            (taken(1), taken(2)),
+            (lease_text(1), lease_text(2)),
             ("took its part up".to_owned(), "took its part up, for the 2nd time".to_owned())
         );
     }

@@ -14,22 +14,23 @@ use crate::id::{DatasetId, JobId};
 use crate::plan::PlanParty;
 use crate::signed::{Signed, SiteApproval};
 
-/// Somebody who learns something.
+/// An observer of data or results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Observer {
-    /// The consortium's server and who runs it.
+    /// The consortium's server and its operators.
     Server,
     /// The workers of the other participants.
     Participants,
-    /// People who answer questions, of whatever organization.
+    /// Annotators, who answer questions, from any organization.
     Annotators,
-    /// Researchers and admins of the consortium, who may take the job's files away, and whoever they give them to.
+    /// Researchers and admins of the consortium, who may download the job's files, and anyone to whom they pass them
+    /// on.
     Recipients,
     /// Every member of the consortium who may see jobs.
     Members,
-    /// Companies outside the consortium that hear what is sent to them: cloud recognizers.
+    /// Companies outside the consortium that receive audio: cloud recognizers.
     Providers,
 }
 
@@ -47,18 +48,18 @@ impl Observer {
     }
 }
 
-/// In which form something is learned.
+/// The form of a disclosure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Disclosed {
-    /// With the mechanism's noise, or through its gate, as it left the site.
+    /// With the mechanism's noise, or through its gate, as released by the site.
     Protected,
-    /// Computed from what is protected, and so no more.
+    /// Computed from protected data, and so no more than these.
     Derived,
-    /// Exactly: public data, or data that their owner opened.
+    /// Exact: public data, or data that their owner opened.
     Exact,
-    /// A fact about the dataset or the job, none about a record in it beyond what was registered.
+    /// A fact about the dataset or the job. It reveals nothing about a record beyond the registered description.
     Fact,
 }
 
@@ -74,24 +75,24 @@ impl Disclosed {
     }
 }
 
-/// One thing that somebody learns of a dataset by a job.
+/// One disclosure of a dataset to an observer by a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Disclosure {
-    /// Who.
+    /// The observer.
     pub observer: Observer,
-    /// What, in a sentence.
+    /// The disclosed data, in a sentence.
     pub what: String,
-    /// In which form.
+    /// The form.
     pub form: Disclosed,
-    /// How often, at most.
+    /// The most times.
     pub times: u64,
-    /// ε of all of it at the account's δ, rounded up: the same for everything that is protected or computed from it, because
-    /// one charge covers it all. Absent where none covers it, or there is no budget.
+    /// ε of all of it at the account's δ, rounded up. It is the same for all protected data and all results computed
+    /// from them, because one charge covers them all. Absent if no charge covers it, or there is no budget.
     pub epsilon: Option<f64>,
 }
 
-/// What a job asks of one dataset.
+/// A job's request to one dataset.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Review {
@@ -99,28 +100,28 @@ pub struct Review {
     pub job: JobId,
     /// The dataset.
     pub dataset: DatasetId,
-    /// How the job stands.
+    /// The state of the job.
     pub state: State,
-    /// The manifest as the server signed it, byte for byte: what is approved is exactly this.
+    /// The manifest as the server signed it, byte for byte. The approval covers exactly this text.
     pub manifest: Signed,
-    /// SHA-256 of its payload, hex: what an answer names.
+    /// SHA-256 of the manifest's payload, hex. An answer names it.
     pub digest: String,
     /// The key that signed it, hex.
     pub server_key: String,
-    /// Until when an answer is awaited; absent when none is.
+    /// The deadline of the answer; absent if no answer is expected.
     #[serde(default, with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub answer_by: Option<OffsetDateTime>,
-    /// When the manifest ends: later, no site runs it.
+    /// The end of the manifest's validity: no site runs it later.
     #[serde(default, with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub not_after: Option<OffsetDateTime>,
-    /// What it would cost the dataset now, and what would be left; absent where nothing is charged.
+    /// The present cost to the dataset, and the remaining budget; absent if nothing is charged.
     pub cost: Option<PlanParty>,
-    /// Who learns what.
+    /// The disclosures.
     pub learned: Vec<Disclosure>,
-    /// How the dataset's site approves jobs: whether it verifies a steward's signature, and with which keys. Absent when its
-    /// worker does not say.
+    /// How the dataset's site approves jobs: whether it verifies a steward's signature, and with which keys. Absent if
+    /// its worker does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<SiteApproval>,
 }
@@ -128,13 +129,13 @@ pub struct Review {
 /// Returns the disclosures of `dataset` to every observer in a job of this spec. `datasets` are all datasets of the
 /// spec. ε is not filled in.
 pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<Disclosure> {
-    let mut found = Vec::new();
+    let mut list = Vec::new();
     let mut say = |observer, form, times, what: String| {
-        found.push(Disclosure { observer, what, form, times, epsilon: None });
+        list.push(Disclosure { observer, what, form, times, epsilon: None });
     };
     let mut anything = None;
     for series in spec.series(datasets) {
-        if let Some(form) = of_series(spec, dataset, &series, &mut say) {
+        if let Some(form) = add_series(spec, dataset, &series, &mut say) {
             anything = Some(if anything == Some(Disclosed::Exact) { Disclosed::Exact } else { form });
         }
     }
@@ -144,13 +145,13 @@ pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<
         say(Observer::Server, form, 1, pool.to_owned());
         let lead = "the same pool of texts, to choose from (the lead alone)";
         say(Observer::Participants, form, 1, lead.to_owned());
-        let asked = format!("the chosen ones of these texts, at most {} a round", questions.batch);
-        say(Observer::Annotators, form, u64::from(questions.rounds), asked);
+        let description = format!("the chosen ones of these texts, at most {} a round", questions.batch);
+        say(Observer::Annotators, form, u64::from(questions.rounds), description);
         anything = anything.or(Some(form));
     }
     if let Some(outside) = spec.outside().filter(|outside| outside.sending.contains(&dataset.id)) {
         let form = if dataset.visibility == Visibility::Public { Disclosed::Exact } else { Disclosed::Protected };
-        of_outside(&outside, form, &mut say);
+        add_outside(&outside, form, &mut say);
     }
     if let Some(form) = anything {
         let form = if form == Disclosed::Protected { Disclosed::Derived } else { form };
@@ -163,12 +164,14 @@ pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<
     let facts = "its name, owner and rough size, what it is charged, when each of its rounds came or was late, and whether its part \
                  failed: why it failed on private data is withheld, that it did is not";
     say(Observer::Members, Disclosed::Fact, 1, facts.to_owned());
-    found
+    list
 }
 
 /// Adds the disclosures to recipients outside the consortium, and the server's knowledge of them.
-fn of_outside(outside: &Outside, form: Disclosed, say: &mut impl FnMut(Observer, Disclosed, u64, String)) {
-    let (names, many, d) = (outside.recipients.join(", "), outside.recipients.len(), outside.distance);
+fn add_outside(outside: &Outside, form: Disclosed, say: &mut impl FnMut(Observer, Disclosed, u64, String)) {
+    let names = outside.recipients.join(", ");
+    let many = outside.recipients.len();
+    let d = outside.distance;
     let exactly = "by their sound and by the words around";
     let parts = match (many, outside.colluding as usize) {
         (1, _) => format!("{names}: hears all pieces that are sent"),
@@ -198,7 +201,7 @@ fn of_outside(outside: &Outside, form: Disclosed, say: &mut impl FnMut(Observer,
 }
 
 /// Adds the disclosures of one series of a dataset: to the server, and to the parties that fetch the averages.
-fn of_series(
+fn add_series(
     spec: &Spec,
     dataset: &Dataset,
     series: &Series,
@@ -212,7 +215,8 @@ fn of_series(
         Some(Event::NonPrivate) | None => (Disclosed::Exact, "exact gradients"),
         Some(_) => (Disclosed::Protected, "clipped and summed gradients with noise added at the site"),
     };
-    let (name, others) = (&series.name, series.weights.len().saturating_sub(1));
+    let name = &series.name;
+    let others = series.weights.len().saturating_sub(1);
     say(Observer::Server, form, rounds, format!("`{name}`: one vector of {vector} a round"));
     if others > 0 {
         let average = match others {

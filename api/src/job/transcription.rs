@@ -58,16 +58,16 @@ pub const HISTOGRAM: &str = "histogram";
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionSpec))]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// Whose recordings are transcribed, and what is promised of them.
+    /// The participant: the transcribed recordings and the promise about them.
     pub participant: Party,
-    /// N: the recognizers that hear a part each, 1 to 16.
+    /// N: the recognizers, each of which receives a part; 1 to 16.
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 16))]
     pub providers: Vec<Provider>,
-    /// m: how many of them may put their counts together without more being told than is promised; 1 to N.
+    /// m: the number of recognizers that may combine their counts without learning more than is promised; 1 to N.
     #[serde(default = "one")]
     #[cfg_attr(feature = "openapi", schema(value_type = u32))]
     pub colluding: NonZeroU32,
-    /// What is spoken, by ISO 639-1.
+    /// The spoken language, by ISO 639-1.
     #[serde(default = "english")]
     #[cfg_attr(feature = "openapi", schema(example = "en"))]
     pub language: String,
@@ -76,10 +76,10 @@ pub struct Spec {
     /// The dummies.
     #[serde(default)]
     pub dummies: Dummies,
-    /// The one voice, or everybody's own.
+    /// The voice of all sent audio: one voice, or the speakers' own voices.
     #[serde(default)]
     pub voice: Voice,
-    /// What becomes of pieces with several words of the vocabulary.
+    /// The handling of pieces with several words of the vocabulary.
     #[serde(default)]
     pub crowded: Crowded,
     /// The recognizer at the site.

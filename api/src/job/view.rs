@@ -17,12 +17,12 @@ pub struct NewJob {
     /// Title: 1 to 100 characters.
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub title: String,
-    /// What is to be done.
+    /// The spec of the job.
     #[serde(flatten)]
     pub spec: Spec,
 }
 
-/// An approval by an owner.
+/// An owner's approval.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -32,11 +32,11 @@ pub struct Approve {
     pub signature: Option<SignedApproval>,
 }
 
-/// A refusal by an owner.
+/// An owner's refusal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Refuse {
-    /// Why, for the proposer to read: 1 to 1,000 characters.
+    /// The reason, for the proposer to read: 1 to 1,000 characters.
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 1000))]
     pub reason: String,
 }
@@ -55,9 +55,9 @@ pub struct JobSummary {
     pub kind: String,
     /// State.
     pub state: State,
-    /// Who proposed it.
+    /// The name of the proposer.
     pub proposed_by: String,
-    /// Rounds closed, over all series.
+    /// Closed rounds, over all series.
     pub rounds_done: u32,
     /// Rounds in all.
     pub rounds: u32,
@@ -67,41 +67,42 @@ pub struct JobSummary {
     pub created_at: OffsetDateTime,
 }
 
-/// A job in full.
+/// A job with all details.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Job {
-    /// What the list shows.
+    /// The fields that lists show.
     #[serde(flatten)]
     pub summary: JobSummary,
-    /// What is to be done.
+    /// The spec of the job.
     pub spec: Spec,
     /// SHA-256 of the signed manifest, hex.
     pub manifest: String,
-    /// The datasets and how each stands.
+    /// The datasets and their states.
     pub participants: Vec<Participant>,
     /// Why it was refused or failed, in words.
     pub reason: Option<String>,
-    /// The figures when a budget refused it.
+    /// The figures of the budgets that refused it.
     pub refusals: Vec<Refusal>,
     /// When the first worker began.
     #[serde(default, with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub started_at: Option<OffsetDateTime>,
-    /// When it was over.
+    /// When it ended.
     #[serde(default, with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub finished_at: Option<OffsetDateTime>,
     /// The result.
     pub report: Option<Report>,
-    /// When it is refused by itself unless all have answered by then; absent when it is no longer proposed.
+    /// The time at which it is refused automatically unless all owners have answered; absent if it is not in the state
+    /// `proposed`.
     #[serde(default, with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub answer_by: Option<OffsetDateTime>,
-    /// Who holds it, oldest first; it is paused while anybody does.
+    /// Its holds, oldest first. It is paused while it has one.
     #[serde(default)]
     pub holds: Vec<Hold>,
-    /// What keeps it from going on, and what can be done about it; empty when all is well, and when it is over.
+    /// Its obstacles and their remedies; empty if there are none, and if it is over.
     #[serde(default)]
     pub diagnoses: Vec<Diagnosis>,
 }
@@ -111,11 +112,11 @@ pub struct Job {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "approval", rename_all = "snake_case")]
 pub enum Approval {
-    /// Public data: nobody has to agree.
+    /// Public data need no approval.
     NotNeeded,
     /// Not answered yet.
     Pending,
-    /// Agreed.
+    /// Approved.
     Approved {
         /// A steward's name, or "site policy".
         by: String,
@@ -124,25 +125,25 @@ pub enum Approval {
     Refused {
         /// A steward's name, or "site policy".
         by: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// How a participant's worker stands.
+/// The state of a participant's worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ParticipantState {
     /// No worker has taken the lease.
     Waiting,
-    /// A worker holds the lease and is heard of.
+    /// A worker holds the lease and is connected.
     Running,
-    /// A worker holds the lease and has fallen silent.
+    /// A worker holds the lease and has lost its connection.
     Silent,
-    /// Done, reservation settled.
+    /// The part is done and its reservation settled.
     Done,
-    /// Gave up.
+    /// The part failed.
     Failed,
 }
 
@@ -158,32 +159,33 @@ pub struct Participant {
     pub organization: OrganizationId,
     /// The owner's name.
     pub organization_name: String,
-    /// Who may learn what from it.
+    /// The visibility of the dataset.
     pub visibility: Visibility,
-    /// Participates, or only measures.
+    /// The use of the dataset: as a participant, or only for measurements.
     pub purpose: Purpose,
     /// The owner's answer.
     #[serde(flatten)]
     pub approval: Approval,
-    /// While the answer is awaited: why a steward is asked although a limit lets jobs pass, or is asked again. For those who
-    /// may see the limits of the dataset's owner; events, which all who see the job share, leave it out.
+    /// While the answer is pending: why a steward must answer although a limit covers jobs, or must answer again. Only
+    /// callers who may see the owner's limits receive it. Events omit it, because all members who see the job share
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_because: Option<String>,
-    /// What the owner's consent rests on; absent while there is none, and for public data.
+    /// The basis of the owner's consent; absent without consent, and for public data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consent: Option<Consent>,
-    /// How its worker stands.
+    /// The state of its worker.
     pub state: ParticipantState,
-    /// What the job charges it at worst.
+    /// The job's worst-case charge to it.
     pub charge: Option<Charge>,
     /// Releases paid so far.
     pub releases: u64,
-    /// ε of as many releases as were paid so far, at δ, by this job alone, rounded up. A figure of progress: no promise about a job
-    /// that is stopped for what it released. That is [`Self::epsilon_reserved`].
+    /// ε of the releases paid so far, at δ, by this job alone, rounded up. It shows progress only, and is no guarantee
+    /// for a job that is stopped because of its releases. For that, see `epsilon_reserved`.
     pub epsilon_spent: Option<f64>,
     /// ε of all the releases reserved, at δ, by this job alone, rounded up.
     pub epsilon_reserved: Option<f64>,
-    /// δ of both: that of the dataset's account.
+    /// δ of both figures, from the dataset's account.
     pub delta: Option<f64>,
 }
 
@@ -193,13 +195,13 @@ pub struct Participant {
 pub struct Measurement {
     /// The series: an arm of the comparison.
     pub series: String,
-    /// After which round; 0 is before the first.
+    /// The round before the measurement; 0 is before the first round.
     pub round: u32,
     /// Name of the test set.
     pub test: String,
-    /// Frames measured.
+    /// The measured frames.
     pub frames: u64,
-    /// Part of the frames classified right: 0 to 1.
+    /// The share of the frames that are classified correctly: 0 to 1.
     pub accuracy: f64,
     /// Mean cross-entropy in nats.
     pub loss: f64,
@@ -211,7 +213,7 @@ pub struct Measurement {
 pub struct Submission {
     /// The participant.
     pub dataset: DatasetId,
-    /// When it was accepted; absent while it is awaited.
+    /// When it was accepted; absent while it is pending.
     #[serde(default, with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub accepted_at: Option<OffsetDateTime>,
@@ -225,13 +227,13 @@ pub struct Submission {
 pub struct RoundView {
     /// The series.
     pub series: String,
-    /// From 1.
+    /// Its number, from 1.
     pub round: u32,
     /// When it opened.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub opened_at: OffsetDateTime,
-    /// When it is, or was, due.
+    /// Its deadline.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub deadline: OffsetDateTime,
@@ -239,29 +241,29 @@ pub struct RoundView {
     #[serde(default, with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub closed_at: Option<OffsetDateTime>,
-    /// Each participant's part.
+    /// Each participant's submission.
     pub submissions: Vec<Submission>,
 }
 
-/// How far a series is.
+/// The progress of a series.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SeriesProgress {
     /// Its name.
     pub series: String,
-    /// Rounds closed.
+    /// Closed rounds.
     pub done: u32,
     /// Rounds in all.
     pub rounds: u32,
 }
 
-/// A running job, as its page shows it.
+/// The progress of a running job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Progress {
     /// The job's state.
     pub state: State,
-    /// A sentence of what is going on, or what it waits for.
+    /// The current activity or obstacle, in a sentence.
     pub now: String,
     /// Each series.
     pub series: Vec<SeriesProgress>,

@@ -19,14 +19,14 @@ pub const FORMAT: &str = "undertone-ledger";
 /// The version of the format that this code writes and reads.
 pub const VERSION: u32 = 1;
 
-/// What a bundle is a bundle of.
+/// The scope of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Everything that the server keeps: no leaf is withheld.
+    /// All data that the server keeps: no leaf is withheld.
     Whole,
-    /// The accounts of a consortium's organizations that the reader may read, and of its jobs the manifests.
+    /// The accounts of a consortium's organizations that the reader may read, and the manifests of its jobs.
     Consortium(ConsortiumId),
 }
 
@@ -35,18 +35,18 @@ pub enum Scope {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "line", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Line {
-    /// What this is.
+    /// The header.
     Bundle {
-        /// [`FORMAT`].
+        /// `undertone-ledger`.
         format: String,
-        /// [`VERSION`].
+        /// The version of the format: 1.
         version: u32,
-        /// Ed25519 public key of the server, hex: signs manifests, heads and countersignatures. Compare it with the one in a
-        /// site's configuration; a bundle cannot vouch for itself.
+        /// Ed25519 public key of the server, hex. It signs manifests, heads and countersignatures. Compare it with the
+        /// key in a site's configuration; a bundle cannot prove its own key.
         server_key: String,
         /// Version of the code that prices events at the server.
         evaluator: String,
-        /// Of what.
+        /// The scope.
         scope: Scope,
         /// When it was written.
         #[serde(with = "time::serde::rfc3339")]
@@ -57,15 +57,15 @@ pub enum Line {
     Worker {
         /// The worker.
         worker: WorkerId,
-        /// Whose it is.
+        /// The worker's organization.
         organization: OrganizationId,
         /// Its Ed25519 public key, hex: signs receipts.
         public_key: String,
-        /// How its key came to be that one, oldest first: receipts before a change are signed by the key before it.
+        /// The changes that led to this key, oldest first. Receipts from before a change are signed by the earlier key.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         rotations: Vec<Rotation>,
     },
-    /// What was allowed to run: a signed [`crate::signed::Manifest`].
+    /// A permission to run a job: a signed `Manifest`.
     Manifest {
         /// The document.
         manifest: Signed,
@@ -74,7 +74,7 @@ pub enum Line {
     Leaf {
         /// Its position, from 0.
         position: u64,
-        /// The text that is hashed: a [`super::Leaf`].
+        /// The text that is hashed: the leaf as JSON.
         content: String,
     },
     /// A leaf that the reader may not see.
@@ -86,33 +86,33 @@ pub enum Line {
     },
     /// The receipt of the commit before it.
     Receipt {
-        /// A signed [`crate::signed::Receipt`].
+        /// A signed `Receipt`.
         receipt: Signed,
-        /// A signed [`crate::signed::Countersignature`].
+        /// A signed `Countersignature`.
         countersignature: Signed,
     },
     /// The audit entry whose leaf is the line before it.
     Audit {
         /// 32 random bytes, hex.
         salt: String,
-        /// The entry's text that is hashed: [`crate::audit_log::AuditEntry::content`].
+        /// The entry's text that is hashed: JSON without blanks and without the actor's name.
         content: String,
     },
     /// The statement whose leaf is the line before it.
     Restoration {
-        /// A signed [`crate::signed::Restoration`].
+        /// A signed `Restoration`.
         statement: Signed,
     },
-    /// A signed [`crate::signed::Head`] over all leaves before it.
+    /// A signed head over all leaves before it.
     Head {
         /// The document.
         head: Signed,
     },
-    /// What the server says that an account's rows come to.
+    /// The server's claim about the sum of an account's rows.
     Account {
         /// The account.
         account: Uuid,
-        /// What is spent and reserved, in units of 2⁻⁶⁴ nat at every order.
+        /// The spent and reserved loss, in units of 2⁻⁶⁴ nat at every order.
         #[cfg_attr(feature = "openapi", schema(value_type = Object))]
         balance: Box<Balance>,
         /// Releases that left in the clear.
@@ -122,24 +122,24 @@ pub enum Line {
         /// Hash of the last of them, hex.
         head: String,
     },
-    /// What the server says that a reservation's rows come to.
+    /// The server's claim about the sum of a reservation's rows.
     Reservation {
         /// The account.
         account: Uuid,
         /// The job.
         job: Uuid,
-        /// The dataset in it.
+        /// The dataset in the job.
         dataset: Uuid,
         /// The release, as JSON text.
         event: String,
-        /// What each costs on the account's orders.
+        /// The cost of each release on the account's orders.
         #[cfg_attr(feature = "openapi", schema(value_type = Object))]
         per_release: Box<Cost>,
-        /// How many were reserved.
+        /// The number of reserved releases.
         releases: u64,
-        /// How many were paid.
+        /// The number of paid releases.
         committed: u64,
-        /// Whether the rest was given back.
+        /// Whether the remainder was returned.
         settled: bool,
     },
     /// The end.

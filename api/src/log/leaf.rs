@@ -24,13 +24,13 @@ pub enum LeafError {
 pub enum Leaf {
     /// A row of an account's ledger.
     Entry(Entry),
-    /// An account began.
+    /// The opening of an account.
     Account(Account),
-    /// A steward set an account's limit.
+    /// A steward's limit on an account.
     Limit(Limit),
-    /// The server's database was put back to an earlier state.
+    /// A restoration of the server's database to an earlier state.
     Restoration(RestorationRecord),
-    /// A worker's key began or ended.
+    /// An event of a worker's key.
     WorkerKey(WorkerKeyRecord),
     /// An entry of an audit log.
     Audit(AuditRecord),
@@ -104,7 +104,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Returns the text that is hashed, by the account's chain and by the log: these fields in this order for ever.
+    /// Returns the text that is hashed, by the account's chain and by the log: these fields in this order forever.
     pub fn content(&self) -> String {
         json(self)
     }
@@ -214,7 +214,7 @@ enum RestorationMark {
     Restoration,
 }
 
-/// The server's database was put back to the leaves before this one.
+/// A restoration of the server's database to the leaves before this one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RestorationRecord {
@@ -261,7 +261,7 @@ impl KeyEvent {
     }
 }
 
-/// A worker's key began or ended.
+/// An event of a worker's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerKeyRecord {
@@ -274,7 +274,7 @@ pub struct WorkerKeyRecord {
     pub number: i64,
     /// The event.
     pub event: KeyEvent,
-    /// The Ed25519 public key that it is about, hex.
+    /// The Ed25519 public key of the event, hex.
     pub public_key: String,
     /// Time of the event, milliseconds since 1970 UTC.
     pub at_unix_milliseconds: i64,
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn every_leaf_is_read_back_as_what_it_is() {
+    fn leaves_survive_parsing() {
         let leaves = [
             Leaf::Entry(entry()),
             Leaf::Account(Account::new([Uuid::nil(); 3], ["record", "add_remove", "insider"], 7)),

@@ -35,9 +35,9 @@ pub struct PeerHead {
     pub observation: Signed,
     /// The consistency proof between the peer's head and the caller's, from the smaller to the larger.
     pub consistency: Vec<Hash>,
-    /// The newest [`LedgerPosition`](crate::signed::LedgerPosition) of the peer's own ledger, if it hands in any.
+    /// The newest [`LedgerPosition`](crate::signed::LedgerPosition) of the peer's own ledger, if the peer submits any.
     pub position: Option<Signed>,
-    /// The peer's newest [`LedgerSighting`](crate::signed::LedgerSighting) of the caller, if it hands in any.
+    /// The peer's newest [`LedgerSighting`](crate::signed::LedgerSighting) of the caller, if the peer submits any.
     pub sighting: Option<Signed>,
 }
 

@@ -126,13 +126,13 @@ fn subtrees(node: u64, size: u64) -> Vec<Subtree> {
 /// Returns the largest complete subtrees that cover leaves `from` (inclusive) to `to` (exclusive), where `from` is a
 /// multiple of the largest.
 fn cover(mut from: u64, to: u64) -> Vec<Subtree> {
-    let mut found = Vec::new();
+    let mut pieces = Vec::new();
     while from < to {
         let level = (to - from).ilog2();
-        found.push(Subtree { level, index: from >> level });
+        pieces.push(Subtree { level, index: from >> level });
         from += 1 << level;
     }
-    found
+    pieces
 }
 
 #[cfg(test)]
@@ -149,28 +149,29 @@ mod tests {
     use crate::log::{Frontier, Hash, leaf_hash};
 
     /// Returns the roots of every size, and every complete subtree, as a log keeps them.
-    fn grown(leaves: u64) -> (Vec<Hash>, BTreeMap<Subtree, Hash>) {
-        let (mut frontier, mut kept) = (Frontier::default(), BTreeMap::new());
+    fn grow_tree(leaves: u64) -> (Vec<Hash>, BTreeMap<Subtree, Hash>) {
+        let mut frontier = Frontier::default();
+        let mut nodes = BTreeMap::new();
         let mut roots = vec![frontier.root()];
         for position in 0..leaves {
             let completed = frontier.push(leaf_hash(&position.to_be_bytes()));
             for (level, hash) in (0_u32..).zip(completed) {
                 let subtree = Subtree { level, index: position >> level };
                 assert_eq!(subtree.last(), position);
-                kept.insert(subtree, hash);
+                nodes.insert(subtree, hash);
             }
             roots.push(frontier.root());
         }
-        (roots, kept)
+        (roots, nodes)
     }
 
     #[test]
-    fn every_leaf_of_every_tree_is_proved_from_what_the_log_keeps() {
-        let (roots, kept) = grown(70);
+    fn leaves_are_proved_from_stored_subtrees() {
+        let (roots, nodes) = grow_tree(70);
         for size in 1..=70 {
             for position in 0..size {
                 let path = inclusion_path(position, size);
-                let proof = assemble(&path, |subtree| kept.get(&subtree).copied()).expect("kept");
+                let proof = assemble(&path, |subtree| nodes.get(&subtree).copied()).expect("kept");
                 let check = |content: u64, position, size: u64| {
                     verify_inclusion(&content.to_be_bytes(), position, size, &roots[size as usize], &proof)
                 };
@@ -186,11 +187,11 @@ mod tests {
 
     #[test]
     fn every_tree_is_proved_to_continue_every_smaller_one() {
-        let (roots, kept) = grown(70);
+        let (roots, nodes) = grow_tree(70);
         for size in 0..=70_u64 {
             for old in 0..=size {
                 let path = consistency_path(old, size);
-                let proof = assemble(&path, |subtree| kept.get(&subtree).copied()).expect("kept");
+                let proof = assemble(&path, |subtree| nodes.get(&subtree).copied()).expect("kept");
                 let (old_root, root) = (roots[old as usize], roots[size as usize]);
                 assert_eq!(verify_consistency(old, &old_root, size, &root, &proof), Ok(()));
                 let mut other = old_root;
@@ -207,28 +208,28 @@ mod tests {
 
     #[test]
     fn proofs_are_those_that_a_whole_tree_in_memory_gives() {
-        let (_, kept) = grown(40);
+        let (_, nodes) = grow_tree(40);
         let mut tree = MemoryBackedTree::<Sha256, [u8; 8]>::new();
         for position in 0..40_u64 {
             tree.push(position.to_be_bytes());
         }
         for position in 0..40_u64 {
             let path = inclusion_path(position, 40);
-            let proof = assemble(&path, |subtree| kept.get(&subtree).copied()).expect("kept");
+            let proof = assemble(&path, |subtree| nodes.get(&subtree).copied()).expect("kept");
             assert_eq!(proof.concat(), tree.prove_inclusion(position as usize).as_bytes());
         }
         for old in 1..40_u64 {
             let path = consistency_path(old, 40);
-            let proof = assemble(&path, |subtree| kept.get(&subtree).copied()).expect("kept");
+            let proof = assemble(&path, |subtree| nodes.get(&subtree).copied()).expect("kept");
             assert_eq!(proof.concat(), tree.prove_consistency((40 - old) as usize).as_bytes());
         }
     }
 
     #[test]
     fn a_frontier_is_kept_among_the_subtrees() {
-        let (roots, kept) = grown(70);
+        let (roots, nodes) = grow_tree(70);
         for size in 0..=70_u64 {
-            let subtrees = frontier_of(size).iter().map(|subtree| kept[subtree]).collect();
+            let subtrees = frontier_of(size).iter().map(|subtree| nodes[subtree]).collect();
             let frontier = Frontier::from_parts(size, subtrees).expect("one for each bit");
             assert_eq!(frontier.root(), roots[size as usize]);
         }

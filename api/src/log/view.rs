@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 use super::Hash;
 use crate::signed::{Head, Signed};
 
-/// A signed head with what it says.
+/// A signed head with its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SignedHead {
-    /// What it says.
+    /// The content.
     pub head: Head,
-    /// The document as it was signed.
+    /// The signed document.
     pub signed: Signed,
     /// Ed25519 public key of the server, hex.
     pub server_key: String,
@@ -36,7 +36,7 @@ impl Consistency {
     }
 }
 
-/// Which proof is asked for.
+/// The sizes of the two trees of a requested proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 pub struct ConsistencyQuery {

@@ -217,7 +217,8 @@ impl Answer {
             return Err(WitnessError::Malformed("the head is of another server's log".to_owned()));
         }
         if let Some(known) = known {
-            let (size, now) = (known.size, head.size);
+            let size = known.size;
+            let now = head.size;
             if now < size {
                 return Err(WitnessError::Shorter { known: size, now });
             }

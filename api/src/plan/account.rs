@@ -14,25 +14,26 @@ use crate::job::Charge;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PlanAccount {
-    /// Who is protected.
+    /// The protected unit.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
-    /// Against which change.
+    /// The adjacency, the change that the guarantee covers.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::adjacency))]
     pub adjacency: Adjacency,
     /// The limit ε; absent without a budget.
     pub limit: Option<f64>,
     /// δ of the limit; absent without a budget.
     pub delta: Option<f64>,
-    /// ε of the job by itself for this unit, at δ, rounded up; absent when it is infinite, has no price or there is no budget.
+    /// ε of the job by itself for this unit, at δ, rounded up; absent if it is infinite or has no price, or if there is
+    /// no budget.
     pub epsilon: Option<f64>,
     /// ε spent and reserved before the job, by the account's gauge, rounded up.
     pub before: f64,
-    /// ε that spent, reserved and the job would come to, rounded up; absent when it is infinite or has no price.
+    /// ε of the spent and reserved releases and the job together, rounded up; absent if it is infinite or has no price.
     pub after: Option<f64>,
     /// Whether the account admits the job.
     pub fits: bool,
-    /// Why the job has no price for this unit, and what to do; absent when it has one.
+    /// Why the job has no price for this unit, and the remedy; absent if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -40,11 +41,11 @@ pub struct PlanAccount {
 impl PlanAccount {
     /// Returns the accounts of `dataset` that pay for `charge`: its own unit's first, then every other unit with a
     /// limit. `own` is the account of its own unit with all charges of the plan.
-    pub(super) fn all(dataset: &Dataset, charge: &Charge, books: &Books, own: &Purse) -> Vec<Self> {
+    pub(super) fn list(dataset: &Dataset, charge: &Charge, books: &Books, own: &Purse) -> Vec<Self> {
         std::iter::once(Self::priced(charge, own)).chain(Self::others(dataset, charge, books)).collect()
     }
 
-    /// Returns the accounts other than its own that `charge` on `dataset` goes to.
+    /// Returns the other accounts that `charge` on `dataset` charges, without that of its own unit.
     pub fn others(dataset: &Dataset, charge: &Charge, books: &Books) -> Vec<Self> {
         books.limited(dataset, charge).map(|(unit, balance)| Self::other(charge, unit, balance)).collect()
     }
@@ -60,7 +61,8 @@ impl PlanAccount {
     }
 
     fn priced(charge: &Charge, purse: &Purse) -> Self {
-        let (budget, after) = (purse.balance.budget(), purse.after(0));
+        let budget = purse.balance.budget();
+        let after = purse.after(0);
         Self {
             unit: charge.unit,
             adjacency: charge.adjacency,

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use undertone_privacy::kanon::{Shown, least_epsilon};
 use undertone_privacy::{Epsilon, SamplingRate};
 
-use super::offer::Digits;
+use super::offer::ThreeDigits;
 use super::price::{Priced, Purse};
 use super::{Books, Knob, Offered, Rounded};
 use crate::dataset::Dataset;
@@ -72,20 +72,20 @@ pub(super) fn offers(spec: &Spec, datasets: &[Dataset], books: &Books) -> Vec<Of
         let admitted = Priced::of(&changed, datasets, books).is_some_and(|plan| plan.admitted());
         admitted && changed.check(datasets).len() <= wrong
     };
-    let search = Search { spec, datasets, books, plan: &plan };
+    let search = PoolSearch { spec, datasets, books, plan: &plan };
     let knobs = [Knob::Threshold, Knob::SamplingRate, Knob::Epsilon];
-    knobs.into_iter().filter_map(|knob| search.turned(knob)).filter(holds).collect()
+    knobs.into_iter().filter_map(|knob| search.adjust_accounts(knob)).filter(holds).collect()
 }
 
-struct Search<'a> {
+struct PoolSearch<'a> {
     spec: &'a Spec,
     datasets: &'a [Dataset],
     books: &'a Books,
     plan: &'a Priced,
 }
 
-impl Search<'_> {
-    fn turned(&self, knob: Knob) -> Option<Offered> {
+impl PoolSearch<'_> {
+    fn adjust_accounts(&self, knob: Knob) -> Option<Offered> {
         let mut values = Vec::new();
         for purse in self.plan.purses.iter().filter(|purse| !purse.after(0).fits) {
             let bound = match knob {
@@ -94,25 +94,30 @@ impl Search<'_> {
                 Knob::Epsilon => self.greatest_epsilon(purse)?,
                 Knob::Rounds | Knob::Noise | Knob::Delta => return None,
             };
-            values.extend(self.moved(knob, purse, bound));
+            values.extend(self.select_payers(knob, purse, bound));
         }
         let what = match knob {
             Knob::Threshold => "Threshold k",
             Knob::SamplingRate => "Sampling rate β",
             _ => "ε",
         };
-        let each: Vec<String> = values.iter().map(|(dataset, _, from, to)| self.told(*dataset, *from, *to)).collect();
+        let each: Vec<String> =
+            values.iter().map(|(dataset, _, from, to)| self.describe_change(*dataset, *from, *to)).collect();
         let sentence = format!("{what} {}; everything else as asked.", each.join(", "));
         (!values.is_empty()).then_some(Offered { knob, values, sentence })
     }
 
-    fn told(&self, dataset: DatasetId, from: f64, to: f64) -> String {
-        let name = self.datasets.iter().find(|known| known.id == dataset).map_or("", |known| known.name.as_str());
+    fn describe_change(&self, dataset: DatasetId, from: f64, to: f64) -> String {
+        let name = self
+            .datasets
+            .iter()
+            .find(|candidate| candidate.id == dataset)
+            .map_or("", |candidate| candidate.name.as_str());
         format!("{to} instead of {} for {name}", (from * 1e6).round() / 1e6)
     }
 
     /// Returns the payers of an account whose numbers are beyond a bound, with the bound as their new number.
-    fn moved(&self, knob: Knob, purse: &Purse, bound: f64) -> Vec<(DatasetId, String, f64, f64)> {
+    fn select_payers(&self, knob: Knob, purse: &Purse, bound: f64) -> Vec<(DatasetId, String, f64, f64)> {
         let beyond = |value: f64| if knob == Knob::Threshold { value < bound } else { value > bound };
         let number = |dataset| self.spec.value(knob, dataset).filter(|value| beyond(*value));
         let payers = purse.payers.iter().map(|payer| payer.dataset);
@@ -127,7 +132,7 @@ impl Search<'_> {
     /// Prices the plan of an account's payers with the bound as their number.
     fn priced(&self, knob: Knob, purse: &Purse, bound: f64) -> Option<Priced> {
         let mut changed = self.spec.clone();
-        for (dataset, _, _, to) in self.moved(knob, purse, bound) {
+        for (dataset, _, _, to) in self.select_payers(knob, purse, bound) {
             changed.set(knob, dataset, to);
         }
         let theirs: Vec<Dataset> =
@@ -167,11 +172,11 @@ impl Search<'_> {
         }
         let Self { datasets, books, plan, .. } = *self;
         let exact = Search { spec: &exactly_priced, datasets, books, plan };
-        let bottom = Digits::above(1.0 / SamplingRate::DENOMINATOR as f64);
+        let bottom = ThreeDigits::round_up(1.0 / SamplingRate::DENOMINATOR as f64);
         let top = self.below_highest(Knob::SamplingRate, purse)?;
         let mut rate = greatest(bottom, top, |digits| exact.fits(Knob::SamplingRate, purse, digits.value()))?;
         while rate > bottom && !self.fits(Knob::SamplingRate, purse, rate.value()) {
-            rate = rate.below(1)?;
+            rate = rate.step_down(1)?;
         }
         self.fits(Knob::SamplingRate, purse, rate.value()).then(|| rate.value())
     }
@@ -187,9 +192,9 @@ impl Search<'_> {
         let gates = || purse.payers.iter().filter_map(|payer| self.spec.party(payer.dataset)?.gate);
         let least =
             gates().map(|gate| least_epsilon(gate.shown, gate.sampling_rate.get())).fold(LEAST_EPSILON, f64::max);
-        let bottom = Digits::above(least);
+        let bottom = ThreeDigits::round_up(least);
         let top = self.below_highest(Knob::Epsilon, purse)?;
-        let priced = |digits: Digits| self.priced(Knob::Epsilon, purse, digits.value());
+        let priced = |digits: ThreeDigits| self.priced(Knob::Epsilon, purse, digits.value());
         let loss_fits = |digits| priced(digits).is_some_and(|plan| plan.purses.iter().all(Purse::loss_fits));
         let mut epsilon = greatest(bottom, top, loss_fits)?;
         // An account of another unit may count each row of a unit twice: one leaves, and another takes its place.
@@ -200,22 +205,22 @@ impl Search<'_> {
                 return Some(epsilon.value());
             }
             let excess = plan.purses.iter().map(Purse::side_excess).fold(1.0, f64::max);
-            let skipped = Digits::above(epsilon.value() - libm::log(excess) / (applications - 1.0));
-            epsilon = epsilon.below(1)?.min(skipped);
+            let skipped = ThreeDigits::round_up(epsilon.value() - libm::log(excess) / (applications - 1.0));
+            epsilon = epsilon.step_down(1)?.min(skipped);
         }
         None
     }
 
     /// Returns the number of three digits below the greatest number of an account's payers.
-    fn below_highest(&self, knob: Knob, purse: &Purse) -> Option<Digits> {
+    fn below_highest(&self, knob: Knob, purse: &Purse) -> Option<ThreeDigits> {
         let highest = purse.payers.iter().filter_map(|payer| self.spec.value(knob, payer.dataset)).fold(0.0, f64::max);
-        Digits::above(highest).below(1)
+        ThreeDigits::round_up(highest).step_down(1)
     }
 }
 
 /// Returns the greatest number from `bottom` to `top` that fits; every number below one that fits fits too. `None` if
 /// none does.
-fn greatest(bottom: Digits, top: Digits, fits: impl Fn(Digits) -> bool) -> Option<Digits> {
+fn greatest(bottom: ThreeDigits, top: ThreeDigits, fits: impl Fn(ThreeDigits) -> bool) -> Option<ThreeDigits> {
     if top < bottom || !fits(bottom) {
         return None;
     }
@@ -223,7 +228,7 @@ fn greatest(bottom: Digits, top: Digits, fits: impl Fn(Digits) -> bool) -> Optio
         return Some(top);
     }
     let (mut low, mut high) = (bottom, top);
-    while let Some(middle) = low.between(high) {
+    while let Some(middle) = low.midpoint(high) {
         if fits(middle) { low = middle } else { high = middle }
     }
     Some(low)

@@ -8,14 +8,14 @@ use super::price::{MOST_ROUNDS, Purse};
 /// The number of steps of a curve.
 const STEPS: u32 = 24;
 
-/// ε of an account against the rounds of a plan, at a moderate number of points: at most 29, the plan's own among them.
+/// ε of an account against the rounds of a plan, at no more than 29 points, including the plan's own rounds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EpsilonCurve {
-    /// Rounds, rising. 0 is the account without the plan, with nothing in reserve either.
+    /// Rounds, ascending. 0 is the account without the plan and without its releases in reserve.
     pub rounds: Vec<u32>,
-    /// ε that spent, reserved and so many rounds (with the releases in reserve) would come to, as the account's gauge counts,
-    /// rounded up; null when infinite.
+    /// ε of the spent and reserved releases and the plan with these rounds and its releases in reserve, by the
+    /// account's gauge, rounded up; null if it is infinite.
     pub epsilon: Vec<Option<f64>>,
 }
 

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use undertone_privacy::SamplingRate;
 
 use super::price::{Priced, Purse, Rounded};
-use super::release::{MOST_NOISE, Made, least_noise};
+use super::release::{GaussianRelease, MOST_NOISE, least_noise};
 use super::{Books, Change, Offer};
 use crate::dataset::Dataset;
 use crate::id::DatasetId;
 use crate::job::NewJob;
 
-/// A number of a plan that can be turned.
+/// A parameter of a plan that an offer can change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -26,7 +26,7 @@ pub enum Knob {
     SamplingRate,
     /// Thresholds k of sampling with a threshold, in steps of 1.
     Threshold,
-    /// ε at which such a release is charged, in steps of the third digit.
+    /// The ε at which a release with a threshold is charged, in steps of the third digit.
     Epsilon,
     /// δ of the noise of a word histogram, in steps of the third digit.
     Delta,
@@ -65,8 +65,9 @@ pub fn offers<K: Rounded>(spec: &K, datasets: &[Dataset], books: &Books) -> Vec<
     let Some(plan) = Priced::of(spec, datasets, books).filter(|plan| plan.budgeted() && !plan.admitted()) else {
         return Vec::new();
     };
-    let search = Search { spec, datasets, books, plan: &plan };
-    let found = [search.fewer_rounds(), search.per_account(Knob::Noise), search.per_account(Knob::SamplingRate)];
+    let search = OfferSearch { spec, datasets, books, plan: &plan };
+    let candidates =
+        [search.reduce_rounds(), search.adjust_accounts(Knob::Noise), search.adjust_accounts(Knob::SamplingRate)];
     let wrong = spec.check(datasets).len();
     // Every offer can be proposed: the spec has no new violations, and every account admits it.
     let holds = |offered: &Offered| {
@@ -74,29 +75,29 @@ pub fn offers<K: Rounded>(spec: &K, datasets: &[Dataset], books: &Books) -> Vec<
         let admitted = Priced::of(&changed, datasets, books).is_some_and(|plan| plan.admitted());
         admitted && changed.check(datasets).len() <= wrong
     };
-    found.into_iter().flatten().filter(holds).collect()
+    candidates.into_iter().flatten().filter(holds).collect()
 }
 
-struct Search<'a, K> {
+struct OfferSearch<'a, K> {
     spec: &'a K,
     datasets: &'a [Dataset],
     books: &'a Books,
     plan: &'a Priced,
 }
 
-impl<K: Rounded> Search<'_, K> {
-    fn fewer_rounds(&self) -> Option<Offered> {
+impl<K: Rounded> OfferSearch<'_, K> {
+    fn reduce_rounds(&self) -> Option<Offered> {
         let rounds = self.plan.bottleneck()?.rounds_that_fit;
         let payer = self.plan.purses.first()?.payers.first()?;
-        let asked = f64::from(self.plan.rounds);
+        let requested = f64::from(self.plan.rounds);
         let sentence =
-            format!("{rounds} round{} instead of {asked}, with this noise.", if rounds == 1 { "" } else { "s" });
-        let values = vec![(payer.dataset, self.spec.field(Knob::Rounds, payer.dataset), asked, f64::from(rounds))];
+            format!("{rounds} round{} instead of {requested}, with this noise.", if rounds == 1 { "" } else { "s" });
+        let values = vec![(payer.dataset, self.spec.field(Knob::Rounds, payer.dataset), requested, f64::from(rounds))];
         (rounds > 0).then_some(Offered { knob: Knob::Rounds, values, sentence })
     }
 
-    /// Returns the nearest number for the payers of every refusing account; `None` if one of them has none.
-    fn per_account(&self, knob: Knob) -> Option<Offered> {
+    /// Returns the nearest number for the payers of every refusing account; `None` if an account has none.
+    fn adjust_accounts(&self, knob: Knob) -> Option<Offered> {
         let mut values: Vec<(DatasetId, String, f64, f64)> = Vec::new();
         for purse in self.plan.purses.iter().filter(|purse| !purse.after(0).fits) {
             let bound = match knob {
@@ -104,11 +105,11 @@ impl<K: Rounded> Search<'_, K> {
                 Knob::SamplingRate => self.highest_rate(purse)?,
                 Knob::Rounds | Knob::Threshold | Knob::Epsilon | Knob::Delta => return None,
             };
-            for moved in self.moved(knob, purse, bound) {
+            for moved in self.select_payers(knob, purse, bound) {
                 // A dataset pays from several accounts; the strictest account decides.
                 match values.iter_mut().find(|(dataset, ..)| *dataset == moved.0) {
-                    Some(known) if knob == Knob::Noise => known.3 = known.3.max(moved.3),
-                    Some(known) => known.3 = known.3.min(moved.3),
+                    Some(entry) if knob == Knob::Noise => entry.3 = entry.3.max(moved.3),
+                    Some(entry) => entry.3 = entry.3.min(moved.3),
                     None => values.push(moved),
                 }
             }
@@ -116,8 +117,9 @@ impl<K: Rounded> Search<'_, K> {
         let what = if knob == Knob::Noise { "noise z" } else { "sampling rate q" };
         let mut sentence = String::new();
         for (index, (dataset, _, from, to)) in values.iter().enumerate() {
-            let name = self.datasets.iter().find(|known| known.id == *dataset).map_or("", |known| known.name.as_str());
-            let (lead, from) = (if index == 0 { what } else { "," }, (from * 1e6).round() / 1e6);
+            let name = self.datasets.iter().find(|entry| entry.id == *dataset).map_or("", |entry| entry.name.as_str());
+            let lead = if index == 0 { what } else { "," };
+            let from = (from * 1e6).round() / 1e6;
             // Writing to a string cannot fail.
             let _ = write!(sentence, "{lead} {to} instead of {from} for {name}");
         }
@@ -126,7 +128,7 @@ impl<K: Rounded> Search<'_, K> {
     }
 
     /// Returns the payers of an account whose numbers are beyond a bound, with the bound as their new number.
-    fn moved(&self, knob: Knob, purse: &Purse, bound: f64) -> Vec<(DatasetId, String, f64, f64)> {
+    fn select_payers(&self, knob: Knob, purse: &Purse, bound: f64) -> Vec<(DatasetId, String, f64, f64)> {
         let beyond = |value: f64| if knob == Knob::Noise { value < bound } else { value > bound };
         let number = |dataset| self.spec.value(knob, dataset).filter(|value| beyond(*value));
         let payers = purse.payers.iter().map(|payer| payer.dataset);
@@ -136,7 +138,7 @@ impl<K: Rounded> Search<'_, K> {
     /// Returns whether the account would admit the plan with the bound as its payers' number.
     fn fits(&self, knob: Knob, purse: &Purse, bound: f64) -> bool {
         let mut changed = self.spec.clone();
-        for (dataset, _, _, to) in self.moved(knob, purse, bound) {
+        for (dataset, _, _, to) in self.select_payers(knob, purse, bound) {
             changed.set(knob, dataset, to);
         }
         let theirs: Vec<Dataset> =
@@ -158,7 +160,7 @@ impl<K: Rounded> Search<'_, K> {
         // A single payer's answer is known except for its last digit.
         let mut charges = purse.charges();
         if let (Some(charge), None) = (charges.next(), charges.next())
-            && Made::of(&charge.event).is_some_and(|made| !made.selected)
+            && GaussianRelease::from_event(&charge.event).is_some_and(|release| !release.selected)
             && let Some(z) = least_noise(&purse.balance, charge)
         {
             let guess = ((z * 1000.0).ceil() as u64).clamp(1, MOST);
@@ -180,12 +182,12 @@ impl<K: Rounded> Search<'_, K> {
         let highest = highest.fold(0.0, f64::max);
         // A round needs at least one expected unit.
         let least = purse.payers.iter().map(|payer| 1.0 / payer.units.max(1) as f64).fold(0.0, f64::max);
-        let fits = |digits: Digits| self.fits(Knob::SamplingRate, purse, digits.value());
-        let (mut low, mut high) = (Digits::above(least), Digits::above(highest));
+        let fits = |digits: ThreeDigits| self.fits(Knob::SamplingRate, purse, digits.value());
+        let (mut low, mut high) = (ThreeDigits::round_up(least), ThreeDigits::round_up(highest));
         if low >= high || !fits(low) {
             return None;
         }
-        while let Some(middle) = low.between(high) {
+        while let Some(middle) = low.midpoint(high) {
             if fits(middle) { low = middle } else { high = middle }
         }
         Some(low.value())
@@ -199,11 +201,11 @@ fn capital(text: &str) -> String {
 
 /// A number of three digits: (100 + index mod 900) / 10^(12 − index div 900), from 10⁻¹⁰ up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Digits(u32);
+pub(super) struct ThreeDigits(u32);
 
-impl Digits {
+impl ThreeDigits {
     /// Returns the least number of three digits that is not below a value in [10⁻¹⁰, 9.99].
-    pub(super) fn above(value: f64) -> Self {
+    pub(super) fn round_up(value: f64) -> Self {
         let value = value.clamp(1.0 / SamplingRate::DENOMINATOR as f64, 9.99);
         // The logarithm finds the place up to one step to either side.
         let power = (value.log10().floor().max(-10.0) + 10.0) as u32;
@@ -216,21 +218,22 @@ impl Digits {
 
     /// Returns the number: the nearest to its three digits.
     pub(super) fn value(self) -> f64 {
-        let (power, digits) = (self.0 / 900, f64::from(100 + self.0 % 900));
+        let power = self.0 / 900;
+        let digits = f64::from(100 + self.0 % 900);
         // Powers of ten up to 10²² are exact, so this is rounded once.
         digits / [1e12, 1e11, 1e10, 1e9, 1e8, 1e7, 1e6, 1e5, 1e4, 1e3, 1e2][power.min(10) as usize]
     }
 
     /// Returns the number `steps` below; `None` if there is none.
-    pub(super) const fn below(self, steps: u32) -> Option<Self> {
+    pub(super) const fn step_down(self, steps: u32) -> Option<Self> {
         match self.0.checked_sub(steps) {
             Some(index) => Some(Self(index)),
             None => None,
         }
     }
 
-    /// Returns one in the middle; `None` between neighbours.
-    pub(super) const fn between(self, other: Self) -> Option<Self> {
+    /// Returns a number in the middle; `None` between neighbours.
+    pub(super) const fn midpoint(self, other: Self) -> Option<Self> {
         if other.0 > self.0 + 1 { Some(Self(u32::midpoint(self.0, other.0))) } else { None }
     }
 }

@@ -4,7 +4,7 @@ use undertone_privacy::curve::OrderGrid;
 use undertone_privacy::ledger::Balance;
 use undertone_privacy::{Delta, convert, mechanism};
 
-use super::release::{Made, least_noise};
+use super::release::{GaussianRelease, least_noise};
 use super::{Books, Key, PlanAccount, PlanParty, Priced, Purse};
 use crate::dataset::Dataset;
 use crate::job::Charge;
@@ -25,7 +25,7 @@ impl PlanParty {
         let purse = priced.and_then(|priced| priced.purse(dataset.id)).filter(|_| budget.is_some());
         let (rounds_left, jobs_left) = purse.map_or((0, 0), Purse::further);
         let rounds_that_fit = priced.zip(purse).map_or(0, |(priced, purse)| priced.rounds_that_fit(purse));
-        let rate = Made::of(&charge.event).map(|made| made.sampling_rate.get());
+        let rate = GaussianRelease::from_event(&charge.event).map(|release| release.sampling_rate.get());
         let passes = |rounds: u32| priced.zip(rate).map(|(priced, rate)| priced.epochs(rounds, rate));
         Self {
             dataset: dataset.id,
@@ -45,8 +45,8 @@ impl PlanParty {
             curve: priced.zip(purse).map(|(priced, purse)| priced.curve(purse)).unwrap_or_default(),
             releases_that_fit: Purse::paying(&balance, &charge).releases_that_fit(),
             accounts: match purse {
-                Some(own) => PlanAccount::all(dataset, &charge, books, own),
-                None => PlanAccount::all(dataset, &charge, books, &Purse::paying(&balance, &charge)),
+                Some(own) => PlanAccount::list(dataset, &charge, books, own),
+                None => PlanAccount::list(dataset, &charge, books, &Purse::paying(&balance, &charge)),
             },
             least_noise: least_noise(&balance, &charge),
             charge,

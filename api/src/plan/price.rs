@@ -97,7 +97,7 @@ impl Books {
 
     /// Returns an account's balance.
     pub fn balance(&self, key: Key) -> Option<&Balance> {
-        self.0.iter().find(|(known, _)| *known == key).map(|(_, balance)| balance)
+        self.0.iter().find(|(candidate, _)| *candidate == key).map(|(_, balance)| balance)
     }
 }
 
@@ -114,7 +114,7 @@ pub struct Payer {
 
 /// The charge of a payer.
 #[derive(Debug, Clone)]
-struct Due {
+struct PayerCharge {
     charge: Charge,
     /// The cost of one release on the account's orders; `None` if the event has no price there.
     cost: Option<Cost>,
@@ -139,7 +139,7 @@ pub struct Purse {
     /// The datasets that pay from it.
     pub payers: Vec<Payer>,
     /// The charge of each payer.
-    dues: Vec<Due>,
+    dues: Vec<PayerCharge>,
     headroom: Headroom,
 }
 
@@ -159,13 +159,13 @@ impl Purse {
     /// Makes an account without a price for a charge, which it does not admit.
     pub(super) fn refusing(balance: &Balance, charge: &Charge) -> Self {
         let mut purse = Self::new(balance.clone());
-        purse.dues.push(Due { charge: charge.clone(), cost: None });
+        purse.dues.push(PayerCharge { charge: charge.clone(), cost: None });
         purse
     }
 
     fn owe(&mut self, charge: Charge) {
         let cost = mechanism::curve(&charge.event, charge.adjacency, self.balance.grid()).ok();
-        self.dues.push(Due { charge, cost });
+        self.dues.push(PayerCharge { charge, cost });
     }
 
     /// Returns the charge of each payer, in their order.
@@ -245,15 +245,15 @@ impl Purse {
     /// Returns the remainder of the limit after the plan, rounded down; negative if it does not fit, `None` without a
     /// budget or if no ε covers the plan.
     pub fn left(&self) -> Option<f64> {
-        let left = self.balance.budget()?.epsilon().get() - self.after(0).epsilon;
+        let remainder = self.balance.budget()?.epsilon().get() - self.after(0).epsilon;
         // A difference other than 0 may have been rounded up by half a unit.
-        left.is_finite().then(|| if left == 0.0 { 0.0 } else { left.next_down() })
+        remainder.is_finite().then(|| if remainder == 0.0 { 0.0 } else { remainder.next_down() })
     }
 
     /// Returns the remaining part of the filter's budget after the plan, rounded down; 0 if it does not fit.
     pub fn left_fraction(&self) -> f64 {
-        let left = 1.0 - self.after(0).fraction;
-        if left > 0.0 { left.next_down() } else { 0.0 }
+        let remainder = 1.0 - self.after(0).fraction;
+        if remainder > 0.0 { remainder.next_down() } else { 0.0 }
     }
 
     /// Returns how many more rounds, and how many more jobs of the same kind, would fit after the plan.
@@ -269,7 +269,7 @@ impl Purse {
 
     /// Returns the most rounds that the account admits instead of `rounds`.
     fn rounds_that_fit(&self, rounds: u32) -> u32 {
-        let fits = |wanted: u32| self.admits(i64::from(wanted) - i64::from(rounds));
+        let fits = |count: u32| self.admits(i64::from(count) - i64::from(rounds));
         if !fits(1) {
             return 0;
         }
@@ -282,17 +282,17 @@ impl Purse {
     }
 }
 
-/// The account that decides how many rounds fit.
+/// The account that determines how many rounds fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Bottleneck {
     /// The datasets that pay from it; nearly always one.
     pub datasets: Vec<DatasetId>,
-    /// Most rounds that it admits.
+    /// The most rounds that it admits.
     pub rounds_that_fit: u32,
-    /// Most rounds that all others would admit; absent when there are no others.
+    /// The most rounds that all other accounts would admit; absent if there are none.
     pub others: Option<u32>,
-    /// That in a sentence.
+    /// The bottleneck in a sentence.
     pub sentence: String,
 }
 
@@ -321,7 +321,7 @@ impl Priced {
             let dues: Vec<_> = std::iter::once((charge.unit, Some(charge.clone()))).chain(others).collect();
             for (unit, due) in dues {
                 let key = Key { unit, ..Key::of(dataset, &charge) };
-                let index = keys.iter().position(|known| *known == key).unwrap_or_else(|| {
+                let index = keys.iter().position(|candidate| *candidate == key).unwrap_or_else(|| {
                     keys.push(key);
                     purses.push(Purse::new(books.balance(key).cloned().unwrap_or_else(|| Balance::new(None))));
                     purses.len() - 1
@@ -330,11 +330,12 @@ impl Priced {
                 purses[index].payers.push(payer);
                 match due {
                     Some(due) => purses[index].owe(due),
-                    None => purses[index].dues.push(Due { charge: charge.clone(), cost: None }),
+                    None => purses[index].dues.push(PayerCharge { charge: charge.clone(), cost: None }),
                 }
             }
         }
-        let (rounds, steps) = (spec.rounds(), spec.steps());
+        let rounds = spec.rounds();
+        let steps = spec.steps();
         (rounds > 0 && !purses.is_empty()).then_some(Self { rounds, steps, round: K::ROUND, purses })
     }
 

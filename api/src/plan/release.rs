@@ -9,9 +9,9 @@ use crate::job::Charge;
 /// The greatest noise multiplier that the sites can draw exactly.
 pub(super) const MOST_NOISE: u64 = 1024;
 
-/// A release of Gaussian steps: one, several of which only the sum leaves, or the best of several runs of these.
+/// A release of Gaussian steps: one step, the sum of several, or the best of several runs of these.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Made {
+pub(super) struct GaussianRelease {
     /// q of every step.
     pub(super) sampling_rate: SamplingRate,
     /// Steps in a run.
@@ -20,16 +20,16 @@ pub(super) struct Made {
     pub(super) selected: bool,
 }
 
-impl Made {
+impl GaussianRelease {
     /// Returns the composition of an event; `None` if it does not consist of Gaussian steps.
-    pub(super) fn of(event: &Event) -> Option<Self> {
+    pub(super) fn from_event(event: &Event) -> Option<Self> {
         match event {
             Event::PoissonSampledGaussian { sampling_rate, .. } => {
                 Some(Self { sampling_rate: *sampling_rate, steps: 1, selected: false })
             }
             Event::Repeated { count, of } => {
-                let made = Self::of(of)?;
-                Some(Self { steps: made.steps.saturating_mul(*count), ..made })
+                let composition = Self::from_event(of)?;
+                Some(Self { steps: composition.steps.saturating_mul(*count), ..composition })
             }
             Event::Selected { of, .. } => Some(Self { selected: true, ..Self::of(of)? }),
             _ => None,
@@ -53,10 +53,10 @@ fn with_noise(event: &Event, z: NoiseMultiplier) -> Event {
 /// if none does, or the release does not consist of Gaussian steps. Rounded up: for a selection to thousandths, else at
 /// most a billionth above the least.
 pub fn least_noise(balance: &Balance, charge: &Charge) -> Option<f64> {
-    let made = Made::of(&charge.event)?;
-    let steps = charge.releases.checked_mul(made.steps)?;
-    if !made.selected {
-        return noise_for(&balance.headroom(), made.sampling_rate, steps, charge.adjacency).ok().map(f64::from);
+    let composition = GaussianRelease::from_event(&charge.event)?;
+    let steps = charge.releases.checked_mul(composition.steps)?;
+    if !composition.selected {
+        return noise_for(&balance.headroom(), composition.sampling_rate, steps, charge.adjacency).ok().map(f64::from);
     }
     let at = |thousandths: u64| thousandths as f64 / 1000.0;
     let fits = |thousandths: u64| {

@@ -8,7 +8,7 @@ use undertone_privacy::ledger::{Balance, Budget, GridKind, ReservationId};
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 use uuid::Uuid;
 
-use super::offer::Digits;
+use super::offer::ThreeDigits;
 use super::{Books, Key, Knob, Offered, PlanParty, Priced, Rounded, offers};
 use crate::dataset::{Dataset, SizeClass, Visibility};
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
@@ -17,7 +17,7 @@ use crate::job::dp_sgd::{Model, Noise, Optimizer, Party, Rounds, Spec, TestSet, 
 
 /// One private dataset of a consortium: the content of its account, and the plan's demand.
 #[derive(Debug, Clone)]
-struct Site {
+struct TestSite {
     ln_epsilon: f64,
     spent: u64,
     rate: f64,
@@ -26,9 +26,9 @@ struct Site {
     version: bool,
 }
 
-fn site() -> impl Strategy<Value = Site> {
+fn site() -> impl Strategy<Value = TestSite> {
     let one = (-0.5f64..5.5, 0u64..40, 0.004f64..1.0, 0.2f64..8.0, prop::bool::weighted(0.2));
-    one.prop_map(|(ln_epsilon, spent, rate, noise, version)| Site { ln_epsilon, spent, rate, noise, version })
+    one.prop_map(|(ln_epsilon, spent, rate, noise, version)| TestSite { ln_epsilon, spent, rate, noise, version })
 }
 
 fn id(index: usize) -> DatasetId {
@@ -67,7 +67,7 @@ fn event(rate: f64, noise: f64) -> Event {
     }
 }
 
-fn balance(site: &Site) -> Balance {
+fn balance(site: &TestSite) -> Balance {
     let epsilon = Epsilon::new(site.ln_epsilon.exp()).unwrap();
     let budget = Budget::new(epsilon, Delta::new(1e-6).unwrap(), GridKind::for_epsilon(epsilon)).unwrap();
     let mut balance = Balance::new(Some(budget));
@@ -78,23 +78,25 @@ fn balance(site: &Site) -> Balance {
 }
 
 /// Makes a consortium of a public leader and the sites, with a plan.
-fn scene(sites: &[Site], rounds: u32) -> (Spec, Vec<Dataset>, Books) {
-    let (mut datasets, mut books) = (vec![dataset(0, 0)], Books::default());
+fn build_plan(sites: &[TestSite], rounds: u32) -> (Spec, Vec<Dataset>, Books) {
+    let mut datasets = vec![dataset(0, 0)];
+    let mut books = Books::default();
     let mut participants = vec![Party { dataset: id(0), sampling_rate: SamplingRate::ONE, noise: None }];
     let mut lineage = 0;
     for (index, site) in sites.iter().enumerate() {
         if index == 0 || !site.version {
             lineage = index + 1;
         }
-        let made = dataset(index + 1, lineage);
-        let key = Key::new(made.organization, made.lineage, PrivacyUnit::Speaker, Adjacency::ZeroOut);
+        let member_dataset = dataset(index + 1, lineage);
+        let key =
+            Key::new(member_dataset.organization, member_dataset.lineage, PrivacyUnit::Speaker, Adjacency::ZeroOut);
         books.add(key, balance(site));
         participants.push(Party {
-            dataset: made.id,
+            dataset: member_dataset.id,
             sampling_rate: SamplingRate::new(site.rate).unwrap(),
             noise: Some(Noise::flat(NoiseMultiplier::new(site.noise).unwrap(), 1.0)),
         });
-        datasets.push(made);
+        datasets.push(member_dataset);
     }
     let spec = Spec {
         unit: PrivacyUnit::Speaker,
@@ -119,25 +121,25 @@ fn scene(sites: &[Site], rounds: u32) -> (Spec, Vec<Dataset>, Books) {
 }
 
 /// Reserves a plan as the ledger does: dataset by dataset, each on the balance that the previous one left.
-fn reserves(spec: &Spec, datasets: &[Dataset], books: &Books) -> bool {
+fn can_reserve(spec: &Spec, datasets: &[Dataset], books: &Books) -> bool {
     let mut open: Vec<(Key, Balance)> = Vec::new();
     datasets.iter().filter_map(|dataset| Some((dataset, spec.cost(dataset)?))).all(|(dataset, charge)| {
         let key = Key::of(dataset, &charge);
-        if !open.iter().any(|(known, _)| *known == key) {
+        if !open.iter().any(|(candidate, _)| *candidate == key) {
             open.push((key, books.balance(key).unwrap().clone()));
         }
-        let (_, balance) = open.iter_mut().find(|(known, _)| *known == key).unwrap();
+        let (_, balance) = open.iter_mut().find(|(candidate, _)| *candidate == key).unwrap();
         let cost = balance.price(&charge.event, charge.adjacency).unwrap();
         balance.reserve(ReservationId(0), &cost, charge.releases).is_ok()
     })
 }
 
 /// Returns the plans one step from an offer toward the request: all rounds, or one account's numbers at a time.
-fn beyond(offered: &Offered, spec: &Spec, datasets: &[Dataset]) -> Vec<Spec> {
+fn next_plans(offered: &Offered, spec: &Spec, datasets: &[Dataset]) -> Vec<Spec> {
     let step = |to: f64, from: f64| match offered.knob {
         Knob::Rounds => to + 1.0,
         Knob::Noise => ((to * 1000.0).round() - 1.0) / 1000.0,
-        Knob::SamplingRate => Digits::above(to * (1.0 + 1e-6)).value().min(from),
+        Knob::SamplingRate => ThreeDigits::round_up(to * (1.0 + 1e-6)).value().min(from),
         Knob::Threshold | Knob::Epsilon | Knob::Delta => {
             panic!("no training plan is offered another {:?}", offered.knob)
         }
@@ -161,37 +163,37 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(160))]
 
     #[test]
-    fn every_plan_that_is_offered_is_admitted_and_one_step_beyond_it_is_not(
+    fn offered_plan_is_admitted_and_next_step_is_not(
         sites in prop::collection::vec(site(), 1..4), ln_rounds in 0.0f64..9.0
     ) {
-        let (spec, datasets, books) = scene(&sites, ln_rounds.exp() as u32);
+        let (spec, datasets, books) = build_plan(&sites, ln_rounds.exp() as u32);
         let offered = offers(&spec, &datasets, &books);
-        if reserves(&spec, &datasets, &books) {
+        if can_reserve(&spec, &datasets, &books) {
             prop_assert!(offered.is_empty(), "a plan that fits needs no other: {offered:?}");
         }
         for offered in offered {
             let changed = offered.apply(&spec);
             prop_assert_eq!(changed.check(&datasets), Vec::new());
-            prop_assert!(reserves(&changed, &datasets, &books), "not admitted: {:?}", offered);
-            for near in beyond(&offered, &spec, &datasets) {
-                prop_assert!(!reserves(&near, &datasets, &books), "not the nearest: {:?}", offered);
+            prop_assert!(can_reserve(&changed, &datasets, &books), "not admitted: {:?}", offered);
+            for near in next_plans(&offered, &spec, &datasets) {
+                prop_assert!(!can_reserve(&near, &datasets, &books), "not the nearest: {:?}", offered);
             }
         }
     }
 
     #[test]
-    fn as_many_rounds_fit_as_are_said_to_and_not_one_more(
+    fn stated_rounds_fit_and_one_more_does_not(
         sites in prop::collection::vec(site(), 1..4), ln_rounds in 0.0f64..9.0
     ) {
-        let (mut spec, datasets, books) = scene(&sites, ln_rounds.exp() as u32);
+        let (mut spec, datasets, books) = build_plan(&sites, ln_rounds.exp() as u32);
         let plan = Priced::of(&spec, &datasets, &books).unwrap();
         let bottleneck = plan.bottleneck().unwrap();
         let most = bottleneck.rounds_that_fit;
-        prop_assert_eq!(plan.admitted(), reserves(&spec, &datasets, &books));
+        prop_assert_eq!(plan.admitted(), can_reserve(&spec, &datasets, &books));
         spec.set(Knob::Rounds, id(1), f64::from(most));
-        prop_assert!(most == 0 || reserves(&spec, &datasets, &books));
+        prop_assert!(most == 0 || can_reserve(&spec, &datasets, &books));
         spec.set(Knob::Rounds, id(1), f64::from(most) + 1.0);
-        prop_assert!(!reserves(&spec, &datasets, &books) || most == super::price::MOST_ROUNDS);
+        prop_assert!(!can_reserve(&spec, &datasets, &books) || most == super::price::MOST_ROUNDS);
         // The bottleneck is the account that refuses.
         let refusing = Priced::of(&spec, &datasets, &books).unwrap();
         let decides = refusing.purse(bottleneck.datasets[0]).unwrap();
@@ -199,10 +201,10 @@ proptest! {
     }
 
     #[test]
-    fn what_is_left_after_a_plan_is_there_to_be_used(
+    fn stated_remainder_is_usable(
         sites in prop::collection::vec(site(), 1..3), ln_rounds in 0.0f64..6.0
     ) {
-        let (spec, datasets, books) = scene(&sites, ln_rounds.exp() as u32);
+        let (spec, datasets, books) = build_plan(&sites, ln_rounds.exp() as u32);
         let plan = Priced::of(&spec, &datasets, &books).unwrap();
         for purse in &plan.purses {
             let (rounds, jobs) = purse.further();
@@ -224,11 +226,12 @@ proptest! {
     }
 
     #[test]
-    fn a_curve_rises_and_crosses_the_limit_where_rounds_stop_fitting(site in site(), ln_rounds in 0.0f64..8.0) {
-        let (spec, datasets, books) = scene(&[site], ln_rounds.exp() as u32);
+    fn curve_crosses_the_limit_at_the_fitting_rounds(site in site(), ln_rounds in 0.0f64..8.0) {
+        let (spec, datasets, books) = build_plan(&[site], ln_rounds.exp() as u32);
         let plan = Priced::of(&spec, &datasets, &books).unwrap();
         let purse = &plan.purses[0];
-        let (curve, fit) = (plan.curve(purse), plan.rounds_that_fit(purse));
+        let curve = plan.curve(purse);
+        let fit = plan.rounds_that_fit(purse);
         let limit = purse.balance.budget().unwrap().epsilon().get();
         prop_assert!(curve.rounds.len() == curve.epsilon.len() && curve.rounds.len() <= 29);
         prop_assert!(curve.rounds.is_sorted_by(|a, b| a < b) && curve.rounds.contains(&plan.rounds));
@@ -240,9 +243,9 @@ proptest! {
 }
 
 #[test]
-fn an_account_without_a_budget_is_offered_nothing() {
-    let site = Site { ln_epsilon: 2.0, spent: 0, rate: 0.1, noise: 1.0, version: false };
-    let (spec, datasets, _) = scene(&[site], 40);
+fn account_without_budget_gets_no_offer() {
+    let site = TestSite { ln_epsilon: 2.0, spent: 0, rate: 0.1, noise: 1.0, version: false };
+    let (spec, datasets, _) = build_plan(&[site], 40);
     assert_eq!(offers(&spec, &datasets, &Books::default()), Vec::new());
     let plan = Priced::of(&spec, &datasets, &Books::default()).unwrap();
     assert!(!plan.admitted() && !plan.budgeted());
@@ -251,8 +254,8 @@ fn an_account_without_a_budget_is_offered_nothing() {
 
 #[test]
 fn a_refused_plan_is_offered_all_three_ways_out() {
-    let site = Site { ln_epsilon: 2.0, spent: 0, rate: 0.1, noise: 1.0, version: false };
-    let (spec, datasets, books) = scene(&[site], 4000);
+    let site = TestSite { ln_epsilon: 2.0, spent: 0, rate: 0.1, noise: 1.0, version: false };
+    let (spec, datasets, books) = build_plan(&[site], 4000);
     let offered = offers(&spec, &datasets, &books);
     assert_eq!(offered.iter().map(|o| o.knob).collect::<Vec<_>>(), [Knob::Rounds, Knob::Noise, Knob::SamplingRate]);
     assert_eq!(offered[1].values[0].1, "spec.participants.1.noise.noise_multiplier");
@@ -265,16 +268,16 @@ fn three_digits_are_found_and_written_exactly() {
     for (value, digits) in
         [(0.1, 0.1), (0.123_4, 0.124), (1.0, 1.0), (0.001_000_000_5, 0.001_01), (0.999_6, 1.0), (0.009_99, 0.009_99)]
     {
-        let found = Digits::above(value).value();
-        assert!((found - digits).abs() < 1e-15, "{value}: {found}");
+        let actual = ThreeDigits::round_up(value).value();
+        assert!((actual - digits).abs() < 1e-15, "{value}: {actual}");
     }
-    assert_eq!(Digits::above(0.1).value().to_string(), "0.1");
+    assert_eq!(ThreeDigits::round_up(0.1).value().to_string(), "0.1");
 }
 
 /// Makes a site with room, and a plan of `rounds` rounds of 20 steps, with or without a selection between two rates.
-fn stepping(rounds: u32, selects: bool) -> (Spec, Vec<Dataset>, Books) {
-    let site = Site { ln_epsilon: 2.0, spent: 0, rate: 0.05, noise: 2.0, version: false };
-    let (mut spec, datasets, books) = scene(&[site], rounds);
+fn build_step_plan(rounds: u32, selects: bool) -> (Spec, Vec<Dataset>, Books) {
+    let site = TestSite { ln_epsilon: 2.0, spent: 0, rate: 0.05, noise: 2.0, version: false };
+    let (mut spec, datasets, books) = build_plan(&[site], rounds);
     spec.private.as_mut().unwrap().local_steps = 20;
     let selection = r#"{"shape":0,"stopping":0.2,"most_runs":12,"development":50,
         "candidates":[{"learning_rate":0.1},{"learning_rate":0.3}]}"#;
@@ -284,52 +287,52 @@ fn stepping(rounds: u32, selects: bool) -> (Spec, Vec<Dataset>, Books) {
 }
 
 #[test]
-fn a_budget_buys_rounds_of_local_steps_by_the_price_of_all_their_steps() {
+fn rounds_of_local_steps_cost_all_their_steps() {
     let fit = |spec: &Spec, datasets: &[Dataset], books: &Books| {
         let plan = Priced::of(spec, datasets, books).unwrap();
         plan.bottleneck().unwrap().rounds_that_fit
     };
-    let (mut spec, datasets, books) = stepping(10, false);
+    let (mut spec, datasets, books) = build_step_plan(10, false);
     spec.spare_releases = 0;
     let rounds = fit(&spec, &datasets, &books);
     spec.private.as_mut().unwrap().local_steps = 1;
     let single = fit(&spec, &datasets, &books);
     assert!(rounds > 0 && rounds == single / 20, "{rounds} of 20 steps, {single} of one");
-    let (mut selecting, ..) = stepping(10, true);
+    let (mut selecting, ..) = build_step_plan(10, true);
     selecting.spare_releases = 0;
     let best = fit(&selecting, &datasets, &books);
     assert!(best > 0 && best < rounds, "{best} selected, {rounds} plain");
 }
 
 #[test]
-fn the_least_noise_of_steps_and_of_a_selection_is_admitted_and_a_little_less_is_not() {
+fn least_noise_is_admitted_and_less_is_not() {
     for (rounds, selects) in [(200, false), (2, true)] {
-        let (mut spec, datasets, books) = stepping(rounds, selects);
+        let (mut spec, datasets, books) = build_step_plan(rounds, selects);
         spec.spare_releases = 0;
         let plan = Priced::of(&spec, &datasets, &books).unwrap();
         let party = PlanParty::of(&datasets[1], spec.cost(&datasets[1]).unwrap(), &books, Some(&plan));
         let least = party.least_noise.expect("some noise is enough");
         assert_eq!(party.epochs, Some(f64::from(rounds) * 20.0 * spec.participants[1].sampling_rate.get()));
         spec.set(Knob::Noise, id(1), least);
-        assert!(reserves(&spec, &datasets, &books), "{selects}: {least} is too little");
+        assert!(can_reserve(&spec, &datasets, &books), "{selects}: {least} is too little");
         spec.set(Knob::Noise, id(1), least - 0.001);
-        assert!(!reserves(&spec, &datasets, &books), "{selects}: {least} is not the least");
+        assert!(!can_reserve(&spec, &datasets, &books), "{selects}: {least} is not the least");
     }
 }
 
 #[test]
-fn a_refused_plan_of_steps_is_offered_all_three_ways_out_and_a_selection_as_many_rounds_as_its_choices_allow() {
+fn refused_step_plan_gets_offers_of_its_kinds() {
     for selects in [false, true] {
-        let (spec, datasets, books) = stepping(4000, selects);
+        let (spec, datasets, books) = build_step_plan(4000, selects);
         let offered = offers(&spec, &datasets, &books);
         let knobs: Vec<_> = offered.iter().map(|offered| offered.knob).collect();
         // The choice has a price of its own, which neither noise nor sampling removes.
         let all = if selects { vec![Knob::Rounds] } else { vec![Knob::Rounds, Knob::Noise, Knob::SamplingRate] };
         assert_eq!(knobs, all);
         for offered in offered {
-            assert!(reserves(&offered.apply(&spec), &datasets, &books), "not admitted: {offered:?}");
-            for near in beyond(&offered, &spec, &datasets) {
-                assert!(!reserves(&near, &datasets, &books), "not the nearest: {offered:?}");
+            assert!(can_reserve(&offered.apply(&spec), &datasets, &books), "not admitted: {offered:?}");
+            for near in next_plans(&offered, &spec, &datasets) {
+                assert!(!can_reserve(&near, &datasets, &books), "not the nearest: {offered:?}");
             }
         }
     }

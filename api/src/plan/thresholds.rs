@@ -29,7 +29,7 @@ pub enum ThresholdsError {
     /// A word that is not a number.
     #[error("`{0}` is not a number: write numbers with commas between, such as 0.25, 0.5")]
     NotANumber(String),
-    /// None, or too many.
+    /// No value, or too many.
     #[error("name 1 to {MOST_VALUES} {what}, not {count}")]
     Count {
         /// The kind of value.
@@ -37,7 +37,7 @@ pub enum ThresholdsError {
         /// The number of values.
         count: usize,
     },
-    /// One out of the table's range.
+    /// A value out of the table's range.
     #[error("{what} are {range}, not {value}")]
     Range {
         /// The kind of value.
@@ -97,7 +97,7 @@ impl Asked {
     /// [`ThresholdsError`] for a word that is not a number, or is out of the table's range.
     pub fn parse(epsilons: &str, deltas: &str, rates: &str) -> Result<Self, ThresholdsError> {
         let usual = Self::default();
-        let asked = Self {
+        let request = Self {
             epsilons: numbers(epsilons)?.unwrap_or(usual.epsilons),
             deltas: numbers(deltas)?.unwrap_or(usual.deltas),
             rates: numbers(rates)?.unwrap_or(usual.rates),
@@ -111,10 +111,10 @@ impl Asked {
                 None => Ok(()),
             }
         };
-        within("epsilons", "above 0 and at most 10", &asked.epsilons, &|value| value > 0.0 && value <= MOST_EPSILON)?;
-        within("deltas", "at least 1e-15 and below 1", &asked.deltas, &|value| (LEAST_DELTA..1.0).contains(&value))?;
-        within("rates", "above 0 and at most 0.99", &asked.rates, &|value| value > 0.0 && value <= MOST_RATE)?;
-        Ok(asked)
+        within("epsilons", "above 0 and at most 10", &request.epsilons, &|value| value > 0.0 && value <= MOST_EPSILON)?;
+        within("deltas", "at least 1e-15 and below 1", &request.deltas, &|value| (LEAST_DELTA..1.0).contains(&value))?;
+        within("rates", "above 0 and at most 0.99", &request.rates, &|value| value > 0.0 && value <= MOST_RATE)?;
+        Ok(request)
     }
 
     /// Computes the table, ε by ε and δ by δ.

@@ -10,21 +10,21 @@ use crate::dataset::Dataset;
 use crate::id::OrganizationId;
 use crate::job::Charge;
 
-/// A job under the consortium's rule about people who may be in several organizations' data. A report: every account admits by
-/// its own budget alone.
+/// The cost of a job under the consortium's rule about people who may be in several organizations' data. It is only
+/// reported: every account admits by its own budget alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = PlanTogether))]
 pub struct Together {
     /// The rule in force.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::overlap))]
     pub overlap: Overlap,
-    /// Organizations that pay.
+    /// The number of charged organizations.
     pub organizations: u64,
-    /// The most of them that may have one person.
+    /// The most of these organizations that may have data of one person.
     pub most: u64,
-    /// ε of the job by itself for such a person, at δ, by the Rényi bound, rounded up; absent when it is infinite.
+    /// ε of the job by itself for such a person, at δ, by the Rényi bound, rounded up; absent if it is infinite.
     pub epsilon: Option<f64>,
-    /// δ: the least of the budgets'.
+    /// The least δ of the budgets.
     pub delta: f64,
 }
 

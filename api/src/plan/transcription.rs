@@ -4,7 +4,7 @@
 use undertone_privacy::histogram::TruncatedLaplace;
 use undertone_privacy::{Delta, Epsilon};
 
-use super::offer::Digits;
+use super::offer::ThreeDigits;
 use super::price::Priced;
 use super::{Books, Knob, Offered, Rounded};
 use crate::dataset::Dataset;
@@ -67,27 +67,28 @@ pub(super) fn offers(spec: &Spec, datasets: &[Dataset], books: &Books) -> Vec<Of
         let changed = with(knob, value);
         Priced::of(&changed, datasets, books).is_some_and(|plan| plan.admitted())
     };
-    let epsilon = greatest(LEAST_THOUSANDTHS, (spec.participant.epsilon.get() * 1000.0).ceil() as u64, |thousandths| {
-        fits(Knob::Epsilon, thousandths as f64 / 1000.0)
-    });
-    let (mut low, mut high) = (Digits::above(LEAST_DELTA), Digits::above(spec.participant.delta.get()));
+    let epsilon =
+        greatest_fit(LEAST_THOUSANDTHS, (spec.participant.epsilon.get() * 1000.0).ceil() as u64, |thousandths| {
+            fits(Knob::Epsilon, thousandths as f64 / 1000.0)
+        });
+    let (mut low, mut high) = (ThreeDigits::round_up(LEAST_DELTA), ThreeDigits::round_up(spec.participant.delta.get()));
     let delta = (low < high && fits(Knob::Delta, low.value())).then(|| {
-        while let Some(middle) = low.between(high) {
+        while let Some(middle) = low.midpoint(high) {
             if fits(Knob::Delta, middle.value()) { low = middle } else { high = middle }
         }
         low.value()
     });
-    let found = [(Knob::Epsilon, epsilon.map(|thousandths| thousandths as f64 / 1000.0)), (Knob::Delta, delta)];
-    found
+    let changes = [(Knob::Epsilon, epsilon.map(|thousandths| thousandths as f64 / 1000.0)), (Knob::Delta, delta)];
+    changes
         .into_iter()
         .filter_map(|(knob, value)| Some((knob, value?)))
         .filter(|(knob, value)| fits(*knob, *value) && with(*knob, *value).check(datasets).len() <= wrong)
-        .map(|(knob, value)| offered(spec, knob, value, &with(knob, value), datasets))
+        .map(|(knob, value)| build_change(spec, knob, value, &with(knob, value), datasets))
         .collect()
 }
 
 /// Returns the greatest number below `high` that fits, if `low` does.
-fn greatest(low: u64, high: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
+fn greatest_fit(low: u64, high: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
     let (mut low, mut high) = (low, high);
     if low >= high || !fits(low) {
         return None;
@@ -99,9 +100,10 @@ fn greatest(low: u64, high: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
     Some(low)
 }
 
-fn offered(spec: &Spec, knob: Knob, to: f64, changed: &Spec, datasets: &[Dataset]) -> Offered {
+fn build_change(spec: &Spec, knob: Knob, to: f64, changed: &Spec, datasets: &[Dataset]) -> Offered {
     let dataset = spec.participant.dataset;
-    let name = datasets.iter().find(|known| known.id == dataset).map_or("", |known| known.name.as_str());
+    let name =
+        datasets.iter().find(|candidate| candidate.id == dataset).map_or("", |candidate| candidate.name.as_str());
     let from = spec.value(knob, dataset).unwrap_or_default();
     let what = if knob == Knob::Delta { "δ" } else { "ε" };
     let dummies = |spec: &Spec| spec.noise().map_or(0.0, TruncatedLaplace::mean);

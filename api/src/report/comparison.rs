@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::job::dp_sgd::Arm;
 use crate::job::{Measurement, Report};
 
-/// An arm on a test set, beside the public arm and open pooling.
+/// The results of an arm on a test set, compared with the public arm and with open pooling.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Compared {
@@ -13,22 +13,22 @@ pub struct Compared {
     pub test: String,
     /// The arm: `public`, `open` or `private`.
     pub arm: String,
-    /// Rounds (epochs of the public arm) it had taken.
+    /// Its rounds before the measurement (epochs for the public arm).
     pub rounds: u32,
-    /// Seconds they took, where the lead has told.
+    /// Their duration in seconds, if the lead has reported it.
     #[serde(default)]
     pub seconds: Option<f64>,
-    /// Frames measured.
+    /// The measured frames.
     pub frames: u64,
-    /// Part of them classified right: 0 to 1.
+    /// The share of the frames that are classified correctly: 0 to 1.
     pub accuracy: f64,
     /// Mean cross-entropy in nats.
     pub loss: f64,
-    /// Accuracy beyond that of the public arm; absent for that arm itself.
+    /// The accuracy less that of the public arm; absent for that arm itself.
     #[serde(default)]
     pub difference: Option<f64>,
-    /// The share of what open pooling gains on this test set that the arm gains too: 1 is all of it, below 0 is worse than
-    /// without the private data. Absent where open pooling was not tried, or gained nothing that could be shared.
+    /// The arm's gain as a share of open pooling's gain on this test set: 1 is the full gain, below 0 is worse than
+    /// without the private data. Absent without open pooling, or if its gain is too small to divide by.
     #[serde(default)]
     pub recovered: Option<f64>,
 }
@@ -44,7 +44,7 @@ impl Compared {
         let mut all = Vec::new();
         for test in tests {
             let mut of_test: Vec<Self> =
-                arms.into_iter().filter_map(|arm| Self::one(test, arm, outcome, measurements)).collect();
+                arms.into_iter().filter_map(|arm| Self::compare_arm(test, arm, outcome, measurements)).collect();
             let accuracy = |arm: Arm| of_test.iter().find(|one| one.arm == arm.series()).map(|one| one.accuracy);
             let (public, open) = (accuracy(Arm::Public), accuracy(Arm::Open));
             let gain = public.zip(open).map(|(public, open)| open - public).filter(|gain| *gain > NOTHING);
@@ -59,7 +59,7 @@ impl Compared {
         all
     }
 
-    fn one(test: &str, arm: Arm, outcome: Option<&Report>, measurements: &[Measurement]) -> Option<Self> {
+    fn compare_arm(test: &str, arm: Arm, outcome: Option<&Report>, measurements: &[Measurement]) -> Option<Self> {
         let row = match outcome {
             Some(Report::DpSgd(report)) => report.arms.iter().find(|row| row.arm == arm),
             Some(Report::ActiveLearning(_) | Report::Transcription(_)) | None => None,
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recovered_is_a_share_of_what_open_pooling_gains() {
+    fn recovered_is_a_share_of_the_open_gain() {
         let all = compared(&[("public", 0.30), ("open", 0.40), ("private", 0.36)]);
         assert_eq!(all.iter().map(|one| one.arm.as_str()).collect::<Vec<_>>(), ["public", "open", "private"]);
         assert_eq!((all[0].difference, all[0].recovered), (None, None));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn of_nothing_gained_there_is_no_share() {
+    fn without_open_gain_there_is_no_share() {
         for figures in [
             &[("public", 0.30), ("open", 0.30), ("private", 0.31)][..],
             &[("public", 0.30), ("open", 0.20), ("private", 0.31)],
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_not_over_stands_where_it_was_last_measured() {
+    fn running_job_shows_its_last_measurement() {
         let figures =
             [figure("private", 10, "a", 0.2), figure("private", 0, "a", 0.1), figure("private", 20, "b", 0.9)];
         let all = Compared::all(&["a".to_owned()], None, &figures);

@@ -12,22 +12,22 @@ use crate::job::transcription::window::ONE_WORD;
 /// since e to this many nats is a factor of five hundred million.
 pub const MEANINGLESS: f64 = 20.0;
 
-/// How a figure came about.
+/// The derivation of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = LevelHow))]
 #[serde(tag = "how", rename_all = "snake_case")]
 pub enum How {
-    /// It is the level that the job protected.
+    /// The job protected this level.
     Protected,
-    /// The job protected single records: one speaker may have as many as this, by the size classes of the dataset. Each of
-    /// them was drawn or not by a coin of its own (Ganesh 2024).
+    /// The job protected single records. One speaker may have at most this number, by the size classes of the dataset.
+    /// A separate coin decided the draw of each of them (Ganesh 2024).
     Group {
-        /// Records.
+        /// The number of records.
         records: u64,
     },
-    /// The job protected speakers: one record more or less is one speaker replaced.
+    /// The job protected speakers. A change of one record is a replacement of one speaker.
     Part,
-    /// The job protected some words: a whole recording may be any number of them, and is promised nothing.
+    /// The job protected a limited number of words. A whole recording may have more, and so has no guarantee.
     Whole,
 }
 
@@ -38,18 +38,18 @@ pub struct Level {
     /// The level: records, speakers (users), or words.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
-    /// How the figure came about.
+    /// The derivation of the figure.
     #[serde(flatten)]
     pub how: How,
-    /// The tight ε of the closed job, rounded up; absent when there is none.
+    /// The tight ε of the closed job, rounded up; absent if there is none.
     #[serde(default)]
     pub epsilon: Option<f64>,
-    /// ε by the accountant of the ledgers, rounded up: for the level that they count at.
+    /// ε by the accountant of the ledgers, rounded up; only for the level at which they count.
     #[serde(default)]
     pub renyi: Option<f64>,
-    /// Whether the figure bounds anything worth telling: absent ones and those above [`MEANINGLESS`] do not.
+    /// Whether the figure is a useful bound. It is not if it is absent or above 20.
     pub meaningful: bool,
-    /// The figure, or why there is none, in a sentence.
+    /// The figure, or the reason for its absence, in a sentence.
     pub said: String,
 }
 
@@ -74,7 +74,7 @@ pub struct Releases<'a> {
 
 /// The words for the dataset's content.
 #[derive(Debug, Clone, Copy)]
-struct Data {
+struct ContentWords {
     record: &'static str,
     person: &'static str,
     all: &'static str,
@@ -84,9 +84,9 @@ struct Data {
     words: u32,
 }
 
-impl Data {
+impl ContentWords {
     /// Returns the words for an event: only query logs release samples with a threshold.
-    const fn of(event: &Event) -> Self {
+    const fn from_event(event: &Event) -> Self {
         let (record, person, all, unit) = if matches!(event, Event::SampledThreshold { .. }) {
             ("row", "user", "everything one user asked", PrivacyUnit::User)
         } else {
@@ -100,18 +100,27 @@ impl Data {
 impl Level {
     /// Returns both levels of the releases: records first.
     pub fn both(releases: &Releases<'_>) -> Vec<Self> {
-        let own = Self::protected(releases);
+        let own = Self::compute_protected(releases);
         match releases.unit {
-            PrivacyUnit::Record => vec![own, Self::person(releases)],
-            PrivacyUnit::Speaker | PrivacyUnit::User => vec![Self::record(releases), own],
+            PrivacyUnit::Record => vec![own, Self::compute_person(releases)],
+            PrivacyUnit::Speaker | PrivacyUnit::User => vec![Self::compute_record(releases), own],
             PrivacyUnit::Words => {
                 let why_not = "only counts of its pieces by word are protected";
-                vec![own, Self::of(PrivacyUnit::Record, How::Whole, None, Data::of(releases.event), why_not)]
+                vec![
+                    own,
+                    Self::assemble(
+                        PrivacyUnit::Record,
+                        How::Whole,
+                        None,
+                        ContentWords::from_event(releases.event),
+                        why_not,
+                    ),
+                ]
             }
         }
     }
 
-    fn protected(releases: &Releases<'_>) -> Self {
+    fn compute_protected(releases: &Releases<'_>) -> Self {
         let Releases { unit, adjacency, event, count, delta, .. } = *releases;
         let mut plan = Plan::new();
         plan.add(event, adjacency, count);
@@ -120,39 +129,58 @@ impl Level {
         // If the losses have no grid, only the Rényi bound is available.
         let tight = plan.epsilon(delta).ok().flatten().map(Epsilon::get);
         let epsilon = [tight, renyi].into_iter().flatten().reduce(f64::min);
-        let level = Self::of(unit, How::Protected, epsilon, Data::of(event), "the mechanism hides nothing");
+        let level = Self::assemble(
+            unit,
+            How::Protected,
+            epsilon,
+            ContentWords::from_event(event),
+            "the mechanism hides nothing",
+        );
         Self { renyi, ..level }
     }
 
     /// Returns the level of a person's whole data, where single records are protected.
-    fn person(releases: &Releases<'_>) -> Self {
+    fn compute_person(releases: &Releases<'_>) -> Self {
         let Releases { event, count, delta, records, speakers, .. } = *releases;
         // Every other speaker has at least one record.
         let most = records.most().saturating_sub(speakers.least().max(1) - 1).max(1);
-        let (how, data) = (How::Group { records: most }, Data::of(event));
+        let how = How::Group { records: most };
+        let data = ContentWords::from_event(event);
         let unit = data.unit;
         match level::of_group(event, count, most, delta) {
-            Ok(epsilon) => Self::of(unit, how, epsilon.map(Epsilon::get), data, "the mechanism hides nothing"),
+            Ok(epsilon) => Self::assemble(unit, how, epsilon.map(Epsilon::get), data, "the mechanism hides nothing"),
             Err(error @ (LevelError::Hopeless | LevelError::Pld(_) | LevelError::NoFormula(_))) => {
-                Self::of(unit, how, None, data, &error.to_string())
+                Self::assemble(unit, how, None, data, &error.to_string())
             }
         }
     }
 
     /// Returns the level of one record, where speakers are protected.
-    fn record(releases: &Releases<'_>) -> Self {
+    fn compute_record(releases: &Releases<'_>) -> Self {
         let Releases { event, count, delta, .. } = *releases;
         match level::of_part(event, count, delta) {
             Ok(epsilon) => {
                 let epsilon = epsilon.map(Epsilon::get);
-                Self::of(PrivacyUnit::Record, How::Part, epsilon, Data::of(event), "the mechanism hides nothing")
+                Self::assemble(
+                    PrivacyUnit::Record,
+                    How::Part,
+                    epsilon,
+                    ContentWords::from_event(event),
+                    "the mechanism hides nothing",
+                )
             }
-            Err(error) => Self::of(PrivacyUnit::Record, How::Part, None, Data::of(event), &error.to_string()),
+            Err(error) => Self::assemble(
+                PrivacyUnit::Record,
+                How::Part,
+                None,
+                ContentWords::from_event(event),
+                &error.to_string(),
+            ),
         }
     }
 
-    fn of(unit: PrivacyUnit, how: How, epsilon: Option<f64>, data: Data, why_not: &str) -> Self {
-        let Data { record, person, all, words, .. } = data;
+    fn assemble(unit: PrivacyUnit, how: How, epsilon: Option<f64>, data: ContentWords, why_not: &str) -> Self {
+        let ContentWords { record, person, all, words, .. } = data;
         let one_record = || format!("a single {record}");
         let (one, grounds) = match (unit, how) {
             (PrivacyUnit::Record, How::Part) => (
@@ -178,14 +206,14 @@ impl Level {
             (PrivacyUnit::User, _) => ("everything one user brought".to_owned(), String::new()),
         };
         let meaningful = epsilon.is_some_and(|epsilon| epsilon <= MEANINGLESS);
-        let said = match epsilon {
+        let sentence = match epsilon {
             Some(_) if meaningful => format!("Bounds what {one} can change{grounds}."),
             Some(_) => format!(
                 "No meaningful bound on what {one} can change{grounds}; an ε above {MEANINGLESS} hides next to nothing."
             ),
             None => format!("No meaningful bound on what {one} can change{grounds} ({why_not})."),
         };
-        Self { unit, how, epsilon, renyi: None, meaningful, said }
+        Self { unit, how, epsilon, renyi: None, meaningful, said: sentence }
     }
 }
 
@@ -214,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_protects_records_says_so_and_promises_speakers_nothing() {
+    fn protected_records_guarantee_speakers_nothing() {
         let both = levels(PrivacyUnit::Record, 1.5, 40, 500, 20);
         assert_eq!([both[0].unit, both[1].unit], [PrivacyUnit::Record, PrivacyUnit::Speaker]);
         let own = both[0].epsilon.unwrap();
@@ -227,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_protects_words_says_how_many_and_promises_a_recording_nothing() {
+    fn protected_words_guarantee_recordings_nothing() {
         let event = Event::TruncatedLaplace {
             rate: undertone_privacy::Epsilon::new(0.16).unwrap(),
             shift: 100,
@@ -250,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_query_log_nothing_is_said_of_recordings_or_speakers() {
+    fn levels_of_query_logs_name_no_recordings() {
         let event = Event::SampledThreshold {
             sampling_rate: SamplingRate::new(0.1).unwrap(),
             threshold: 20.try_into().unwrap(),
@@ -279,13 +307,13 @@ mod tests {
     }
 
     #[test]
-    fn speakers_of_one_record_each_are_no_worse_off_than_a_small_group() {
+    fn speakers_with_one_record_equal_a_small_group() {
         let both = levels(PrivacyUnit::Record, 40.0, 4, 2, 2);
         assert!(both[1].meaningful && both[1].epsilon.unwrap() > both[0].epsilon.unwrap(), "{both:?}");
     }
 
     #[test]
-    fn a_job_that_protects_speakers_bounds_their_records_as_a_replacement() {
+    fn protected_speakers_bound_records_as_replacement() {
         let both = levels(PrivacyUnit::Speaker, 2.0, 40, 500, 20);
         assert_eq!((both[0].how, both[1].how), (How::Part, How::Protected));
         assert!(both[0].epsilon.unwrap() > both[1].epsilon.unwrap(), "{both:?}");

@@ -26,14 +26,14 @@ pub const MOST_APPROVAL_KEYS: usize = 16;
 /// The most bytes of a signed approval's JSON.
 pub const MOST_APPROVAL_BYTES: usize = 16 * 1024;
 
-/// What a steward says about a job.
+/// A steward's decision on a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StewardDecision {
     /// The job may run on the dataset.
     Approve,
-    /// It may not.
+    /// The job may not run on the dataset.
     Refuse,
 }
 
@@ -87,7 +87,7 @@ pub enum ApprovalKey {
     },
 }
 
-/// A short name of a key, to be compared by people: 128 bits of SHA-256 in eight groups of four hexadecimal digits.
+/// A short name of a key, for comparison by people: 128 bits of SHA-256 in eight groups of four hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(transparent)]
@@ -130,17 +130,17 @@ impl ApprovalKey {
     }
 }
 
-/// How an approval was signed.
+/// The signature of an approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ApprovalProof {
-    /// By a key file.
+    /// A signature by a key file.
     Ed25519 {
         /// Ed25519 over domain, a zero byte and payload, hex.
         signature: String,
     },
-    /// By a passkey: a WebAuthn assertion whose challenge is SHA-256 of domain, a zero byte and payload.
+    /// A signature by a passkey: a WebAuthn assertion whose challenge is SHA-256 of domain, a zero byte and payload.
     Passkey {
         /// The credential's id, hex.
         credential: String,
@@ -214,18 +214,18 @@ pub enum ApprovalError {
     Refusal,
 }
 
-/// Who has to say yes before a job may run at a site, as the site states it.
+/// The approval that a job needs before it may run at a site, as the site reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalRule {
-    /// The site's policy alone.
+    /// An automatic approval by the site's policy.
     Automatic,
-    /// A steward, with a signature by a key that the site pins.
+    /// A steward's approval, with a signature by a key that the site pins.
     Steward,
-    /// A steward, by the server's word.
+    /// A steward's approval, as the server reports it.
     Server,
-    /// The site's terminal.
+    /// An approval at the site's terminal.
     Manual,
 }
 
@@ -241,7 +241,7 @@ impl ApprovalRule {
     }
 }
 
-/// What the consent to a job rests on.
+/// The basis of the consent to a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "by", rename_all = "snake_case")]
@@ -251,9 +251,9 @@ pub enum Consent {
         /// The key's fingerprint.
         key: KeyFingerprint,
     },
-    /// The server's word: the site verifies no signature.
+    /// The server's report; the site verifies no signature.
     ServerWord,
-    /// The site itself: its policy, or its terminal.
+    /// The site itself: its policy, or an approval at its terminal.
     Site,
 }
 
@@ -281,7 +281,7 @@ impl Consent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SiteApproval {
-    /// Who has to say yes.
+    /// The required approval.
     pub rule: ApprovalRule,
     /// The keys that the site pins; at most 16.
     #[serde(default)]

@@ -8,8 +8,8 @@ use super::Document;
 use crate::id::{DatasetId, JobId, LineageId, WorkerId};
 use crate::job::audit::{Assessment, Finding};
 
-/// What the audit of one participant's releases found: signed by its site when its part of the job ends. It holds counts
-/// about canaries, which are made from no one's data, and figures that follow from them.
+/// The result of an audit of one participant's releases, signed by its site when its part of the job ends. It holds
+/// counts about canaries, which are made from no one's data, and figures that follow from them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditStatement {
@@ -19,32 +19,32 @@ pub struct AuditStatement {
     pub job: JobId,
     /// The dataset whose releases were audited.
     pub dataset: DatasetId,
-    /// Its line of versions.
+    /// Its lineage.
     pub lineage: LineageId,
-    /// Digest of the manifest under which they were made.
+    /// Digest of the manifest of these releases.
     pub manifest: String,
-    /// The series they were made in: `private`.
+    /// The series of the releases: `private`.
     pub series: String,
-    /// Who is protected; a canary is one of these.
+    /// The protected unit; a canary is one of these.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
-    /// Against which change.
+    /// The adjacency, the change that the guarantee covers.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::adjacency))]
     pub adjacency: Adjacency,
     /// One release, with exact parameters.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub event: Event,
-    /// How many of them the site paid for under this job.
+    /// The releases that the site paid for in this job.
     pub releases: u64,
-    /// What was found.
+    /// The finding.
     #[serde(flatten)]
     pub finding: Finding,
-    /// What it says about the claim, at the δ of the site's own account.
+    /// The assessment of the claim, at the δ of the site's own account.
     #[serde(flatten)]
     pub assessment: Assessment,
     /// Version of the code that priced the claim.
     pub evaluator: String,
-    /// When.
+    /// The time.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: OffsetDateTime,

@@ -21,20 +21,20 @@ pub use evidence::{AuditAsked, CertificateFile, Evidence, Logged, Proven};
 pub use figure::{Figure, Method, Together, ValidFor};
 pub use party::{ChainPiece, Charged, ChargedBeside, ClockSummary, Mechanism, Party, Position, Releases, Sampling};
 
-/// What a job, and all that it released, cost everybody whose data it read.
+/// The cost of a job and all its releases to the people whose data it read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {
-    /// By which rules it was made: [`Certificate::VERSION`]. Absent is 1, under which the releases made were counted once a site had
-    /// closed its part, and neither relation nor public facts were stated.
+    /// The version of the rules by which it was made; absent is 1. Under version 1 the releases made were counted once
+    /// a site had closed its part, and neither relation nor public facts were stated.
     #[serde(default = "Certificate::first_version")]
     pub version: u32,
-    /// When it was made. Nothing that happened later is in it.
+    /// When it was issued. It contains no later event.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub issued_at: OffsetDateTime,
-    /// Who signs it, and by which formulas the figures were computed.
+    /// The signer, and the formulas of the figures.
     pub issuer: Issuer,
     /// The consortium.
     pub consortium: ConsortiumNamed,
@@ -42,19 +42,19 @@ pub struct Certificate {
     pub job: JobCovered,
     /// Every dataset of the job, the lead first.
     pub parties: Vec<Party>,
-    /// In how many organizations' data one person may be, and whose word that is.
+    /// In how many organizations' data one person may be, and the author of this declaration.
     pub overlap: OverlapRule,
-    /// What the consortium as a whole may say under that rule: one entry for each unit and adjacency that was charged.
+    /// The figures of the whole consortium under that rule: one entry for each charged unit and adjacency.
     pub together: Vec<Together>,
-    /// The job's files as they were when the certificate was made, by name: the model above all.
+    /// The job's files at the time of the certificate, by name: the model above all.
     pub artifacts: Vec<ArtifactNamed>,
-    /// The server's signed head of its whole log when the certificate was made; absent from a server that keeps none.
+    /// The server's signed head of its whole log at the time of the certificate; absent from a server without a log.
     #[serde(default)]
     pub head: Option<Signed>,
 }
 
 impl Certificate {
-    /// The current version. Since 2 every release that the manifest plans is counted, made or not: a job may be stopped
+    /// The current version. Since 2 every release that the manifest plans is counted, made or not. A job may be stopped
     /// after its outputs were seen, and no figure here is valid for a number of releases that was reached so.
     pub const VERSION: u32 = 2;
 
@@ -83,14 +83,14 @@ impl Document for Certificate {
     }
 }
 
-/// Who signs, and what computed.
+/// The server that signs and computes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Issuer {
     /// The server's address.
     pub address: String,
-    /// Its public key, hex. A key in the document proves nothing by itself: compare it with the one in your worker's
+    /// Its public key, hex. A key in the document proves nothing by itself: compare it with the key in your worker's
     /// enrolment.
     pub public_key: String,
     /// Version of the program.
@@ -99,7 +99,7 @@ pub struct Issuer {
     pub evaluator: String,
 }
 
-/// A consortium, named.
+/// A reference to a consortium.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -110,7 +110,7 @@ pub struct ConsortiumNamed {
     pub name: String,
 }
 
-/// The job that a certificate is about.
+/// The job of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -121,27 +121,27 @@ pub struct JobCovered {
     pub title: String,
     /// Kind.
     pub kind: String,
-    /// How it ended. What a job released before it failed or was cancelled is certified too.
+    /// Its final state. Releases of failed and cancelled jobs are certified too.
     pub state: State,
-    /// Who proposed it.
+    /// The name of the proposer.
     pub proposed_by: String,
-    /// Rounds closed, over all series.
+    /// Closed rounds, over all series.
     pub rounds_done: u32,
-    /// Rounds planned.
+    /// Planned rounds.
     pub rounds: u32,
     /// SHA-256 of the signed manifest's payload, hex.
     pub manifest: String,
-    /// When the first worker began; absent when none did.
+    /// When the first worker began; absent if none did.
     #[serde(default, with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub started_at: Option<OffsetDateTime>,
-    /// When it was over.
+    /// When it ended.
     #[serde(default, with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub finished_at: Option<OffsetDateTime>,
 }
 
-/// A file that the job left.
+/// A file of the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]

@@ -14,8 +14,8 @@ pub fn key_id(key: &VerifyingKey) -> String {
     hex::encode(Sha256::digest(key.as_bytes()))
 }
 
-/// The whole of the server's log at one moment, in one number and one hash. A server that has signed a head can never
-/// again show a log that does not begin with these entries, without the holder of the head being able to prove it.
+/// The server's whole log at one moment, in one number and one hash. If a server has signed a head and later shows a
+/// log that does not begin with these entries, the holder of the head can prove it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -28,7 +28,8 @@ pub struct Head {
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: OffsetDateTime,
-    /// Whose log it is: [`key_id`] of the server's first key, which signs itself or has introduced the root of the key that does.
+    /// The id of the log: SHA-256 of the server's first public key, hex. This key signs itself or has introduced the
+    /// root of the key that does.
     pub server: String,
 }
 
@@ -41,12 +42,12 @@ impl Document for Head {
     }
 }
 
-/// The server's word that it has taken a receipt, and where in its log the release is charged.
+/// The server's confirmation that it accepted a receipt, and the place of the charge in its log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Countersignature {
-    /// The worker whose receipt it is.
+    /// The worker of the receipt.
     pub worker: WorkerId,
     /// The receipt's number in the worker's chain, from 1.
     pub sequence: u64,
@@ -54,11 +55,12 @@ pub struct Countersignature {
     pub receipt: String,
     /// Position in the log of the entry that charges it, from 0.
     pub position: u64,
-    /// When it was taken.
+    /// When the server accepted it.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: OffsetDateTime,
-    /// Whose log it is: [`key_id`] of the server's first key, which signs itself or has introduced the root of the key that does.
+    /// The id of the log: SHA-256 of the server's first public key, hex. This key signs itself or has introduced the
+    /// root of the key that does.
     pub server: String,
 }
 

@@ -1,12 +1,13 @@
-//! How far a site's ledger has come, in the site's own words, and the word of a peer that has seen it.
+//! The length of a site's ledger as the site states it, and a peer's confirmation that it has seen the statement.
 //!
-//! A site whose folder was put back to an older copy does not know what it has lost. Its peers keep the newest position that it
-//! signed and hand it back, each in a [`LedgerSighting`] of its own. A position that the site's key has not signed is no
-//! evidence, so neither a peer nor the server can stop a site by a false one. The signature of the peer shows when the peer
-//! knew nothing newer, so a server that withholds sightings, or repeats old ones, is noticed by their age.
+//! A site whose folder was restored from an older copy does not know its lost entries. Its peers keep the newest
+//! position that it signed and return it, each in a [`LedgerSighting`] of its own. A position without a signature by
+//! the site's key is no evidence, so neither a peer nor the server can stop a site with a false one. The peer's
+//! signature shows when the peer knew nothing newer. So the age of sightings exposes a server that withholds them or
+//! repeats old ones.
 //!
-//! These documents travel beside [`HeadObservation`](super::HeadObservation), which is unchanged: a worker or a server of an
-//! earlier version passes them over.
+//! These documents travel beside [`HeadObservation`](super::HeadObservation), which is unchanged: a worker or a server
+//! of an earlier version ignores them.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -14,7 +15,7 @@ use time::OffsetDateTime;
 use super::{Document, Signed};
 use crate::id::WorkerId;
 
-/// Most bytes of the payload of a position or a sighting.
+/// The most bytes of the payload of a position or a sighting.
 pub const MOST_SIGHTING_BYTES: usize = 4 << 10;
 
 /// The newest receipt of a site's ledger, signed by the site.
@@ -23,7 +24,7 @@ pub const MOST_SIGHTING_BYTES: usize = 4 << 10;
 pub struct LedgerPosition {
     /// The worker of the site.
     pub worker: WorkerId,
-    /// Number of the newest receipt; 0 before the first.
+    /// The number of the newest receipt; 0 before the first.
     pub receipts: u64,
     /// Its digest; empty before the first.
     pub digest: String,

@@ -30,7 +30,8 @@ pub struct ManifestParticipant {
     pub charge: Option<Charge>,
 }
 
-/// The permission to run a job: signed by the server, read by every site before it approves and again before it begins.
+/// The permission to run a job. The server signs it, and every site reads it before it approves and again before it
+/// begins.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The job.
@@ -84,7 +85,7 @@ impl Limits {
         let charges = participants.iter().filter_map(|party| party.charge.as_ref());
         let longest = |series: &Series| i64::from(series.rounds).saturating_mul(series.deadline_seconds.into());
         // Before the first round of questions, the job waits for the pools as long as for one round.
-        let questions = spec.questions().map_or((0, 0), |asked| (asked.rounds, asked.deadline_seconds));
+        let questions = spec.questions().map_or((0, 0), |plan| (plan.rounds, plan.deadline_seconds));
         let asking = if questions.0 == 0 { 0 } else { (i64::from(questions.0) + 1).saturating_mul(questions.1.into()) };
         let time = Duration::seconds(series.iter().map(longest).fold(asking, i64::saturating_add));
         Self {
@@ -147,7 +148,7 @@ mod tests {
 
     /// A hostile server may sign any number; a site computes the limits before it trusts one.
     #[test]
-    fn limits_of_rounds_without_end_are_the_most_that_can_be_counted() {
+    fn limits_of_endless_rounds_saturate() {
         let page = include_str!("../job/dp_sgd/spec.md");
         let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
         let mut spec: serde_json::Value = serde_json::from_str(example).expect("JSON");

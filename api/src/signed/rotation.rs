@@ -1,9 +1,9 @@
 //! Renewal of identities without new trust: the server's TLS certificates, signed by the key that every site knows from
 //! its enrolment; and the next key of a site, signed by the previous one.
 //!
-//! Neither party can be impersonated in this way: a hostile server has no signature of the site's old key, and an
-//! attacker on the network has none of the server's. To renew one more kind of identity, add a document here, signed by
-//! the preceding identity.
+//! This allows no impersonation: a hostile server has no signature of the site's old key, and an attacker on the
+//! network has none of the server's. To renew one more kind of identity, add a document here, signed by the preceding
+//! identity.
 
 use ed25519_dalek::VerifyingKey;
 use serde::{Deserialize, Serialize};
@@ -68,11 +68,11 @@ impl Document for KeyChange {
     const DOMAIN: &'static str = "undertone/key-change/1";
 }
 
-/// A change of key as both keys have signed it: the old one vouches for the new one, the new one proves that it is held.
+/// A change of key that both keys have signed. The old key authorizes the new one, and the new key proves possession.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Rotation {
-    /// A [`KeyChange`], signed by the old key.
+    /// A `KeyChange`, signed by the old key.
     pub by_old: Signed,
     /// The same document, byte for byte, signed by the new key.
     pub by_new: Signed,
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn each_receipt_has_the_key_of_its_time() {
+    fn receipt_has_the_key_of_its_time() {
         let (a, b, c) = (key(1), key(2), key(3));
         let rotations = [rotation(&change(1, &a, &b, 4), &a, &b), rotation(&change(2, &b, &c, 4), &b, &c)];
         let keys = SiteKeys::leading_to(c.verifying_key(), &rotations).expect("they lead there");
@@ -243,7 +243,8 @@ mod tests {
 
     #[test]
     fn a_server_cannot_put_another_key_in_the_place_of_a_sites() {
-        let (site, liar) = (key(1), key(9));
+        let site = key(1);
+        let liar = key(9);
         let claimed = change(1, &site, &liar, 0);
         let forged =
             Rotation { by_old: Signed::new(&claimed, &liar).expect("JSON"), ..rotation(&claimed, &liar, &liar) };
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_nobody_holds_is_not_taken() {
+    fn key_without_proof_of_possession_is_refused() {
         let (old, new) = (key(1), key(2));
         let claimed = change(1, &old, &new, 0);
         let by = |key: &SigningKey| Signed::new(&claimed, key).expect("JSON");

@@ -37,7 +37,7 @@ pub(super) fn pack<T: Serialize>(values: &[T]) -> Result<Vec<u8>, QuestionError>
 }
 
 /// The lines of a frame. The iterator ends after the first error.
-pub(super) struct Lines<'a, T> {
+pub(super) struct LineReader<'a, T> {
     unpacked: Option<BufReader<Decoder<'a, &'a [u8]>>>,
     left: u64,
     line: u64,
@@ -45,7 +45,7 @@ pub(super) struct Lines<'a, T> {
     value: PhantomData<T>,
 }
 
-impl<'a, T: DeserializeOwned> Lines<'a, T> {
+impl<'a, T: DeserializeOwned> LineReader<'a, T> {
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self, QuestionError> {
         if bytes.len() as u64 > MAX_SIZE {
             return Err(QuestionError::TooLong(bytes.len() as u64));
@@ -81,7 +81,7 @@ impl<'a, T: DeserializeOwned> Lines<'a, T> {
     }
 }
 
-impl<T: DeserializeOwned> Iterator for Lines<'_, T> {
+impl<T: DeserializeOwned> Iterator for LineReader<'_, T> {
     type Item = Result<T, QuestionError>;
 
     fn next(&mut self) -> Option<Self::Item> {

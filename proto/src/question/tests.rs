@@ -11,7 +11,7 @@ fn posed(text: &str, count: Option<u64>) -> Posed {
     Posed { text: text.to_owned(), count }
 }
 
-fn all(bytes: &[u8]) -> Result<Vec<Posed>, QuestionError> {
+fn read_all(bytes: &[u8]) -> Result<Vec<Posed>, QuestionError> {
     read(bytes)?.collect()
 }
 
@@ -25,8 +25,8 @@ fn a_pool_survives_the_wire_in_the_order_of_its_texts() {
         vec![posed("where is my card", Some(7)), posed("book a taxi", None), posed("über", Some(MAX_COUNT))];
     let mut sorted = questions.clone();
     sorted.swap(0, 1);
-    assert_eq!(all(&write(questions).unwrap()).unwrap(), sorted);
-    assert_eq!(all(&write(Vec::new()).unwrap()).unwrap(), []);
+    assert_eq!(read_all(&write(questions).unwrap()).unwrap(), sorted);
+    assert_eq!(read_all(&write(Vec::new()).unwrap()).unwrap(), []);
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn the_bytes_do_not_tell_in_which_order_questions_were_found() {
     let one = write(vec![c.clone(), a.clone(), b.clone()]).unwrap();
     assert_eq!(one, write(vec![b.clone(), c.clone(), a.clone()]).unwrap());
     for lines in ["{\"text\":\"b\"}\n{\"text\":\"a\"}\n", "{\"text\":\"a\"}\n{\"text\":\"a\"}\n"] {
-        assert_eq!(all(&frame(lines)), Err(QuestionError::Order { line: 2 }));
+        assert_eq!(read_all(&frame(lines)), Err(QuestionError::Order { line: 2 }));
     }
     assert_eq!(write(vec![a.clone(), a]), Err(QuestionError::Order { line: 2 }));
 }
@@ -43,11 +43,11 @@ fn the_bytes_do_not_tell_in_which_order_questions_were_found() {
 #[test]
 fn a_text_that_is_no_question_is_neither_written_nor_read() {
     let long = "ä".repeat(MOST_CHARACTERS);
-    assert_eq!(all(&write(vec![posed(&long, None)]).unwrap()).unwrap(), [posed(&long, None)]);
+    assert_eq!(read_all(&write(vec![posed(&long, None)]).unwrap()).unwrap(), [posed(&long, None)]);
     for text in ["", "  ", "a\tb", "a\nb", &format!("{long}a")] {
         assert_eq!(write(vec![posed(text, None)]), Err(QuestionError::Text { line: 1 }));
         let line = format!("{}\n", serde_json::to_string(&posed(text, None)).unwrap());
-        assert_eq!(all(&frame(&line)), Err(QuestionError::Text { line: 1 }));
+        assert_eq!(read_all(&frame(&line)), Err(QuestionError::Text { line: 1 }));
     }
     for count in [0, MAX_COUNT + 1] {
         assert_eq!(write(vec![posed("a", Some(count))]), Err(QuestionError::Count { line: 1 }));
@@ -55,9 +55,9 @@ fn a_text_that_is_no_question_is_neither_written_nor_read() {
 }
 
 #[test]
-fn nothing_but_text_and_count_can_stand_in_a_pool() {
+fn pool_lines_have_text_and_count_only() {
     for line in [r#"{"text":"a","user":"u1"}"#, r#"{"text":"a","count":-1}"#, r#"{"count":2}"#, "secret words", ""] {
-        let refused = all(&frame(&format!("{line}\n"))).unwrap_err();
+        let refused = read_all(&frame(&format!("{line}\n"))).unwrap_err();
         assert!(matches!(refused, QuestionError::Line { line: 1, .. }), "{line}: {refused}");
         assert!(!refused.to_string().contains("secret") && !refused.to_string().contains("u1"), "{refused}");
     }
@@ -67,28 +67,28 @@ fn nothing_but_text_and_count_can_stand_in_a_pool() {
 fn bytes_that_are_no_whole_frame_are_refused() {
     let whole = write(vec![posed("a", None), posed("b", Some(2))]).unwrap();
     for bytes in [&whole[..whole.len() - 1], b"not zstd", b""] {
-        assert!(matches!(all(bytes), Err(QuestionError::Packed(_))));
+        assert!(matches!(read_all(bytes), Err(QuestionError::Packed(_))));
     }
     let mut two = whole.clone();
     two.extend_from_slice(&whole);
-    assert!(matches!(all(&two), Err(QuestionError::Packed(_))));
-    assert!(matches!(all(&frame("{\"text\":\"a\"}")), Err(QuestionError::Line { line: 1, .. })));
+    assert!(matches!(read_all(&two), Err(QuestionError::Packed(_))));
+    assert!(matches!(read_all(&frame("{\"text\":\"a\"}")), Err(QuestionError::Line { line: 1, .. })));
     let long = vec![0; MAX_SIZE as usize + 1];
-    assert_eq!(all(&long), Err(QuestionError::TooLong(MAX_SIZE + 1)));
+    assert_eq!(read_all(&long), Err(QuestionError::TooLong(MAX_SIZE + 1)));
 }
 
 #[test]
-fn a_line_without_an_end_is_refused_while_it_is_read() {
+fn endless_line_is_refused_during_reading() {
     // White space without an end: a few kilobytes packed, 64 MiB decompressed.
     let mut bomb = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
     for _ in 0..64 {
         std::io::Write::write_all(&mut bomb, &vec![b' '; 1 << 20]).unwrap();
     }
-    assert!(matches!(all(&bomb.finish().unwrap()), Err(QuestionError::Line { line: 1, .. })));
+    assert!(matches!(read_all(&bomb.finish().unwrap()), Err(QuestionError::Line { line: 1, .. })));
 }
 
 #[test]
-fn a_pool_of_more_than_a_million_questions_is_neither_written_nor_read() {
+fn pool_over_a_million_questions_is_refused() {
     let many: Vec<Posed> = (0..=MOST_QUESTIONS).map(|number| posed(&format!("{number:07}"), None)).collect();
     assert_eq!(write(many.clone()), Err(QuestionError::TooMany));
     let bytes = super::lines::pack(&many).unwrap();
@@ -99,8 +99,9 @@ fn a_pool_of_more_than_a_million_questions_is_neither_written_nor_read() {
 }
 
 #[test]
-fn an_id_follows_from_job_dataset_and_text_and_tells_none_of_them() {
-    let (job, dataset) = (JobId(Uuid::from_u128(1)), DatasetId(Uuid::from_u128(2)));
+fn id_follows_from_job_dataset_and_text() {
+    let job = JobId(Uuid::from_u128(1));
+    let dataset = DatasetId(Uuid::from_u128(2));
     let one = id(job, dataset, "where is my card");
     assert_eq!(one, id(job, dataset, "where is my card"));
     assert_ne!(one, id(job, dataset, "where is my card?"));

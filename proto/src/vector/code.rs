@@ -19,9 +19,9 @@ pub fn encode(numbers: &[f32], precision: Precision, mut draw: impl FnMut() -> u
 /// Appends numbers in the format of [`Precision::F32`]: 4 bytes each, little-endian.
 #[inline(never)]
 pub fn plain(numbers: &[f32], bytes: &mut Vec<u8>) {
-    let begun = bytes.len();
-    bytes.resize(begun + 4 * numbers.len(), 0);
-    let (places, _) = bytes[begun..].as_chunks_mut::<4>();
+    let start = bytes.len();
+    bytes.resize(start + 4 * numbers.len(), 0);
+    let (places, _) = bytes[start..].as_chunks_mut::<4>();
     for (place, number) in places.iter_mut().zip(numbers) {
         *place = number.to_le_bytes();
     }
@@ -29,9 +29,9 @@ pub fn plain(numbers: &[f32], bytes: &mut Vec<u8>) {
 
 #[inline(never)]
 fn halves(numbers: &[f32], bytes: &mut Vec<u8>) {
-    let begun = bytes.len();
-    bytes.resize(begun + 2 * numbers.len(), 0);
-    let (places, _) = bytes[begun..].as_chunks_mut::<2>();
+    let start = bytes.len();
+    bytes.resize(start + 2 * numbers.len(), 0);
+    let (places, _) = bytes[start..].as_chunks_mut::<2>();
     for (place, number) in places.iter_mut().zip(numbers) {
         *place = nearest(*number).to_le_bytes();
     }
@@ -109,8 +109,8 @@ mod tests {
             (1.0 + 1.1 / 256.0, 1.0 + 2.0 / 256.0),
             (-3.007_812_5, -3.0),
         ] {
-            let found: f32 = widened(nearest(number));
-            assert_eq!(found.to_bits(), f32::to_bits(expected), "{number}: {found}");
+            let actual: f32 = widened(nearest(number));
+            assert_eq!(actual.to_bits(), f32::to_bits(expected), "{number}: {actual}");
         }
         let largest = f32::from_bits(0x7f7f_0000);
         for number in [f32::MAX, -f32::MAX] {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn no_number_of_a_block_is_beyond_its_bytes() {
+    fn numbers_of_a_block_fit_its_bytes() {
         let mut draw = random(2);
         for _ in 0..20_000 {
             let block: Vec<f32> = (0..5).map(|_| f32::from_bits(draw())).filter(|number| number.is_finite()).collect();
@@ -159,8 +159,9 @@ mod tests {
     }
 
     #[test]
-    fn numbers_between_two_bytes_fall_on_either_as_often_as_they_are_near() {
-        let (mut draw, scale) = (random(4), 1.0);
+    fn rounding_frequency_follows_the_distance() {
+        let mut draw = random(4);
+        let scale = 1.0;
         let draws = 100_000;
         let up = (0..draws).filter(|_| by_chance(2.25, scale, draw()) == 3).count() as f64;
         assert!((up / f64::from(draws) - 0.25).abs() < 0.006, "{up}");

@@ -93,9 +93,9 @@ impl Packer {
         }
         loop {
             let mut output = OutBuffer::around(self.piece.as_mut_slice());
-            let left = self.encoder.finish(&mut output, true).map_err(|error| packed(&error))?;
+            let pending = self.encoder.finish(&mut output, true).map_err(|error| packed(&error))?;
             out.extend_from_slice(output.as_slice());
-            if left == 0 {
+            if pending == 0 {
                 return Ok(());
             }
         }
@@ -103,7 +103,7 @@ impl Packer {
 }
 
 /// Decompresses bytes incrementally, and never more than the form has.
-pub(super) struct Unpacker {
+pub(super) struct VectorUnpacker {
     decoder: Decoder<'static>,
     width: usize,
     /// The total number of decompressed bytes, and the number so far.
@@ -120,7 +120,7 @@ pub(super) struct Unpacker {
     complete: bool,
 }
 
-impl Unpacker {
+impl VectorUnpacker {
     pub(super) fn new(form: &Form) -> Result<Self, VectorError> {
         let mut decoder = Decoder::new().map_err(|error| packed(&error))?;
         decoder.set_parameter(DParameter::WindowLogMax(WINDOW_LOG)).map_err(|error| packed(&error))?;
@@ -146,13 +146,15 @@ impl Unpacker {
         let mut input = InBuffer::around(bytes);
         let longest = (SLICE * self.width) as u64;
         loop {
-            let (before, mut output) = (input.pos, OutBuffer::around(self.piece.as_mut_slice()));
-            let wanted = self.decoder.run(&mut input, &mut output).map_err(|error| packed(&error))?;
-            let (consumed, out) = (input.pos - before, output.as_slice());
+            let before = input.pos;
+            let mut output = OutBuffer::around(self.piece.as_mut_slice());
+            let hint = self.decoder.run(&mut input, &mut output).map_err(|error| packed(&error))?;
+            let consumed = input.pos - before;
+            let out = output.as_slice();
             if consumed == 0 && out.is_empty() {
                 return Ok(());
             }
-            self.complete = wanted == 0;
+            self.complete = hint == 0;
             self.found += out.len() as u64;
             if self.found > self.expected {
                 return Err(VectorError::TooLong { found: self.found, most: self.expected });

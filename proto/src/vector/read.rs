@@ -1,14 +1,14 @@
 //! Incremental reading of a vector.
 
 use super::code::{scaled, widened};
-use super::pack::Unpacker;
+use super::pack::VectorUnpacker;
 use super::{BLOCK, Form, VectorError};
 use undertone_api::job::dp_sgd::Precision;
 
 /// Converts bytes to numbers, wherever the bytes are split.
 pub struct Reader {
-    unpacker: Option<Unpacker>,
-    numbers: Numbers,
+    unpacker: Option<VectorUnpacker>,
+    numbers: NumberDecoder,
 }
 
 impl Reader {
@@ -21,8 +21,8 @@ impl Reader {
         if size > most {
             return Err(VectorError::TooLong { found: size, most });
         }
-        let unpacker = if size < most { Some(Unpacker::new(&form)?) } else { None };
-        Ok(Self { unpacker, numbers: Numbers { form, rest: Vec::new(), found: 0, read: 0 } })
+        let unpacker = if size < most { Some(VectorUnpacker::new(&form)?) } else { None };
+        Ok(Self { unpacker, numbers: NumberDecoder { form, rest: Vec::new(), found: 0, read: 0 } })
     }
 
     /// Takes the next bytes; appends the numbers that they complete.
@@ -53,7 +53,7 @@ impl Reader {
 }
 
 /// The conversion of encoded bytes to numbers.
-struct Numbers {
+struct NumberDecoder {
     form: Form,
     /// Bytes of an incomplete number or block.
     rest: Vec<u8>,
@@ -63,39 +63,39 @@ struct Numbers {
     read: u64,
 }
 
-impl Numbers {
+impl NumberDecoder {
     fn take(&mut self, bytes: &[u8], numbers: &mut Vec<f32>) -> Result<(), VectorError> {
         self.read += bytes.len() as u64;
         let most = self.form.bytes();
         if self.read > most {
             return Err(VectorError::TooLong { found: self.read, most });
         }
-        let mut left = bytes;
+        let mut remaining = bytes;
         if !self.rest.is_empty() {
             let lacking = self.unit().saturating_sub(self.rest.len());
-            let (now, later) = left.split_at(left.len().min(lacking));
+            let (now, later) = remaining.split_at(remaining.len().min(lacking));
             self.rest.extend_from_slice(now);
-            left = later;
-            let cut = std::mem::take(&mut self.rest);
+            remaining = later;
+            let partial = std::mem::take(&mut self.rest);
             // The whole unit, or nothing while it is incomplete.
-            let taken = self.whole(&cut, numbers)?;
-            self.rest.extend_from_slice(&cut[taken..]);
+            let used = self.whole(&partial, numbers)?;
+            self.rest.extend_from_slice(&partial[used..]);
         }
         if self.rest.is_empty() {
-            let taken = self.whole(left, numbers)?;
-            self.rest.extend_from_slice(&left[taken..]);
+            let used = self.whole(remaining, numbers)?;
+            self.rest.extend_from_slice(&remaining[used..]);
         }
         Ok(())
     }
 
     /// Returns the size of the next unit, bytes: a number, or a block with its scale; 0 at the end.
     fn unit(&self) -> usize {
-        let left = self.form.length() - self.found;
+        let remaining = self.form.length() - self.found;
         match self.form.precision() {
-            _ if left == 0 => 0,
+            _ if remaining == 0 => 0,
             Precision::F32 => 4,
             Precision::Bf16 => 2,
-            Precision::Int8 => 4 + left.min(BLOCK as u64) as usize,
+            Precision::Int8 => 4 + remaining.min(BLOCK as u64) as usize,
         }
     }
 
@@ -114,12 +114,12 @@ impl Numbers {
         number: impl Fn(&[u8; WIDTH]) -> f32,
         numbers: &mut Vec<f32>,
     ) -> Result<usize, VectorError> {
-        let begun = numbers.len();
+        let start = numbers.len();
         numbers.extend(units.iter().map(number));
         // Check all numbers first, and search for the position only on failure, which is much faster.
-        if !numbers[begun..].iter().fold(true, |all, number| all & number.is_finite()) {
-            let at = numbers[begun..].iter().take_while(|number| number.is_finite()).count();
-            numbers.truncate(begun + at);
+        if !numbers[start..].iter().fold(true, |all, number| all & number.is_finite()) {
+            let at = numbers[start..].iter().take_while(|number| number.is_finite()).count();
+            numbers.truncate(start + at);
             return Err(VectorError::NotFinite { index: self.found + at as u64 });
         }
         self.found += units.len() as u64;
@@ -127,8 +127,8 @@ impl Numbers {
     }
 
     fn blocks(&mut self, bytes: &[u8], numbers: &mut Vec<f32>) -> Result<usize, VectorError> {
-        let mut left = bytes;
-        while let Some((unit, later)) = left.split_at_checked(self.unit()) {
+        let mut remaining = bytes;
+        while let Some((unit, later)) = remaining.split_at_checked(self.unit()) {
             let Some((scale, values)) = unit.split_first_chunk::<4>() else { break };
             let scale = f32::from_le_bytes(*scale);
             if !scale.is_finite() {
@@ -136,8 +136,8 @@ impl Numbers {
             }
             numbers.extend(values.iter().map(|value| scaled(*value, scale)));
             self.found += values.len() as u64;
-            left = later;
+            remaining = later;
         }
-        Ok(bytes.len() - left.len())
+        Ok(bytes.len() - remaining.len())
     }
 }

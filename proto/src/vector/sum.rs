@@ -56,9 +56,10 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_is_what_its_formula_says_to_the_bit_wherever_it_is_cut() {
+    fn mean_equals_its_formula_to_the_bit_for_any_split() {
         let vector = |party: usize| (0..1000).map(move |n| (n as f32 * 0.37 + party as f32).sin() / 3.0);
-        let (vectors, weights) = ([0, 1, 2].map(|party| vector(party).collect::<Vec<f32>>()), [0.1, 1.1, 2.1]);
+        let vectors = [0, 1, 2].map(|party| vector(party).collect::<Vec<f32>>());
+        let weights = [0.1, 1.1, 2.1];
         let total: f64 = weights.iter().sum();
         let expected: Vec<u32> = (0..1000)
             .map(|n| {
@@ -66,17 +67,17 @@ mod tests {
                 ((sum / total) as f32).to_bits()
             })
             .collect();
-        for cut in [1, 256, 999, 1000] {
-            let mut found = Vec::new();
-            for start in (0..1000).step_by(cut) {
-                let end = 1000.min(start + cut);
+        for length in [1, 256, 999, 1000] {
+            let mut means = Vec::new();
+            for start in (0..1000).step_by(length) {
+                let end = 1000.min(start + length);
                 let mut sum = Sum::new(end - start);
                 for (weight, vector) in weights.iter().zip(&vectors) {
                     sum.add(*weight, &bytes(&vector[start..end])).expect("as many");
                 }
-                found.extend(sum.mean(total).iter().map(|number| number.to_bits()));
+                means.extend(sum.mean(total).iter().map(|number| number.to_bits()));
             }
-            assert!(found == expected, "in stretches of {cut}");
+            assert!(means == expected, "in stretches of {length}");
         }
     }
 

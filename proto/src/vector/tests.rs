@@ -7,9 +7,9 @@ use super::{BLOCK, Form, MAX_LENGTH, Reader, SLICE, VectorError, code, pack, rea
 const PRECISIONS: [Precision; 3] = [Precision::F32, Precision::Bf16, Precision::Int8];
 
 /// SplitMix64.
-struct Chance(u64);
+struct SplitMix(u64);
 
-impl Chance {
+impl SplitMix {
     fn draw(&mut self) -> u32 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -29,14 +29,14 @@ fn form(precision: Precision, length: usize) -> Form {
 }
 
 fn written(vector: &[f32], precision: Precision) -> Vec<u8> {
-    let mut chance = Chance(9);
+    let mut chance = SplitMix(9);
     write(vector, precision, || chance.draw()).unwrap()
 }
 
 #[test]
-fn every_length_comes_back_as_near_as_its_precision() {
+fn vectors_of_any_length_survive_within_precision() {
     for length in [1, 2, BLOCK - 1, BLOCK, BLOCK + 1, SLICE - 1, SLICE, SLICE + 1, 2 * SLICE + 300] {
-        let vector = Chance(length as u64).noise(length);
+        let vector = SplitMix(length as u64).noise(length);
         for precision in PRECISIONS {
             let bytes = written(&vector, precision);
             let numbers = read(&bytes, form(precision, length)).unwrap();
@@ -57,8 +57,8 @@ fn every_length_comes_back_as_near_as_its_precision() {
 }
 
 #[test]
-fn what_travels_is_as_small_as_is_said() {
-    let vector = Chance(1).noise(3 * SLICE);
+fn packed_vectors_have_the_documented_size() {
+    let vector = SplitMix(1).noise(3 * SLICE);
     let part = |precision| written(&vector, precision).len() as f64 / (4 * vector.len()) as f64;
     let (f32, bf16, int8) = (part(Precision::F32), part(Precision::Bf16), part(Precision::Int8));
     assert!(f32 < 0.88 && bf16 < 0.38 && int8 < 0.25, "{f32} {bf16} {int8}");
@@ -66,22 +66,22 @@ fn what_travels_is_as_small_as_is_said() {
 
 #[test]
 fn bytes_may_be_cut_anywhere() {
-    let vector = Chance(2).noise(SLICE + 777);
+    let vector = SplitMix(2).noise(SLICE + 777);
     for precision in PRECISIONS {
         let form = form(precision, vector.len());
-        let mut chance = Chance(9);
+        let mut chance = SplitMix(9);
         let mut plain = Vec::new();
         code::encode(&vector, precision, || chance.draw(), &mut plain);
         for bytes in [written(&vector, precision), plain] {
             let whole = read(&bytes, form).unwrap();
-            for cut in [1, 7, 259, 65_537] {
+            for size in [1, 7, 259, 65_537] {
                 let mut reader = Reader::new(form, bytes.len() as u64).unwrap();
                 let mut numbers = Vec::new();
-                for piece in bytes.chunks(cut) {
+                for piece in bytes.chunks(size) {
                     reader.take(piece, &mut numbers).unwrap();
                 }
                 reader.finish().unwrap();
-                assert!(numbers == whole, "{precision:?} in pieces of {cut}");
+                assert!(numbers == whole, "{precision:?} in pieces of {size}");
             }
         }
     }
@@ -89,10 +89,12 @@ fn bytes_may_be_cut_anywhere() {
 
 /// States the format independently, because other versions read and write these bytes too.
 #[test]
-fn what_travels_is_what_the_format_says_wherever_it_was_cut() {
-    let vector = Chance(6).noise(2 * SLICE + 777);
+fn encoded_bytes_equal_the_format_for_any_split() {
+    let vector = SplitMix(6).noise(2 * SLICE + 777);
     for (precision, width) in [(Precision::F32, 4), (Precision::Bf16, 2), (Precision::Int8, 1)] {
-        let (form, mut chance, mut encoded) = (form(precision, vector.len()), Chance(9), Vec::new());
+        let form = form(precision, vector.len());
+        let mut chance = SplitMix(9);
+        let mut encoded = Vec::new();
         code::encode(&vector, precision, || chance.draw(), &mut encoded);
         if precision == Precision::F32 {
             assert!(encoded.iter().copied().eq(vector.iter().flat_map(|number| number.to_le_bytes())));
@@ -103,18 +105,19 @@ fn what_travels_is_what_the_format_says_wherever_it_was_cut() {
             .collect();
         let packed = written(&vector, precision);
         assert!(zstd::decode_all(packed.as_slice()).unwrap() == sorted, "{precision:?}");
-        for cut in [1001, SLICE * width, SLICE * width + 4, encoded.len()] {
-            let (mut packer, mut pieces) = (pack::Packer::new(&form).unwrap(), Vec::new());
-            encoded.chunks(cut).try_for_each(|piece| packer.take(piece, &mut pieces)).unwrap();
+        for size in [1001, SLICE * width, SLICE * width + 4, encoded.len()] {
+            let mut packer = pack::Packer::new(&form).unwrap();
+            let mut pieces = Vec::new();
+            encoded.chunks(size).try_for_each(|piece| packer.take(piece, &mut pieces)).unwrap();
             packer.finish(&mut pieces).unwrap();
-            assert!(pieces == packed, "{precision:?} in pieces of {cut}");
+            assert!(pieces == packed, "{precision:?} in pieces of {size}");
         }
     }
 }
 
 #[test]
-fn what_cannot_be_packed_travels_as_it_is() {
-    let mut chance = Chance(3);
+fn incompressible_vectors_stay_plain() {
+    let mut chance = SplitMix(3);
     let bits = std::iter::repeat_with(|| f32::from_bits(chance.draw())).filter(|number| number.is_finite());
     let vector: Vec<f32> = bits.take(1000).collect();
     assert_eq!(written(&vector, Precision::F32).len(), 4000);
@@ -122,8 +125,8 @@ fn what_cannot_be_packed_travels_as_it_is() {
 }
 
 #[test]
-fn less_than_the_whole_and_more_than_it_is_refused() {
-    let vector = Chance(4).noise(SLICE + 5);
+fn truncated_and_extended_vectors_are_refused() {
+    let vector = SplitMix(4).noise(SLICE + 5);
     for precision in PRECISIONS {
         let form = form(precision, vector.len());
         let bytes = written(&vector, precision);
@@ -138,7 +141,7 @@ fn less_than_the_whole_and_more_than_it_is_refused() {
 
 /// Sends some KiB that decompress to 256 MiB: rejected after at most the form's few bytes and one piece.
 #[test]
-fn a_bomb_is_refused_while_it_is_unpacked() {
+fn decompression_bomb_is_refused_during_unpacking() {
     let mut bomb = Vec::new();
     let mut encoder = zstd::stream::write::Encoder::new(&mut bomb, 1).unwrap();
     std::io::copy(&mut std::io::Read::take(std::io::repeat(0), 1 << 28), &mut encoder).unwrap();
@@ -165,7 +168,7 @@ fn a_window_larger_than_any_of_ours_is_refused() {
 
 #[test]
 fn damaged_bytes_are_no_vector() {
-    let vector = Chance(5).noise(4000);
+    let vector = SplitMix(5).noise(4000);
     let mut bytes = written(&vector, Precision::F32);
     bytes[0] ^= 0xff;
     assert!(matches!(read(&bytes, form(Precision::F32, 4000)), Err(VectorError::Packed(_))));

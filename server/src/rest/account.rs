@@ -15,16 +15,16 @@ use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{factor, password, reset, sessions};
 
-/// See how one's second factor stands
+/// Show the state of the caller's second factor
 #[utoipa::path(get, path = "/me/second-factor", tag = "account", operation_id = "show_second_factor",
     responses((status = 200, body = Factor), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn factor(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<Json<Factor>, Rejection> {
     Ok(Json(factor::state(&ctx, &actor).await?))
 }
 
-/// Get a secret for one's authenticator
+/// Create a secret for the caller's authenticator
 ///
-/// The secret is in this answer only. It is in force when a first code of it was given, within 15 minutes.
+/// Only this response contains the secret. It takes effect with its first code, within 15 minutes.
 #[utoipa::path(post, path = "/me/second-factor", tag = "account", operation_id = "offer_second_factor",
     responses((status = 201, body = FactorOffer), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn offer(
@@ -34,9 +34,9 @@ pub(super) async fn offer(
     Ok((StatusCode::CREATED, Json(factor::offer(&ctx, &actor).await?)))
 }
 
-/// Switch two-factor on, by a code of the offered secret
+/// Switch the second factor on, with a code of the offered secret
 ///
-/// The ten recovery codes are in this answer only; each lets one in once without the authenticator.
+/// Only this response contains the ten recovery codes. Each replaces the authenticator once.
 #[utoipa::path(put, path = "/me/second-factor", tag = "account", operation_id = "confirm_second_factor", request_body = FactorCode,
     responses((status = 200, body = RecoveryCodes), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn confirm(
@@ -47,7 +47,7 @@ pub(super) async fn confirm(
     Ok(Json(factor::confirm(&ctx, &actor, &code).await?))
 }
 
-/// Switch two-factor off
+/// Switch the second factor off
 ///
 /// After 5 wrong codes within 15 minutes: `rate_limited`.
 #[utoipa::path(post, path = "/me/second-factor/off", tag = "account", operation_id = "drop_second_factor", request_body = FactorProof,
@@ -61,9 +61,9 @@ pub(super) async fn off(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Get new recovery codes
+/// Create new recovery codes
 ///
-/// Those before let nobody in any more.
+/// The previous codes become invalid.
 #[utoipa::path(post, path = "/me/second-factor/recovery-codes", tag = "account", operation_id = "renew_recovery_codes", request_body = FactorCode,
     responses((status = 201, body = RecoveryCodes), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn recovery_codes(
@@ -74,7 +74,7 @@ pub(super) async fn recovery_codes(
     Ok((StatusCode::CREATED, Json(factor::renew_codes(&ctx, &actor, &code).await?)))
 }
 
-/// List where one is signed in, the last used first
+/// List the caller's sessions, the last used first
 #[utoipa::path(get, path = "/me/sessions", tag = "account", operation_id = "list_sessions", params(PageQuery),
     responses((status = 200, body = Page<OpenSession>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn sessions(
@@ -86,7 +86,7 @@ pub(super) async fn sessions(
     Ok(Json(cut(all, &page, |session| session.id.0)?))
 }
 
-/// Sign out everywhere else
+/// End all other sessions of the caller
 #[utoipa::path(delete, path = "/me/sessions", tag = "account", operation_id = "end_other_sessions",
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn end_others(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<StatusCode, Rejection> {
@@ -94,7 +94,7 @@ pub(super) async fn end_others(State(ctx): State<Ctx>, Caller(actor): Caller) ->
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// End one of one's sessions
+/// End a session of the caller
 #[utoipa::path(delete, path = "/me/sessions/{id}", tag = "account", operation_id = "end_session", params(("id" = SessionId, Path, description = "The session")),
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn end(
@@ -106,9 +106,9 @@ pub(super) async fn end(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Change one's password
+/// Change the caller's password
 ///
-/// Every other session ends, and the API keys are revoked unless `keep_keys` says otherwise.
+/// Every other session ends. The API keys are revoked unless `keep_keys` is true.
 #[utoipa::path(put, path = "/me/password", tag = "account", operation_id = "change_password", request_body = ChangePassword,
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn password(
@@ -120,10 +120,10 @@ pub(super) async fn password(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Make a link by which a member sets a new password
+/// Create a link with which a member sets a new password
 ///
-/// For operators. The link is in this answer only; it works once, for 24 hours, and ends every session of the member. Their
-/// second factor stays unless `clear_second_factor` says otherwise, which is recorded.
+/// For operators. Only this response contains the link; it works once, for 24 hours, and ends every session of the
+/// member. The member's second factor stays unless `clear_second_factor` is true, which is recorded.
 #[utoipa::path(post, path = "/password-resets", tag = "account", operation_id = "create_password_reset", request_body = NewReset,
     responses((status = 201, body = Reset), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn reset(
@@ -134,7 +134,7 @@ pub(super) async fn reset(
     Ok((StatusCode::CREATED, Json(reset::create(&ctx, &actor, &new).await?)))
 }
 
-/// See what such a link does
+/// Show the effect of a reset link
 #[utoipa::path(get, path = "/password-resets/{token}", tag = "account", operation_id = "preview_password_reset", security(()), params(("token" = String, Path, description = "The last part of the link")),
     responses((status = 200, body = ResetPreview), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn preview(
@@ -145,7 +145,7 @@ pub(super) async fn preview(
     Ok(Json(reset::preview(&ctx, from, &token).await?))
 }
 
-/// Set a new password by such a link
+/// Set a new password with a reset link
 #[utoipa::path(post, path = "/password-resets/{token}", tag = "account", operation_id = "redeem_password_reset", security(()), params(("token" = String, Path, description = "The last part of the link")), request_body = NewPassword,
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn redeem(

@@ -12,9 +12,9 @@ use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::api_key;
 
-/// List one's keys, newest first
+/// List the caller's keys, newest first
 ///
-/// With those that are over or revoked. No key lists keys: sign in.
+/// Includes expired and revoked keys. No key can list keys: sign in.
 #[utoipa::path(get, path = "/keys", tag = "keys", operation_id = "list_keys", params(PageQuery),
     responses((status = 200, body = Page<ApiKey>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
@@ -26,9 +26,9 @@ pub(super) async fn list(
     Ok(Json(cut(keys, &page, |key| key.id.0)?))
 }
 
-/// Make a key by which a program asks for oneself
+/// Create a key with which a program acts for the caller
 ///
-/// The key is in this answer only. A program sends it as `Authorization: Bearer udk_...`, by REST or gRPC.
+/// Only this response contains the key. A program sends it as `Authorization: Bearer udk_...`, by REST or gRPC.
 #[utoipa::path(post, path = "/keys", tag = "keys", operation_id = "create_key", request_body = NewApiKey,
     responses((status = 201, body = ApiKey), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn create(
@@ -39,9 +39,9 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, Json(api_key::create(&ctx, &actor, &new).await?)))
 }
 
-/// Revoke one of one's keys
+/// Revoke a key of the caller
 ///
-/// It works no longer, from this moment on.
+/// It becomes invalid immediately.
 #[utoipa::path(delete, path = "/keys/{id}", tag = "keys", operation_id = "revoke_key", params(("id" = ApiKeyId, Path, description = "The key")),
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn revoke(

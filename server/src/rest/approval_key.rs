@@ -11,7 +11,7 @@ use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::approval_key;
 
-/// List one's approval keys, newest first
+/// List the caller's approval keys, newest first
 #[utoipa::path(get, path = "/me/approval-keys", tag = "account", operation_id = "list_approval_keys",
     responses((status = 200, body = Vec<OwnApprovalKey>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
@@ -21,9 +21,9 @@ pub(super) async fn list(
     Ok(Json(approval_key::list(&ctx, &actor).await?))
 }
 
-/// List the public half of an approval key
+/// Add the public half of an approval key to the caller's list
 ///
-/// It approves nothing until the operator of a site has pinned it at the site's terminal.
+/// A site accepts it only after the site's operator has pinned it at the site's terminal.
 #[utoipa::path(post, path = "/me/approval-keys", tag = "account", operation_id = "add_approval_key", request_body = NewApprovalKey,
     responses((status = 201, body = OwnApprovalKey), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn create(
@@ -34,7 +34,7 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, Json(approval_key::create(&ctx, &actor, &new).await?)))
 }
 
-/// Take an approval key off one's list
+/// Remove an approval key from the caller's list
 ///
 /// Sites that pin it accept it until their operators remove it.
 #[utoipa::path(delete, path = "/me/approval-keys/{id}", tag = "account", operation_id = "remove_approval_key", params(("id" = ApprovalKeyId, Path)),

@@ -12,10 +12,10 @@ use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{approval, version};
 
-/// List the limits of a dataset, the newest first; at most one is in force
+/// List the approval limits of a dataset, newest first; at most one is in force
 ///
-/// The `ETag` has two parts. For `If-None-Match` both count; for `If-Match` only the first, which changes when a limit is set,
-/// withdrawn or over, and not when jobs pass by one or release something.
+/// The `ETag` has two parts. `If-None-Match` compares both. `If-Match` compares only the first, which changes when a
+/// limit is set, withdrawn or expires, and not when a job is approved by it or releases something.
 #[utoipa::path(get, path = "/datasets/{id}/approval-limits", tag = "datasets", operation_id = "list_approval_limits", params(("id" = DatasetId, Path)),
     responses((status = 200, body = Vec<ApprovalLimit>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
@@ -28,9 +28,9 @@ pub(super) async fn list(
     Ok(([(header::ETAG, tag)], Json(all)))
 }
 
-/// Set within which limits jobs pass without being asked about
+/// Set the limits within which jobs are approved automatically
 #[utoipa::path(post, path = "/datasets/{id}/approval-limits", tag = "datasets", operation_id = "set_approval_limit", params(("id" = DatasetId, Path),
-        ("If-Match" = Option<String>, Header, description = "The `ETag` of the limits as they were read; absent: whatever they are")),
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of the limits that the caller has read; absent to accept any version")),
     request_body = NewApprovalLimit,
     responses((status = 201, body = ApprovalLimit), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn set(
@@ -43,7 +43,7 @@ pub(super) async fn set(
     Ok((StatusCode::CREATED, Json(approval::limit_set(&ctx, &actor, id, &new, &expected.of_part()).await?)))
 }
 
-/// Withdraw the limit in force: every job is asked about again
+/// Withdraw the limit in force, so that every job needs an approval again
 #[utoipa::path(delete, path = "/datasets/{id}/approval-limits", tag = "datasets", operation_id = "withdraw_approval_limit", params(("id" = DatasetId, Path)),
     responses((status = 200, body = Vec<ApprovalLimit>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn withdraw(

@@ -11,7 +11,7 @@ use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{audit, freeze};
 
-/// List what the audits of a job found, as each site signed it
+/// List the results of a job's audits, as each site signed them
 #[utoipa::path(get, path = "/jobs/{id}/audits", tag = "jobs", operation_id = "list_job_audits", params(("id" = JobId, Path)),
     responses((status = 200, body = Vec<AuditView>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
@@ -22,7 +22,7 @@ pub(super) async fn list(
     Ok(Json(audit::of_job(&ctx, &actor, id).await?))
 }
 
-/// List the freezes of a dataset's accounts and their ends, the last first
+/// List the freezes of a dataset's accounts and their ends, newest first
 #[utoipa::path(get, path = "/datasets/{id}/freezes", tag = "datasets", operation_id = "list_freezes", params(("id" = DatasetId, Path)),
     responses((status = 200, body = Vec<Freeze>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn freezes(
@@ -33,7 +33,7 @@ pub(super) async fn freezes(
     Ok(Json(freeze::list(&ctx, &actor, id).await?))
 }
 
-/// Clear a frozen dataset, once what was broken is mended
+/// Clear a frozen dataset after the defect is repaired
 #[utoipa::path(post, path = "/datasets/{id}/freezes/clear", tag = "datasets", operation_id = "clear_freeze", params(("id" = DatasetId, Path)), request_body = ClearFreeze,
     responses((status = 200, body = Freeze), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn clear(

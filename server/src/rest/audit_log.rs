@@ -17,16 +17,17 @@ use undertone_server_core::auth::Actor;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::audit_log::{self, Export, Format};
 
-/// In which form a log is taken away.
+/// The form of an exported log.
 #[derive(Debug, Clone, Copy, Default, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct FormatQuery {
-    /// `jsonl` unless told: one entry as JSON a line, in order, so that the chain can be checked. `csv` is a table.
+    /// `jsonl` by default: one entry as JSON on each line, in order, so that a reader can check the chain. `csv` is a
+    /// table.
     #[serde(default)]
     format: Format,
 }
 
-/// List what was done on the server as such, newest first
+/// List the actions on the server itself, newest first
 #[utoipa::path(get, path = "/audit-log", tag = "audit log", operation_id = "list_server_log", params(AuditQuery, PageQuery),
     responses((status = 200, body = Page<AuditEntry>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn of_server(
@@ -38,7 +39,7 @@ pub(super) async fn of_server(
     Ok(Json(audit_log::list(&ctx, &actor, Where::Server, &wanted, &page).await?))
 }
 
-/// List what was done in a consortium, newest first
+/// List the actions in a consortium, newest first
 #[utoipa::path(get, path = "/consortia/{id}/audit-log", tag = "audit log", operation_id = "list_consortium_log", params(("id" = ConsortiumId, Path), AuditQuery, PageQuery),
     responses((status = 200, body = Page<AuditEntry>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn of_consortium(
@@ -51,7 +52,7 @@ pub(super) async fn of_consortium(
     Ok(Json(audit_log::list(&ctx, &actor, Where::Consortium(id), &wanted, &page).await?))
 }
 
-/// List what was done in an organization, newest first
+/// List the actions in an organization, newest first
 #[utoipa::path(get, path = "/organizations/{id}/audit-log", tag = "audit log", operation_id = "list_organization_log", params(("id" = OrganizationId, Path), AuditQuery, PageQuery),
     responses((status = 200, body = Page<AuditEntry>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn of_organization(
@@ -64,14 +65,14 @@ pub(super) async fn of_organization(
     Ok(Json(audit_log::list(&ctx, &actor, Where::Organization(id), &wanted, &page).await?))
 }
 
-/// Read the server's whole audit log and tell whether its chain of hashes holds
+/// Check the chain of hashes of the server's whole audit log
 #[utoipa::path(get, path = "/audit-log/check", tag = "audit log", operation_id = "check_server_log",
     responses((status = 200, body = AuditCheck), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn check_server(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<Json<AuditCheck>, Rejection> {
     Ok(Json(audit_log::check(&ctx, &actor, Where::Server).await?))
 }
 
-/// Read a consortium's whole audit log and tell whether its chain of hashes holds
+/// Check the chain of hashes of a consortium's whole audit log
 #[utoipa::path(get, path = "/consortia/{id}/audit-log/check", tag = "audit log", operation_id = "check_consortium_log", params(("id" = ConsortiumId, Path)),
     responses((status = 200, body = AuditCheck), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn check_consortium(
@@ -82,7 +83,7 @@ pub(super) async fn check_consortium(
     Ok(Json(audit_log::check(&ctx, &actor, Where::Consortium(id)).await?))
 }
 
-/// Read an organization's whole audit log and tell whether its chain of hashes holds
+/// Check the chain of hashes of an organization's whole audit log
 #[utoipa::path(get, path = "/organizations/{id}/audit-log/check", tag = "audit log", operation_id = "check_organization_log", params(("id" = OrganizationId, Path)),
     responses((status = 200, body = AuditCheck), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn check_organization(
@@ -93,9 +94,9 @@ pub(super) async fn check_organization(
     Ok(Json(audit_log::check(&ctx, &actor, Where::Organization(id)).await?))
 }
 
-/// Take the server's audit log away
+/// Export the server's audit log
 ///
-/// The first entry first; `format` is `jsonl` (each line an `AuditEntry`) or `csv`. Taking it away is an entry itself.
+/// Oldest first; `format` is `jsonl` (each line an `AuditEntry`) or `csv`. The export is an entry itself.
 #[utoipa::path(get, path = "/audit-log/export", tag = "audit log", operation_id = "export_server_log", params(AuditQuery, FormatQuery),
     responses((status = 200, content((AuditEntry = "application/x-ndjson"), (String = "text/csv"))),
         (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -108,9 +109,9 @@ pub(super) async fn export_server(
     export(&ctx, &actor, Where::Server, wanted, query).await
 }
 
-/// Take a consortium's audit log away
+/// Export a consortium's audit log
 ///
-/// The first entry first; `format` is `jsonl` (each line an `AuditEntry`) or `csv`. Taking it away is an entry itself.
+/// Oldest first; `format` is `jsonl` (each line an `AuditEntry`) or `csv`. The export is an entry itself.
 #[utoipa::path(get, path = "/consortia/{id}/audit-log/export", tag = "audit log", operation_id = "export_consortium_log", params(("id" = ConsortiumId, Path), AuditQuery, FormatQuery),
     responses((status = 200, content((AuditEntry = "application/x-ndjson"), (String = "text/csv"))),
         (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -124,9 +125,9 @@ pub(super) async fn export_consortium(
     export(&ctx, &actor, Where::Consortium(id), wanted, query).await
 }
 
-/// Take an organization's audit log away
+/// Export an organization's audit log
 ///
-/// The first entry first; `format` is `jsonl` (each line an `AuditEntry`) or `csv`. Taking it away is an entry itself.
+/// Oldest first; `format` is `jsonl` (each line an `AuditEntry`) or `csv`. The export is an entry itself.
 #[utoipa::path(get, path = "/organizations/{id}/audit-log/export", tag = "audit log", operation_id = "export_organization_log", params(("id" = OrganizationId, Path), AuditQuery, FormatQuery),
     responses((status = 200, content((AuditEntry = "application/x-ndjson"), (String = "text/csv"))),
         (status = "default", body = Problem, content_type = "application/problem+json")))]

@@ -13,16 +13,16 @@ use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{budget, dataset};
 
-/// An account with its full balance: what the ledger itself decides by.
+/// An account with its full balance, from which the ledger decides.
 #[derive(Debug, serde::Serialize, utoipa::ToSchema)]
 pub(super) struct Standing {
-    /// Who is protected.
+    /// The protected unit.
     #[schema(schema_with = undertone_api::schema::unit)]
     unit: PrivacyUnit,
-    /// Against which change.
+    /// The adjacency, the change that the guarantee covers.
     #[schema(schema_with = undertone_api::schema::adjacency)]
     adjacency: Adjacency,
-    /// The limit and, at every order, what is spent and reserved, in the ledger's own fixed-point numbers.
+    /// The limit and, at every order, the spent and reserved loss, in the ledger's fixed-point numbers.
     #[schema(value_type = Object)]
     balance: Balance,
 }
@@ -40,7 +40,7 @@ pub(super) async fn list(
     Ok(Json(dataset::get(&ctx, &actor, id).await?.accounts))
 }
 
-/// List the full balances of a dataset's accounts, to plan without the server
+/// List the full balances of a dataset's accounts, for planning without the server
 #[utoipa::path(get, path = "/datasets/{id}/balances", tag = "datasets", operation_id = "list_balances", params(("id" = DatasetId, Path)),
     responses((status = 200, body = Vec<Standing>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn balances(
@@ -54,7 +54,7 @@ pub(super) async fn balances(
 
 /// Set or raise a dataset's lifetime limit for one unit
 #[utoipa::path(put, path = "/datasets/{id}/budgets", tag = "datasets", operation_id = "set_budget", params(("id" = DatasetId, Path),
-        ("If-Match" = Option<String>, Header, description = "The `ETag` of the accounts as they were read; absent: whatever they are")),
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of the accounts that the caller has read; absent to accept any version")),
     request_body = NewBudget,
     responses((status = 200, body = Account), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn set(

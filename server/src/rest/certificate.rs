@@ -13,9 +13,9 @@ use super::schema;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::certificate;
 
-/// Take a job's certificate away, with its evidence
+/// Download a job's certificate with its evidence
 ///
-/// Checked without this server by `undertone-server certificate verify FILE`.
+/// `undertone-server certificate verify FILE` checks it without this server.
 #[utoipa::path(get, path = "/jobs/{id}/certificate", tag = "jobs", operation_id = "get_certificate", params(("id" = JobId, Path)),
     responses((status = 200, body = CertificateFile), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn file(
@@ -26,7 +26,7 @@ pub(super) async fn file(
     Ok(Json(certificate::take(&ctx, &actor, id).await?))
 }
 
-/// The JSON Schema of a certificate's file
+/// Show the JSON Schema of a certificate's file
 #[utoipa::path(get, path = "/schemas/certificate.json", tag = "jobs", operation_id = "get_certificate_schema", security(()),
     responses((status = 200, body = Object, content_type = "application/schema+json"),
         (status = "default", body = Problem, content_type = "application/problem+json")))]

@@ -16,7 +16,7 @@ use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{consortium, dataset, invitation, organization};
 
-/// List the consortia one takes part in, by name
+/// List the caller's consortia, by name
 #[utoipa::path(get, path = "/consortia", tag = "consortia", operation_id = "list_consortia", params(PageQuery),
     responses((status = 200, body = Page<Consortium>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
@@ -39,7 +39,7 @@ pub(super) async fn found(
     Ok((StatusCode::CREATED, Json(consortium::found(&ctx, &actor, &new).await?)))
 }
 
-/// See a consortium
+/// Show a consortium
 #[utoipa::path(get, path = "/consortia/{id}", tag = "consortia", operation_id = "get_consortium", params(("id" = ConsortiumId, Path)),
     responses((status = 200, body = Consortium), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(
@@ -52,7 +52,7 @@ pub(super) async fn show(
 
 /// Change a consortium's name or description
 #[utoipa::path(patch, path = "/consortia/{id}", tag = "consortia", operation_id = "edit_consortium", params(("id" = ConsortiumId, Path),
-        ("If-Match" = Option<String>, Header, description = "The `ETag` of the consortium as it was read; absent: whatever it is")),
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of the consortium that the caller has read; absent to accept any version")),
     request_body = EditConsortium,
     responses((status = 200, body = Consortium), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn edit(
@@ -65,7 +65,7 @@ pub(super) async fn edit(
     Ok(Json(consortium::edit(&ctx, &actor, id, &edit, &expected).await?))
 }
 
-/// List what was declared about people who may be in several of its organizations, the last first
+/// List the declarations about people in several of its organizations, newest first
 #[utoipa::path(get, path = "/consortia/{id}/overlap", tag = "consortia", operation_id = "list_overlap_rules", params(("id" = ConsortiumId, Path)),
     responses((status = 200, body = Vec<OverlapRule>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn overlap(
@@ -78,9 +78,9 @@ pub(super) async fn overlap(
 
 /// Declare in how many of its organizations one person may be
 ///
-/// Holds for certificates made from now on; changes none made before.
+/// Applies to later certificates and changes no earlier one.
 #[utoipa::path(post, path = "/consortia/{id}/overlap", tag = "consortia", operation_id = "attest_overlap", params(("id" = ConsortiumId, Path),
-        ("If-Match" = Option<String>, Header, description = "The `ETag` of the declarations as they were read; absent: whatever they are")), request_body = NewOverlap,
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of the declarations that the caller has read; absent to accept any version")), request_body = NewOverlap,
     responses((status = 201, body = OverlapRule), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn attest(
     State(ctx): State<Ctx>,
@@ -92,7 +92,7 @@ pub(super) async fn attest(
     Ok((StatusCode::CREATED, Json(consortium::attest_if(&ctx, &actor, id, &new, &expected).await?)))
 }
 
-/// List its organizations, by name
+/// List the organizations of a consortium, by name
 #[utoipa::path(get, path = "/consortia/{id}/organizations", tag = "consortia", operation_id = "list_consortium_organizations", params(("id" = ConsortiumId, Path), PageQuery),
     responses((status = 200, body = Page<Organization>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn organizations(
@@ -105,7 +105,7 @@ pub(super) async fn organizations(
     Ok(Json(cut(all, &page, |item| item.id.0)?))
 }
 
-/// List the links that bring organizations in, newest first
+/// List the links that invite organizations, newest first
 #[utoipa::path(get, path = "/consortia/{id}/invitations", tag = "consortia", operation_id = "list_consortium_invitations", params(("id" = ConsortiumId, Path), PageQuery),
     responses((status = 200, body = Page<Invitation>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn invitations(
@@ -119,7 +119,7 @@ pub(super) async fn invitations(
     Ok(Json(cut(all, &page, |item| item.id.0)?))
 }
 
-/// List the links that bring annotators in, newest first
+/// List the links that invite annotators, newest first
 #[utoipa::path(get, path = "/consortia/{id}/annotators/invitations", tag = "consortia", operation_id = "list_annotator_invitations", params(("id" = ConsortiumId, Path), PageQuery),
     responses((status = 200, body = Page<Invitation>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn annotators(
@@ -133,24 +133,24 @@ pub(super) async fn annotators(
     Ok(Json(cut(all, &page, |item| item.id.0)?))
 }
 
-/// Which datasets of a consortium are listed.
+/// A filter of a consortium's datasets.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]
 pub(super) struct DatasetQuery {
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     cursor: Option<String>,
-    /// Items on a page: 1 to 200, 50 unless told.
+    /// Items on a page: 1 to 200, 50 by default.
     limit: Option<u32>,
-    /// Of this organization only.
+    /// Only datasets of this organization.
     organization: Option<OrganizationId>,
-    /// Of which this may be learned.
+    /// Only datasets of this visibility.
     visibility: Option<Visibility>,
-    /// Of speech only, or of queries only.
+    /// Only datasets of this content.
     content: Option<Content>,
-    /// With this text in the name, whatever the case.
+    /// Only datasets whose name contains this text, ignoring case.
     text: Option<String>,
 }
 
-/// List its datasets with their accounts, by organization and name
+/// List the datasets of a consortium with their accounts, by organization and name
 #[utoipa::path(get, path = "/consortia/{id}/datasets", tag = "consortia", operation_id = "list_datasets", params(("id" = ConsortiumId, Path), DatasetQuery),
     responses((status = 200, body = Page<Dataset>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn datasets(

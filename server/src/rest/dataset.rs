@@ -10,7 +10,7 @@ use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::dataset;
 
-/// See a dataset and its accounts
+/// Show a dataset and its accounts
 #[utoipa::path(get, path = "/datasets/{id}", tag = "datasets", operation_id = "get_dataset", params(("id" = DatasetId, Path)),
     responses((status = 200, body = Dataset), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(

@@ -13,7 +13,7 @@ use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::job;
 
-/// List the drafts of one's organization's researchers in a consortium, the last changed first
+/// List the drafts of the caller's organization in a consortium, the last changed first
 #[utoipa::path(get, path = "/consortia/{id}/drafts", tag = "jobs", operation_id = "list_drafts", params(("id" = ConsortiumId, Path), PageQuery),
     responses((status = 200, body = Page<Draft>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
@@ -26,7 +26,7 @@ pub(super) async fn list(
     Ok(Json(cut(drafts, &page, |draft| draft.id.0)?))
 }
 
-/// Begin a draft of a job
+/// Create a draft of a job
 #[utoipa::path(post, path = "/consortia/{id}/drafts", tag = "jobs", operation_id = "create_draft", params(("id" = ConsortiumId, Path)), request_body = NewDraft,
     responses((status = 201, body = Draft), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn create(
@@ -38,7 +38,7 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, Json(job::draft_create(&ctx, &actor, id, &new).await?)))
 }
 
-/// See a draft, and what stands in the way of proposing it
+/// Show a draft and the violations that prevent its proposal
 #[utoipa::path(get, path = "/drafts/{id}", tag = "jobs", operation_id = "get_draft", params(("id" = DraftId, Path)),
     responses((status = 200, body = Draft), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(
@@ -49,9 +49,9 @@ pub(super) async fn show(
     Ok(Json(job::draft_get(&ctx, &actor, id).await?))
 }
 
-/// Write a draft anew
+/// Replace the content of a draft
 #[utoipa::path(put, path = "/drafts/{id}", tag = "jobs", operation_id = "update_draft", params(("id" = DraftId, Path),
-        ("If-Match" = Option<String>, Header, description = "The `ETag` of the draft as it was read; absent: whatever it is")),
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of the draft that the caller has read; absent to accept any version")),
     request_body = NewDraft,
     responses((status = 200, body = Draft), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn update(
@@ -76,7 +76,7 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Propose a draft to the owners of its datasets; it is a job then
+/// Propose a draft to the owners of its datasets, which makes it a job
 #[utoipa::path(post, path = "/drafts/{id}/propose", tag = "jobs", operation_id = "propose_draft", params(("id" = DraftId, Path)),
     responses((status = 201, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn propose(
@@ -87,7 +87,7 @@ pub(super) async fn propose(
     Ok((StatusCode::CREATED, Json(job::draft_propose(&ctx, &actor, id).await?)))
 }
 
-/// Begin a draft with a job's title and spec
+/// Create a draft with a job's title and spec
 #[utoipa::path(post, path = "/jobs/{id}/clone", tag = "jobs", operation_id = "clone_job", params(("id" = JobId, Path)),
     responses((status = 201, body = Draft), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn of_job(

@@ -27,12 +27,13 @@ pub(crate) const BEAT: Duration = Duration::from_secs(15);
 const RETRY: Duration = Duration::from_secs(2);
 const LAST: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Watch a job: an event `job` with its state whenever that changes
+/// Watch a job: an event `job` with its state after every change
 ///
-/// Server-sent events. The `id` of each is the version of the state; come back with it as `Last-Event-ID` and nothing is sent
-/// until there is another. A comment every 15 seconds says that the connection lives. At most 16 streams for a member.
+/// Server-sent events. The `id` of each is the version of the state. With it as `Last-Event-ID`, the stream sends
+/// nothing until there is a newer version. A comment every 15 seconds keeps the connection alive. At most 16 streams
+/// for a member.
 #[utoipa::path(get, path = "/jobs/{id}/events", tag = "jobs", operation_id = "follow_job",
-    params(("id" = JobId, Path), ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event seen")),
+    params(("id" = JobId, Path), ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last received event")),
     responses((status = 200, body = JobEvent, content_type = "text/event-stream"), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn job(
     State(ctx): State<Ctx>,
@@ -45,11 +46,11 @@ pub(super) async fn job(
     Ok(stream(events, |seen| Event::default().event("job").data(&seen.json)))
 }
 
-/// Watch a consortium: an event `consortium` with its newest jobs whenever anything in it changes
+/// Watch a consortium: an event `consortium` with its newest jobs after every change
 ///
-/// Server-sent events, as for a job. What else has changed (budgets, members, datasets) is asked for where it stands.
+/// Server-sent events, as for a job. Request other changes (budgets, members, datasets) at their own addresses.
 #[utoipa::path(get, path = "/consortia/{id}/events", tag = "consortia", operation_id = "follow_consortium",
-    params(("id" = ConsortiumId, Path), ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event seen")),
+    params(("id" = ConsortiumId, Path), ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last received event")),
     responses((status = 200, body = ConsortiumEvent, content_type = "text/event-stream"), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn consortium(
     State(ctx): State<Ctx>,

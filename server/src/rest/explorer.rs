@@ -22,10 +22,11 @@ pub(super) struct RowPath {
     sequence: u64,
 }
 
-/// See how a dataset's accounts came to stand as they do
+/// Show the history of a dataset's accounts
 ///
-/// Every limit, reservation and return, and as many payments as a chart can show, each with what was spent, reserved and left
-/// then; and what each job has used. An account of more than 50,000 rows is `too_large`: read its rows instead.
+/// Every limit, reservation and return, and as many payments as a chart can show, each with the spent, reserved and
+/// remaining budget at that time; and the share of each job. An account of more than 50,000 rows is `too_large`: read
+/// its rows instead.
 #[utoipa::path(get, path = "/datasets/{id}/history", tag = "datasets", operation_id = "get_history", params(("id" = DatasetId, Path)),
     responses((status = 200, body = Vec<AccountHistory>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn history(
@@ -36,10 +37,10 @@ pub(super) async fn history(
     Ok(Json(ledger::history(&ctx, &actor, id).await?))
 }
 
-/// See one row of a ledger with everything by which it is to be believed
+/// Show one row of a ledger with its proof
 ///
-/// Its price at every order, the text that is hashed, the steps that lead from it to the root of the log that the server has
-/// signed, and the site's receipt.
+/// Its price at every order, the text that is hashed, the steps that lead from it to the root of the log that the
+/// server has signed, and the site's receipt.
 #[utoipa::path(get, path = "/accounts/{id}/entries/{sequence}", tag = "datasets", operation_id = "get_entry", params(RowPath),
     responses((status = 200, body = EntryProof), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn entry(

@@ -11,7 +11,7 @@ use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::oidc;
 
-/// List one's identities at the provider of sign-ins
+/// List the caller's identities at sign-in providers
 #[utoipa::path(get, path = "/me/identities", tag = "session", operation_id = "list_identities",
     responses((status = 200, body = Vec<LinkedIdentity>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
@@ -21,9 +21,9 @@ pub(super) async fn list(
     Ok(Json(oidc::list(&ctx, &actor).await?))
 }
 
-/// Take one of one's identities away
+/// Unlink an identity of the caller
 ///
-/// It signs nobody in any more, until the member links it again.
+/// It cannot sign in any more, until the member links it again.
 #[utoipa::path(delete, path = "/me/identities/{id}", tag = "session", operation_id = "unlink_identity", params(("id" = IdentityId, Path, description = "The identity")),
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn unlink(

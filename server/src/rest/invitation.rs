@@ -14,7 +14,7 @@ use undertone_server_core::service::invitation;
 
 /// Invite an organization or an annotator into a consortium, or a member into an organization
 ///
-/// The link is in this answer only. It works once, for 7 days.
+/// Only this response contains the link. It works once, for 7 days.
 #[utoipa::path(post, path = "/invitations", tag = "invitations", operation_id = "create_invitation", request_body = NewInvitation,
     responses((status = 201, body = Invitation), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn create(
@@ -25,7 +25,7 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, Json(invitation::create(&ctx, &actor, &new).await?)))
 }
 
-/// See what a link is for
+/// Show the purpose of a link
 #[utoipa::path(get, path = "/invitations/{token}", tag = "invitations", operation_id = "preview_invitation", security(()), params(("token" = String, Path, description = "The last part of the link")),
     responses((status = 200, body = InvitationPreview), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn preview(
@@ -37,8 +37,8 @@ pub(super) async fn preview(
 
 /// Accept a link, and sign in
 ///
-/// Who is a member already gives that e-mail and password, and gains the link's roles; with two-factor on, sign in and join
-/// instead.
+/// A person with an account gives its e-mail and password, and gains the link's roles. With a second factor, sign in
+/// and join instead.
 #[utoipa::path(post, path = "/invitations/{token}/accept", tag = "invitations", operation_id = "accept_invitation", security(()), params(("token" = String, Path, description = "The last part of the link")), request_body = NewMember,
     responses((status = 201, body = Session), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn accept(
@@ -50,9 +50,10 @@ pub(super) async fn accept(
     Ok((StatusCode::CREATED, Json(invitation::accept(&ctx, from, &token, &new).await?)))
 }
 
-/// Accept a link with the account one has
+/// Accept a link with the caller's account
 ///
-/// A link that brings an organization into a consortium takes one of which the caller is an admin, or the name of a new one.
+/// A link that brings an organization into a consortium needs an organization of which the caller is an admin, or the
+/// name of a new one.
 #[utoipa::path(post, path = "/invitations/{token}/join", tag = "invitations", operation_id = "join_by_invitation", params(("token" = String, Path, description = "The last part of the link")), request_body = Join,
     responses((status = 200, body = Member), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn join(

@@ -14,33 +14,34 @@ use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{approval, job};
 
-/// Which jobs of a consortium are listed.
+/// A filter of a consortium's jobs.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]
 pub(super) struct JobQuery {
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     cursor: Option<String>,
-    /// Items on a page: 1 to 200, 50 unless told.
+    /// Items on a page: 1 to 200, 50 by default.
     limit: Option<u32>,
-    /// In this state only.
+    /// Only jobs in this state.
     state: Option<jobs::State>,
-    /// Of this kind only: `dp_sgd`, `active_learning`, `transcription`.
+    /// Only jobs of this kind: `dp_sgd`, `active_learning`, `transcription`.
     kind: Option<String>,
-    /// That name this dataset.
+    /// Only jobs that use this dataset.
     dataset: Option<DatasetId>,
-    /// That this member proposed.
+    /// Only jobs that this member proposed.
     proposer: Option<MemberId>,
-    /// Proposed at this moment or later.
+    /// Only jobs proposed at this moment or later.
     #[serde(default, with = "time::serde::rfc3339::option")]
     #[param(value_type = Option<String>, format = DateTime)]
     since: Option<OffsetDateTime>,
-    /// With this text in the title, whatever the case: at most 100 characters.
+    /// Only jobs whose title contains this text, ignoring case: at most 100 characters.
     text: Option<String>,
 }
 
-/// To which manifest an owner agrees.
+/// The manifest to which an owner agrees.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]
 pub(super) struct Exactly {
-    /// The digest of the manifest that was read: 412 when the job has another. Absent: whatever it is.
+    /// The digest of the manifest that the owner has read. The response is 412 if the job has another; absent to accept
+    /// any.
     manifest: Option<String>,
 }
 
@@ -70,7 +71,7 @@ pub(super) async fn propose(
     Ok((StatusCode::CREATED, Json(job::propose(&ctx, &actor, id, new).await?)))
 }
 
-/// See a job
+/// Show a job
 #[utoipa::path(get, path = "/jobs/{id}", tag = "jobs", operation_id = "get_job", params(("id" = JobId, Path)),
     responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(
@@ -81,7 +82,7 @@ pub(super) async fn show(
     Ok(Json(job::get(&ctx, &actor, id).await?))
 }
 
-/// See how far a job is
+/// Show the progress of a job
 #[utoipa::path(get, path = "/jobs/{id}/progress", tag = "jobs", operation_id = "get_progress", params(("id" = JobId, Path)),
     responses((status = 200, body = Progress), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn progress(
@@ -92,7 +93,7 @@ pub(super) async fn progress(
     Ok(Json(job::progress(&ctx, &actor, id).await?))
 }
 
-/// End a job that is not over
+/// Cancel a job that is not over
 #[utoipa::path(post, path = "/jobs/{id}/cancel", tag = "jobs", operation_id = "cancel_job", params(("id" = JobId, Path)),
     responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn cancel(
@@ -103,9 +104,9 @@ pub(super) async fn cancel(
     Ok(Json(job::cancel(&ctx, &actor, id).await?))
 }
 
-/// Agree, as a steward, to what a job does with a dataset
+/// Approve a job for a dataset, as a steward
 #[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/approve", tag = "jobs", operation_id = "approve_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path), Exactly),
-    request_body(content = Option<Approve>, description = "The steward's signed approval, where the dataset's site verifies signatures"),
+    request_body(content = Option<Approve>, description = "The steward's signed approval, if the dataset's site verifies signatures"),
     responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn approve(
     State(ctx): State<Ctx>,
@@ -119,7 +120,7 @@ pub(super) async fn approve(
     Ok(Json(approval::approve_signed(&ctx, &actor, id, dataset, manifest, signature).await?))
 }
 
-/// Refuse, as a steward, what a job would do with a dataset
+/// Refuse a job for a dataset, as a steward
 #[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/refuse", tag = "jobs", operation_id = "refuse_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)), request_body = Refuse,
     responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn refuse(

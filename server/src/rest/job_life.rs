@@ -11,7 +11,7 @@ use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{approval, job};
 
-/// Pause a job: its workers put down what they are at, no deadline runs, what is reserved stays reserved
+/// Pause a job: its workers suspend their parts, no deadline runs, its reservations stay
 #[utoipa::path(post, path = "/jobs/{id}/pause", tag = "jobs", operation_id = "pause_job", params(("id" = JobId, Path)), request_body = Pause,
     responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn pause(
@@ -23,7 +23,7 @@ pub(super) async fn pause(
     Ok(Json(job::pause(&ctx, &actor, id, &pause).await?))
 }
 
-/// Let a paused job go on; it stays paused while stewards or sites hold it
+/// Resume a paused job; it stays paused while stewards or sites hold it
 #[utoipa::path(post, path = "/jobs/{id}/resume", tag = "jobs", operation_id = "resume_job", params(("id" = JobId, Path)),
     responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn resume(
@@ -34,7 +34,7 @@ pub(super) async fn resume(
     Ok(Json(job::resume(&ctx, &actor, id).await?))
 }
 
-/// Hold a job, as a steward, for a dataset: the job is paused
+/// Hold a job for a dataset, as a steward, which pauses the job
 #[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/hold", tag = "jobs", operation_id = "hold_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)), request_body = Pause,
     responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn hold(
@@ -46,7 +46,7 @@ pub(super) async fn hold(
     Ok(Json(job::hold_dataset(&ctx, &actor, id, dataset, &pause).await?))
 }
 
-/// Let a job go on, as a steward, that was held for a dataset
+/// End the hold on a job for a dataset, as a steward
 #[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/release", tag = "jobs", operation_id = "release_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)),
     responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn release(
@@ -57,7 +57,7 @@ pub(super) async fn release(
     Ok(Json(job::release_dataset(&ctx, &actor, id, dataset).await?))
 }
 
-/// Propose a job again that failed, was cancelled or refused: it is asked about and paid for anew
+/// Propose a failed, cancelled or refused job again, with new approvals and charges
 #[utoipa::path(post, path = "/jobs/{id}/retry", tag = "jobs", operation_id = "retry_job", params(("id" = JobId, Path)),
     responses((status = 201, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn retry(
@@ -68,7 +68,7 @@ pub(super) async fn retry(
     Ok((StatusCode::CREATED, Json(job::retry(&ctx, &actor, id).await?)))
 }
 
-/// Read what a job asks of a dataset: the manifest byte for byte, its cost, and who learns what
+/// Show a job's request to a dataset: the manifest byte for byte, its cost, and its disclosures
 #[utoipa::path(get, path = "/jobs/{id}/datasets/{dataset}/review", tag = "jobs", operation_id = "review_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)),
     responses((status = 200, body = Review), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn review(

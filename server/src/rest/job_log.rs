@@ -25,7 +25,7 @@ pub(super) async fn list(
     Ok(Json(job_log::list(&ctx, &actor, id, &query).await?))
 }
 
-/// Take a job's whole log away, oldest first: a line of JSON for each
+/// Export a job's whole log as JSON Lines, oldest first
 #[utoipa::path(get, path = "/jobs/{id}/log/export", tag = "jobs", operation_id = "export_job_log", params(("id" = JobId, Path)),
     responses((status = 200, body = String, content_type = "application/jsonl"), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn export(

@@ -19,22 +19,22 @@ use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{bundle, ledger, log};
 
-/// Which rows of a ledger are read.
+/// A filter of a ledger's rows.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]
 pub(super) struct EntryQuery {
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     cursor: Option<String>,
-    /// Items on a page: 1 to 200, 50 unless told.
+    /// Items on a page: 1 to 200, 50 by default.
     limit: Option<u32>,
-    /// Of this kind only.
+    /// Only rows of this kind.
     kind: Option<EntryKind>,
-    /// Caused by this job only.
+    /// Only rows that this job caused.
     job: Option<JobId>,
-    /// Written at this moment or later.
+    /// Only rows written at this moment or later.
     #[serde(default, with = "time::serde::rfc3339::option")]
     #[param(value_type = Option<String>, format = DateTime)]
     since: Option<OffsetDateTime>,
-    /// Written before this moment.
+    /// Only rows written before this moment.
     #[serde(default, with = "time::serde::rfc3339::option")]
     #[param(value_type = Option<String>, format = DateTime)]
     until: Option<OffsetDateTime>,
@@ -83,10 +83,10 @@ pub(super) async fn consistency(
     Ok(Json(log::consistency(&ctx, &actor, asked).await?))
 }
 
-/// Take a consortium's ledgers away, to check them without the server
+/// Export a consortium's ledgers, to check them without the server
 ///
-/// One JSON object a line, each a `Line`, to be examined by `undertone-server verify --bundle FILE`. It is whole when its last
-/// line is there.
+/// One JSON object on each line, a `Line`. `undertone-server verify --bundle FILE` examines it. It is complete only
+/// with its last line, `end`.
 #[utoipa::path(get, path = "/consortia/{id}/ledger/bundle", tag = "consortia", operation_id = "export_ledger", params(("id" = ConsortiumId, Path)),
     responses((status = 200, body = Line, content_type = "application/x-ndjson"), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn bundle(

@@ -7,7 +7,7 @@ use super::extract::{Caller, Json};
 use super::problem::Rejection;
 use undertone_server_core::service::member;
 
-/// See who one is and which roles one has
+/// Show the caller and the caller's roles
 #[utoipa::path(get, path = "/me", tag = "session", operation_id = "get_me",
     responses((status = 200, body = Member), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(Caller(actor): Caller) -> Result<Json<Member>, Rejection> {

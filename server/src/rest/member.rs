@@ -14,9 +14,9 @@ use undertone_server_core::auth::Place;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{invitation, role};
 
-/// Give a member of an organization other roles
+/// Replace the roles of a member in an organization
 ///
-/// These instead of those they have there. The last admin stays one.
+/// The new roles replace the previous ones. The last admin must remain an admin.
 #[utoipa::path(put, path = "/organizations/{id}/members/{member}", tag = "organizations", operation_id = "assign_roles",
     params(("id" = OrganizationId, Path), ("member" = MemberId, Path)), request_body = Roles,
     responses((status = 200, body = Member), (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -29,10 +29,10 @@ pub(super) async fn assign(
     Ok(Json(role::assign(&ctx, &actor, id, member, &roles).await?))
 }
 
-/// Confirm that a member's e-mail address is theirs
+/// Confirm that an e-mail address belongs to a member
 ///
-/// Roles over a consortium are given by address, and only to members whose address an admin of their organization, an operator or
-/// the provider of sign-ins has confirmed.
+/// Roles over a consortium are given by address, and only to members whose address an admin of their organization, an
+/// operator or the sign-in provider has confirmed.
 #[utoipa::path(post, path = "/organizations/{id}/members/{member}/address-confirmation", tag = "organizations", operation_id = "confirm_address",
     params(("id" = OrganizationId, Path), ("member" = MemberId, Path)),
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -47,7 +47,7 @@ pub(super) async fn confirm_address(
 
 /// Remove a member from an organization
 ///
-/// Their account, and what they are elsewhere, stays. The last admin cannot be removed.
+/// The account and its other roles stay. The last admin cannot be removed.
 #[utoipa::path(delete, path = "/organizations/{id}/members/{member}", tag = "organizations", operation_id = "remove_member",
     params(("id" = OrganizationId, Path), ("member" = MemberId, Path)),
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -60,7 +60,7 @@ pub(super) async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// List who has a role over a consortium itself, by name
+/// List the members with a role over a consortium itself, by name
 #[utoipa::path(get, path = "/consortia/{id}/members", tag = "consortia", operation_id = "list_consortium_members",
     params(("id" = ConsortiumId, Path), PageQuery),
     responses((status = 200, body = Page<Member>), (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -74,7 +74,7 @@ pub(super) async fn over(
     Ok(Json(cut(all, &page, |member| member.id.0)?))
 }
 
-/// Give somebody who stands in a consortium a role over it
+/// Give a member of a consortium a role over it
 #[utoipa::path(post, path = "/consortia/{id}/members", tag = "consortia", operation_id = "add_consortium_member",
     params(("id" = ConsortiumId, Path)), request_body = NewConsortiumMember,
     responses((status = 201, body = Member), (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -87,9 +87,9 @@ pub(super) async fn add_over(
     Ok((StatusCode::CREATED, Json(role::add_over(&ctx, &actor, id, &new).await?)))
 }
 
-/// Give a member other roles over a consortium
+/// Replace the roles of a member over a consortium
 ///
-/// These instead of those they have over it; none takes all away. The last admin stays one.
+/// The new roles replace the previous ones; an empty list removes all. The last admin must remain an admin.
 #[utoipa::path(put, path = "/consortia/{id}/members/{member}", tag = "consortia", operation_id = "assign_consortium_roles",
     params(("id" = ConsortiumId, Path), ("member" = MemberId, Path)), request_body = Roles,
     responses((status = 200, body = Member), (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -102,7 +102,7 @@ pub(super) async fn assign_over(
     Ok(Json(role::assign_over(&ctx, &actor, id, member, &roles).await?))
 }
 
-/// List the links by which operators come in, newest first
+/// List the links that invite operators, newest first
 #[utoipa::path(get, path = "/operators/invitations", tag = "account", operation_id = "list_operator_invitations", params(PageQuery),
     responses((status = 200, body = Page<Invitation>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn operator_links(
@@ -114,7 +114,7 @@ pub(super) async fn operator_links(
     Ok(Json(cut(all, &page, |item| item.id.0)?))
 }
 
-/// Withdraw a link for an operator that was not used
+/// Withdraw an unused link for an operator
 #[utoipa::path(delete, path = "/operators/invitations/{invitation}", tag = "account", operation_id = "withdraw_operator_invitation",
     params(("invitation" = InvitationId, Path)),
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -127,7 +127,7 @@ pub(super) async fn withdraw_operator(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Withdraw a link into an organization that was not used
+/// Withdraw an unused link into an organization
 #[utoipa::path(delete, path = "/organizations/{id}/invitations/{invitation}", tag = "organizations", operation_id = "withdraw_member_invitation",
     params(("id" = OrganizationId, Path), ("invitation" = InvitationId, Path)),
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -140,7 +140,7 @@ pub(super) async fn withdraw(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Withdraw a link into a consortium that was not used, an organization's or an annotator's
+/// Withdraw an unused link into a consortium, for an organization or an annotator
 #[utoipa::path(delete, path = "/consortia/{id}/invitations/{invitation}", tag = "consortia", operation_id = "withdraw_consortium_invitation",
     params(("id" = ConsortiumId, Path), ("invitation" = InvitationId, Path)),
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]

@@ -18,28 +18,28 @@ use undertone_server_core::ctx::Ctx;
 use undertone_server_core::error::Error;
 use undertone_server_core::service::{job, model};
 
-/// Which models of a consortium are listed.
+/// A filter of a consortium's models.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]
 pub(super) struct ModelQuery {
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     cursor: Option<String>,
-    /// Jobs looked through for a page: 1 to 200, 50 unless told. Those without files are left out.
+    /// Jobs examined for a page: 1 to 200, 50 by default. Jobs without files are omitted.
     limit: Option<u32>,
-    /// Of this kind of job only: `dp_sgd`, `active_learning`, `transcription`.
+    /// Only jobs of this kind: `dp_sgd`, `active_learning`, `transcription`.
     kind: Option<String>,
-    /// Made with this dataset.
+    /// Only jobs that used this dataset.
     dataset: Option<DatasetId>,
-    /// Of jobs that this member proposed.
+    /// Only jobs that this member proposed.
     proposer: Option<MemberId>,
-    /// Of jobs that were proposed at this moment or later.
+    /// Only jobs proposed at this moment or later.
     #[serde(default, with = "time::serde::rfc3339::option")]
     #[param(value_type = Option<String>, format = DateTime)]
     since: Option<OffsetDateTime>,
-    /// With this text in the job's title, whatever the case: at most 100 characters.
+    /// Only jobs whose title contains this text, ignoring case: at most 100 characters.
     text: Option<String>,
 }
 
-/// List what a consortium's finished jobs have made, newest first
+/// List the files of a consortium's finished jobs, newest first
 #[utoipa::path(get, path = "/consortia/{id}/models", tag = "jobs", operation_id = "list_models", params(("id" = ConsortiumId, Path), ModelQuery),
     responses((status = 200, body = Page<Model>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn in_consortium(
@@ -70,7 +70,7 @@ pub(super) async fn list(
 #[expect(dead_code, reason = "stands for a stream in the description")]
 struct Bytes(Vec<u8>);
 
-/// Take a file away
+/// Download a file
 ///
 /// `ETag` is its SHA-256, hex.
 #[utoipa::path(get, path = "/artifacts/{id}/content", tag = "jobs", operation_id = "download_artifact", params(("id" = ArtifactId, Path)),

@@ -11,7 +11,7 @@ use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::notification;
 
-/// List what one was told, newest first
+/// List the caller's notifications, newest first
 #[utoipa::path(get, path = "/me/notifications", tag = "notifications", operation_id = "list_notifications", params(NotificationQuery),
     responses((status = 200, body = Page<Notification>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
@@ -22,14 +22,14 @@ pub(super) async fn list(
     Ok(Json(notification::list(&ctx, &actor, &query).await?))
 }
 
-/// Count what one has not read
+/// Count the caller's unread notifications
 #[utoipa::path(get, path = "/me/notifications/unread", tag = "notifications", operation_id = "count_unread_notifications",
     responses((status = 200, body = Unread), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn unread(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<Json<Unread>, Rejection> {
     Ok(Json(Unread { unread: notification::unread(&ctx, &actor).await? }))
 }
 
-/// Mark one as read
+/// Mark a notification as read
 #[utoipa::path(post, path = "/me/notifications/{id}/read", tag = "notifications", operation_id = "read_notification", params(("id" = NotificationId, Path)),
     responses((status = 200, body = Notification), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn read(
@@ -40,7 +40,7 @@ pub(super) async fn read(
     Ok(Json(notification::read(&ctx, &actor, id).await?))
 }
 
-/// Mark all as read
+/// Mark all notifications as read
 #[utoipa::path(post, path = "/me/notifications/read", tag = "notifications", operation_id = "read_all_notifications",
     responses((status = 200, body = Unread), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn read_all(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<Json<Unread>, Rejection> {
@@ -48,7 +48,7 @@ pub(super) async fn read_all(State(ctx): State<Ctx>, Caller(actor): Caller) -> R
     Ok(Json(Unread { unread: notification::unread(&ctx, &actor).await? }))
 }
 
-/// See of what one is told
+/// Show which notifications the caller receives
 #[utoipa::path(get, path = "/me/notifications/switches", tag = "notifications", operation_id = "get_notification_switches",
     responses((status = 200, body = NotificationSwitches), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn switches(
@@ -58,7 +58,7 @@ pub(super) async fn switches(
     Ok(Json(notification::switches(&ctx, &actor).await?))
 }
 
-/// Choose of what one is told
+/// Set which notifications the caller receives
 #[utoipa::path(put, path = "/me/notifications/switches", tag = "notifications", operation_id = "set_notification_switches", request_body = NotificationSwitches,
     responses((status = 200, body = NotificationSwitches), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn set_switches(

@@ -28,11 +28,12 @@ use undertone_server_core::ctx::Ctx;
         title = "Undertone",
         description = "A consortium's server: organizations, datasets with lifetime privacy budgets, and jobs of which \
                        only differentially private results leave a site.\n\n\
-                       Programs send an API key, `Authorization: Bearer udk_...`, made under Settings. Failures are problem \
+                       Programs send an API key, `Authorization: Bearer udk_...`, from the page Settings. Failures are problem \
                        documents (RFC 9457) with the codes of the schema `Code`. Lists come in pages of 1 to 200: pass `next` as \
-                       `cursor`. A POST may bear an `Idempotency-Key`: sent again within 24 hours it is not done again and \
-                       answers the same; where the answer is shown once, the key is refused with 400. What is read has an `ETag`: `If-None-Match` spares reading it again, `If-Match` \
-                       refuses to write on what somebody else has changed.",
+                       `cursor`. A POST may have an `Idempotency-Key`: a repetition within 24 hours has no effect and gets \
+                       the same response. If the response is shown only once, the key is refused with 400. Every document has an \
+                       `ETag`: `If-None-Match` avoids a second transfer, `If-Match` refuses a change of a version that the caller \
+                       has not read.",
         license(name = "MIT OR Apache-2.0")
     ),
     // Only a parameter refers to the last two, which does not include their schemas.

@@ -14,7 +14,7 @@ use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{invitation, member, organization, worker};
 
-/// List the organizations one may see, by name
+/// List the organizations that the caller may see, by name
 #[utoipa::path(get, path = "/organizations", tag = "organizations", operation_id = "list_organizations", params(PageQuery),
     responses((status = 200, body = Page<Organization>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
@@ -26,7 +26,7 @@ pub(super) async fn list(
     Ok(Json(cut(all, &page, |item| item.id.0)?))
 }
 
-/// See an organization
+/// Show an organization
 #[utoipa::path(get, path = "/organizations/{id}", tag = "organizations", operation_id = "get_organization", params(("id" = OrganizationId, Path)),
     responses((status = 200, body = Organization), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(
@@ -37,9 +37,9 @@ pub(super) async fn show(
     Ok(Json(organization::get(&ctx, &actor, id).await?))
 }
 
-/// List who works there, by name
+/// List the members of an organization, by name
 ///
-/// E-mail addresses are empty for all but its admins.
+/// Only its admins receive the e-mail addresses; for other callers they are empty.
 #[utoipa::path(get, path = "/organizations/{id}/members", tag = "organizations", operation_id = "list_members", params(("id" = OrganizationId, Path), PageQuery),
     responses((status = 200, body = Page<Member>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn members(
@@ -52,7 +52,7 @@ pub(super) async fn members(
     Ok(Json(cut(all, &page, |item| item.id.0)?))
 }
 
-/// List the links that bring members in, newest first
+/// List the links that invite members, newest first
 #[utoipa::path(get, path = "/organizations/{id}/invitations", tag = "organizations", operation_id = "list_member_invitations", params(("id" = OrganizationId, Path), PageQuery),
     responses((status = 200, body = Page<Invitation>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn invitations(
@@ -66,7 +66,7 @@ pub(super) async fn invitations(
     Ok(Json(cut(all, &page, |item| item.id.0)?))
 }
 
-/// List its workers, by name
+/// List the workers of an organization, by name
 #[utoipa::path(get, path = "/organizations/{id}/workers", tag = "organizations", operation_id = "list_workers", params(("id" = OrganizationId, Path), PageQuery),
     responses((status = 200, body = Page<Worker>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn workers(
@@ -79,9 +79,9 @@ pub(super) async fn workers(
     Ok(Json(cut(all, &page, |item| item.id.0)?))
 }
 
-/// Make a token by which a worker enrols
+/// Create a token with which a worker enrolls
 ///
-/// The token is in this answer only. It works once, for 24 hours: `undertone-worker enroll <token>`.
+/// Only this response contains the token. It works once, for 24 hours: `undertone-worker enroll <token>`.
 #[utoipa::path(post, path = "/organizations/{id}/workers", tag = "organizations", operation_id = "enrol_worker", params(("id" = OrganizationId, Path)), request_body = NewEnrolment,
     responses((status = 201, body = Enrolment), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn enrol(

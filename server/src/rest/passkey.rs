@@ -14,9 +14,10 @@ use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{passkey, session};
 
-/// Get a challenge for signing in by a passkey
+/// Create a challenge for a sign-in by a passkey
 ///
-/// With the token of a half session for the second step; without, for a passkey alone. It holds for five minutes and one sign-in.
+/// With the token of a half session for the second step; without, for a passkey alone. It is valid for five minutes and
+/// one sign-in.
 #[utoipa::path(post, path = "/session/passkey/challenge", tag = "session", operation_id = "start_passkey_sign_in", security(()), request_body = SignInChallenge,
     responses((status = 200, body = PasskeyChallenge), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn sign_in_challenge(
@@ -28,7 +29,7 @@ pub(super) async fn sign_in_challenge(
 
 /// Sign in by a passkey
 ///
-/// Alone, or as the second step after the password. The passkey must recognize its user: by PIN, fingerprint or face.
+/// Alone, or as the second step after the password. The passkey must verify its user: by PIN, fingerprint or face.
 #[utoipa::path(post, path = "/session/passkey", tag = "session", operation_id = "sign_in_by_passkey", security(()), request_body = PasskeySignIn,
     responses((status = 200, body = Session), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn sign_in(
@@ -39,9 +40,9 @@ pub(super) async fn sign_in(
     Ok(Json(session::passkey_sign_in(&ctx, from, &given).await?))
 }
 
-/// Get a challenge for registering a passkey, or for proving one's identity by one
+/// Create a challenge for the registration of a passkey, or for a proof of identity by one
 ///
-/// It holds for five minutes, for this session and for one answer.
+/// It is valid for five minutes, for this session and for one answer.
 #[utoipa::path(post, path = "/me/passkeys/challenge", tag = "account", operation_id = "start_passkey", request_body = NewPasskeyChallenge,
     responses((status = 200, body = PasskeyChallenge), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn challenge(
@@ -52,7 +53,7 @@ pub(super) async fn challenge(
     Ok(Json(passkey::challenge(&ctx, &actor, given.purpose).await?))
 }
 
-/// List one's passkeys, newest first
+/// List the caller's passkeys, newest first
 #[utoipa::path(get, path = "/me/passkeys", tag = "account", operation_id = "list_passkeys",
     responses((status = 200, body = Vec<Passkey>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<Json<Vec<Passkey>>, Rejection> {
@@ -72,7 +73,7 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, Json(passkey::create(&ctx, &actor, &new).await?)))
 }
 
-/// Remove one of one's passkeys
+/// Remove a passkey of the caller
 #[utoipa::path(delete, path = "/me/passkeys/{id}", tag = "account", operation_id = "remove_passkey", params(("id" = PasskeyId, Path)),
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn remove(

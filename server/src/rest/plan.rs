@@ -9,7 +9,7 @@ use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::plan;
 
-/// Ask what a job would cost each owner, and whether the budgets admit it
+/// Compute the cost of a job to each owner, and whether the budgets admit it
 #[utoipa::path(post, path = "/plans", tag = "jobs", operation_id = "plan_job", request_body = NewPlan,
     responses((status = 200, body = Plan), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn plan(

@@ -21,37 +21,39 @@ use undertone_server_core::service::question;
 /// The largest body of an import, bytes: 16 MiB.
 pub(crate) const LARGEST_IMPORT: usize = 16 << 20;
 
-/// Which questions of a job are listed.
+/// A filter of a job's questions.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]
 pub(super) struct ListQuery {
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     cursor: Option<String>,
-    /// Items on a page: 1 to 200, 50 unless told.
+    /// Items on a page: 1 to 200, 50 by default.
     limit: Option<u32>,
-    /// In this state only. What waits to be chosen is listed only when it is asked for, and only while the job runs.
+    /// Only questions in this state. Questions in the state `waiting` are listed only on request, and only while the
+    /// job runs.
     state: Option<QuestionState>,
-    /// Of this round only.
+    /// Only questions of this round.
     round: Option<u32>,
-    /// Of this dataset's pool only.
+    /// Only questions from this dataset's pool.
     dataset: Option<DatasetId>,
 }
 
-/// In which form questions are taken away.
+/// The form of exported questions.
 #[derive(Debug, Clone, Copy, Default, Deserialize, utoipa::IntoParams)]
 pub(super) struct ExportQuery {
-    /// `jsonl` unless told.
+    /// `jsonl` by default.
     #[serde(default)]
     format: ExportFormat,
 }
 
-/// Who gave the labels of an import.
+/// The annotator of imported labels.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]
 pub(super) struct ImportQuery {
-    /// A name for whoever gave them, 1 to 100 characters: all labels under one name are one person's. The caller's own unless told.
+    /// A name for the annotator, 1 to 100 characters: all labels under one name count as one annotator's. The caller by
+    /// default.
     name: Option<String>,
 }
 
-/// List the jobs of a consortium that ask people, newest first, at most 100
+/// List the jobs of a consortium with questions, newest first, at most 100
 #[utoipa::path(get, path = "/consortia/{id}/questions", tag = "questions", operation_id = "list_asking_jobs", params(("id" = ConsortiumId, Path)),
     responses((status = 200, body = Vec<AskingJob>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn asking(
@@ -76,10 +78,10 @@ pub(super) async fn list(
     Ok(Json(question::list(&ctx, &actor, id, &wanted, &PageQuery { cursor, limit }).await?))
 }
 
-/// See what is next to answer in a job
+/// List the caller's next questions in a job
 ///
-/// The most uncertain first. What is shown is held for the caller for five minutes: others are shown something else, where there is
-/// something else.
+/// The most uncertain first. The listed questions are reserved for the caller for five minutes: other annotators
+/// receive others, if there are any.
 #[utoipa::path(get, path = "/jobs/{id}/questions/next", tag = "questions", operation_id = "next_questions", params(("id" = JobId, Path)),
     responses((status = 200, body = Queue), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn next(
@@ -92,7 +94,7 @@ pub(super) async fn next(
 
 /// Answer a question
 ///
-/// Once; the same answer again changes nothing, and a question that was skipped may still be answered.
+/// Once; the same answer again changes nothing, and a skipped question can still be answered.
 #[utoipa::path(post, path = "/questions/{id}/annotations", tag = "questions", operation_id = "annotate_question", params(("id" = QuestionId, Path)), request_body = NewAnnotation,
     responses((status = 201, body = Annotation), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn annotate(
@@ -104,7 +106,7 @@ pub(super) async fn annotate(
     Ok((StatusCode::CREATED, Json(question::annotate(&ctx, &actor, id, &new).await?)))
 }
 
-/// Take one's own answer back, while the round is open
+/// Withdraw an answer of the caller, while the round is open
 #[utoipa::path(post, path = "/questions/{id}/annotations/undo", tag = "questions", operation_id = "take_back_annotation", params(("id" = QuestionId, Path)),
     responses((status = 200, body = Annotation), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn take_back(
@@ -115,11 +117,11 @@ pub(super) async fn take_back(
     Ok(Json(question::take_back(&ctx, &actor, id).await?))
 }
 
-/// Take a job's questions and answers away
+/// Export a job's questions and answers
 ///
-/// `jsonl` has a question with its answers in each line, `csv` an answer, `label_studio` is a file of tasks for a labelling
-/// configuration with `<Text name="text" value="$text"/>` and `<Choices name="label" toName="text">`, one `<Choice>` for each label
-/// of the job.
+/// `jsonl` has a question with its answers in each line, `csv` an answer, `label_studio` is a file of tasks for a
+/// labelling configuration with `<Text name="text" value="$text"/>` and `<Choices name="label" toName="text">`, one
+/// `<Choice>` for each label of the job.
 #[utoipa::path(get, path = "/jobs/{id}/questions/export", tag = "questions", operation_id = "export_questions", params(("id" = JobId, Path), ExportQuery),
     responses((status = 200, content((String = "application/x-ndjson"), (String = "text/csv"), (Vec<Object> = "application/json"))),
         (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -138,11 +140,11 @@ pub(super) async fn export(
     Ok((headers, Body::from_stream(body)).into_response())
 }
 
-/// Bring in labels that were given elsewhere
+/// Import labels from another tool
 ///
-/// JSON Lines with `text` and `label`, what `export` gives as `jsonl`, or the JSON of Label Studio (its tasks with annotations, or its
-/// short form). A label finds its question by the text, to the letter; a line without a label counts with the unknown ones. At most
-/// 20,000 lines and 16 MiB.
+/// JSON Lines with `text` and `label`, the `jsonl` form of the export, or the JSON of Label Studio (its tasks with
+/// annotations, or its short form). A label belongs to the question with exactly its text; a line without a label
+/// counts among the unknown labels. At most 20,000 lines and 16 MiB.
 #[utoipa::path(post, path = "/jobs/{id}/questions/import", tag = "questions", operation_id = "import_answers", params(("id" = JobId, Path), ImportQuery),
     request_body(content((String = "application/x-ndjson"), (String = "application/json"))),
     responses((status = 200, body = Imported), (status = "default", body = Problem, content_type = "application/problem+json")))]

@@ -14,10 +14,10 @@ use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::report;
 
-/// Take a job's report away
+/// Download a job's report
 ///
-/// Arms, learning curves, audits, what it cost at every level, and the whole spec: `POST /consortia/{id}/jobs/again` proposes
-/// the same job from it.
+/// Arms, learning curves, audits, the cost at every level, and the whole spec: `POST /consortia/{id}/jobs/again`
+/// proposes the same job from it.
 #[utoipa::path(get, path = "/jobs/{id}/report", tag = "jobs", operation_id = "get_report", params(("id" = JobId, Path)),
     responses((status = 200, body = ReportFile), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(
@@ -28,7 +28,7 @@ pub(super) async fn show(
     Ok(Json(report::take(&ctx, &actor, id).await?))
 }
 
-/// Take a job's report away as a page that needs nothing else
+/// Download a job's report as a self-contained page
 #[utoipa::path(get, path = "/jobs/{id}/report.html", tag = "jobs", operation_id = "get_report_document", params(("id" = JobId, Path)),
     responses((status = 200, body = String, content_type = "text/html"),
         (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -48,7 +48,8 @@ pub(super) async fn document(
 
 /// Propose the job of a report again
 ///
-/// Exactly the spec that was signed then; a changed one is proposed with `POST /consortia/{id}/jobs`. Owners are asked anew.
+/// Exactly the spec that was signed then; propose a changed one with `POST /consortia/{id}/jobs`. The owners must
+/// approve it again.
 #[utoipa::path(post, path = "/consortia/{id}/jobs/again", tag = "jobs", operation_id = "propose_job_again", params(("id" = ConsortiumId, Path)), request_body = ReportFile,
     responses((status = 201, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn again(

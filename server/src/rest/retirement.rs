@@ -17,8 +17,9 @@ use undertone_server_core::service::{retirement, worker};
 
 /// Retire a worker
 ///
-/// Its calls fail at once, its leases end, and its key can no longer be rotated. What it signed stays verifiable, and what it spent
-/// stays spent. Its parts in jobs end: a proposed job is refused; one that is admitted goes on with the others while its quorum allows.
+/// Its calls fail at once, its leases end, and its key can no longer be rotated. Its signatures stay verifiable, and
+/// its spending stays charged. Its parts in jobs end: a proposed job is refused; a queued or running job continues with
+/// the other parties while its quorum allows.
 #[utoipa::path(post, path = "/organizations/{id}/workers/{worker}/retirement", tag = "organizations", operation_id = "retire_worker",
     params(("id" = OrganizationId, Path), ("worker" = WorkerId, Path)), request_body = StatedReason,
     responses((status = 200, body = Worker), (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -33,8 +34,8 @@ pub(super) async fn retire_worker(
 
 /// Write off a worker whose site does not return
 ///
-/// Its parts in jobs end by the rule of a retirement, and what it has reserved stays spent. It keeps its access: the site undoes the
-/// write-off by returning with its key and giving its receipts back.
+/// Its parts in jobs end as in a retirement, and its reservations stay spent. It keeps its access: the site reverses
+/// the write-off by returning with its key and its receipts.
 #[utoipa::path(post, path = "/organizations/{id}/workers/{worker}/write-off", tag = "organizations", operation_id = "write_off_worker",
     params(("id" = OrganizationId, Path), ("worker" = WorkerId, Path)), request_body = StatedReason,
     responses((status = 200, body = Worker), (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -49,7 +50,7 @@ pub(super) async fn write_off_worker(
 
 /// Restore a retired worker
 ///
-/// The key that it had signs in again. A worker that was replaced stays retired.
+/// Its former key signs in again. A worker that was replaced stays retired.
 #[utoipa::path(post, path = "/organizations/{id}/workers/{worker}/restoration", tag = "organizations", operation_id = "restore_worker",
     params(("id" = OrganizationId, Path), ("worker" = WorkerId, Path)), request_body = StatedReason,
     responses((status = 200, body = Worker), (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -62,9 +63,10 @@ pub(super) async fn restore_worker(
     Ok(Json(retirement::restore_worker(&ctx, &actor, id, worker, &stated).await?))
 }
 
-/// Make a token for the replacement of a retired worker
+/// Create a token for the replacement of a retired worker
 ///
-/// The new site enrols with a key of its own and takes over the datasets with their lineages and accounts: what was spent stays spent.
+/// The new site enrolls with a key of its own and takes over the datasets with their lineages and accounts. Past
+/// spending stays charged.
 #[utoipa::path(post, path = "/organizations/{id}/workers/{worker}/replacement", tag = "organizations", operation_id = "replace_worker",
     params(("id" = OrganizationId, Path), ("worker" = WorkerId, Path)),
     responses((status = 201, body = Enrolment), (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -92,7 +94,7 @@ pub(super) async fn list_retired_members(
 
 /// Retire a member of an organization
 ///
-/// Their roles there, their sessions and the open links that they made end at once; their API keys too when no other role is left.
+/// Their roles there, their sessions and their open links end at once; their API keys too if no other role remains.
 #[utoipa::path(post, path = "/organizations/{id}/members/{member}/retirement", tag = "organizations", operation_id = "retire_member",
     params(("id" = OrganizationId, Path), ("member" = MemberId, Path)), request_body = StatedReason,
     responses((status = 200, body = RetiredMember), (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -105,7 +107,7 @@ pub(super) async fn retire_member(
     Ok(Json(retirement::retire_member(&ctx, &actor, id, member, &stated).await?))
 }
 
-/// Restore a retired member of an organization, with the roles that they had there
+/// Restore a retired member of an organization, with their former roles there
 #[utoipa::path(post, path = "/organizations/{id}/members/{member}/restoration", tag = "organizations", operation_id = "restore_member",
     params(("id" = OrganizationId, Path), ("member" = MemberId, Path)), request_body = StatedReason,
     responses((status = 200, body = Member), (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -163,7 +165,7 @@ pub(super) async fn list_accounts(
 
 /// Retire an account
 ///
-/// For operators. Its sessions, API keys, roles and the open links that it made end at once. The last operator cannot be retired.
+/// For operators. Its sessions, API keys, roles and open links end at once. The last operator cannot be retired.
 #[utoipa::path(post, path = "/members/{id}/retirement", tag = "account", operation_id = "retire_account",
     params(("id" = MemberId, Path)), request_body = StatedReason,
     responses((status = 200, body = AccountState), (status = "default", body = Problem, content_type = "application/problem+json")))]

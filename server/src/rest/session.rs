@@ -14,11 +14,11 @@ use undertone_server_core::service::session::{self, Entered, Renewed};
 
 /// Sign in
 ///
-/// Who has a second factor gets 202 and half a session, which only the second step takes. After 10 wrong sign-ins for an
-/// e-mail, or 50 from an address, within 15 minutes: `rate_limited`.
+/// A member with a second factor gets 202 and half a session, which only the second step accepts. After 10 wrong
+/// sign-ins for an e-mail, or 50 from an address, within 15 minutes: `rate_limited`.
 #[utoipa::path(post, path = "/session", tag = "session", operation_id = "sign_in", security(()), request_body = SignIn,
     responses((status = 200, body = Session, description = "Signed in"),
-        (status = 202, body = HalfSession, description = "The password is right, and a code is asked for"),
+        (status = 202, body = HalfSession, description = "The password is correct, and a second step is required"),
         (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn sign_in(
     State(ctx): State<Ctx>,
@@ -31,7 +31,7 @@ pub(super) async fn sign_in(
     })
 }
 
-/// Finish signing in, by a code
+/// Finish a sign-in with a code
 ///
 /// Six digits of the authenticator, or a recovery code; either works once. After 5 wrong codes within 15 minutes:
 /// `rate_limited`.
@@ -47,8 +47,8 @@ pub(super) async fn finish(
 
 /// Get the next pair of tokens
 ///
-/// A refresh token works once. One whose answer was lost works again after 30 seconds, until something of that answer is used. Using
-/// an older one ends the session.
+/// A refresh token works once. If its response was lost, it works again after 30 seconds, until a token of that
+/// response is used. Using an older one ends the session.
 #[utoipa::path(post, path = "/session/refresh", tag = "session", operation_id = "refresh_session", security(()), request_body = Refresh,
     responses((status = 200, body = Tokens), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn refresh(State(ctx): State<Ctx>, Json(refresh): Json<Refresh>) -> Result<Json<Tokens>, Rejection> {
@@ -61,10 +61,10 @@ pub(super) async fn refresh(State(ctx): State<Ctx>, Json(refresh): Json<Refresh>
     }
 }
 
-/// Prove one's identity once more
+/// Prove the caller's identity again
 ///
-/// By the password, by a code of the second factor, or by a passkey. Operations that make credentials or take access away ask for a proof that is
-/// not older than 10 minutes; signing in is one.
+/// By the password, by a code of the second factor, or by a passkey. Operations that create credentials or remove
+/// access require a proof that is at most 10 minutes old; a sign-in is one.
 #[utoipa::path(post, path = "/session/proof", tag = "session", operation_id = "prove_identity", request_body = IdentityProof,
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn prove(

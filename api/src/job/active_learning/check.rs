@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use super::Spec;
 use crate::dataset::{Content, Dataset, Visibility};
 use crate::id::DatasetId;
-use crate::job::check::within;
+use crate::job::check::check_range;
 use crate::problem::Violation;
 use crate::question::OWN_KEYS;
 
@@ -44,7 +44,8 @@ fn check_labels(spec: &Spec, say: &mut impl FnMut(&str, String)) {
     if !(2..=200).contains(&spec.labels.len()) {
         say("labels", format!("name 2 to 200 labels, not {}", spec.labels.len()));
     }
-    let (mut names, mut keys) = (HashSet::new(), HashSet::new());
+    let mut names = HashSet::new();
+    let mut keys = HashSet::new();
     for (index, label) in spec.labels.iter().enumerate() {
         let at = |field: &str| format!("labels.{index}.{field}");
         let name = label.name.trim();
@@ -103,19 +104,21 @@ fn check_tests(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, Str
 
 /// Checks that public data have labels, and at most as many as the job names.
 fn check_classes(spec: &Spec, dataset: &Dataset, field: &str, say: &mut impl FnMut(&str, String)) {
-    let (name, classes, known) = (&dataset.name, dataset.classes, spec.labels.len());
+    let name = &dataset.name;
+    let classes = dataset.classes;
+    let labels = spec.labels.len();
     if classes == 0 {
         say(field, format!("`{name}` has no labels: map its label column, or name a dataset that has one"));
-    } else if classes as usize > known {
-        say(field, format!("`{name}` has {classes} labels, the job {known}: name all of them in `labels`"));
+    } else if classes as usize > labels {
+        say(field, format!("`{name}` has {classes} labels, the job {labels}: name all of them in `labels`"));
     }
 }
 
 fn check_rounds(spec: &Spec, say: &mut impl FnMut(&str, String)) {
-    within(say, "rounds", f64::from(spec.rounds), 1.0, 1000.0);
-    within(say, "batch", f64::from(spec.batch), 1.0, 10_000.0);
-    within(say, "annotators", f64::from(spec.annotators), 1.0, 20.0);
-    within(say, "deadline_seconds", f64::from(spec.deadline_seconds), 1.0, f64::from(MAX_DEADLINE));
+    check_range(say, "rounds", f64::from(spec.rounds), 1.0, 1000.0);
+    check_range(say, "batch", f64::from(spec.batch), 1.0, 10_000.0);
+    check_range(say, "annotators", f64::from(spec.annotators), 1.0, 20.0);
+    check_range(say, "deadline_seconds", f64::from(spec.deadline_seconds), 1.0, f64::from(MAX_DEADLINE));
     let seconds = (u64::from(spec.rounds) + 1).saturating_mul(spec.deadline_seconds.into());
     if spec.deadline_seconds <= MAX_DEADLINE && (1..=1000).contains(&spec.rounds) && seconds > MAX_SECONDS {
         let rounds = spec.rounds;

@@ -3,22 +3,22 @@
 
 use serde::{Deserialize, Serialize};
 
-/// By what the questions of a round are chosen: those of which it is greatest.
+/// The measure by which the questions of a round are chosen: those with the greatest values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Acquisition {
-    /// Chance, for comparison.
+    /// A random number, for comparison.
     Random,
     /// Entropy of the mean prediction over the passes, −Σ p ln p.
     #[default]
     Entropy,
     /// 1 − max p of the mean prediction.
     LeastConfidence,
-    /// 1 − (p₁ − p₂): how little the best label leads the second.
+    /// 1 − (p₁ − p₂), a small lead of the best label over the second.
     Margin,
-    /// Entropy of the mean less the mean of the entropies: what the passes disagree on (Houlsby et al. 2011). Needs dropout, and
-    /// two passes.
+    /// Entropy of the mean less the mean of the entropies: the disagreement of the passes (Houlsby et al. 2011).
+    /// Requires dropout, and two passes.
     Bald,
 }
 
@@ -38,27 +38,28 @@ impl Acquisition {
     }
 }
 
-/// How several answers to a question become one label.
+/// The method by which several answers to a question become one label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Aggregation {
-    /// The label that most gave; of several such the one that comes first in the job's list.
+    /// The most frequent label. In a tie, the label that comes first in the job's list.
     #[default]
     Majority,
-    /// By how well each annotator agrees with the others, label by label (Dawid and Skene 1979). Needs two annotators.
+    /// Weights by each annotator's agreement with the others, label by label (Dawid and Skene 1979). Requires two
+    /// annotators.
     DawidSkene,
 }
 
-/// What reads a text.
+/// The encoder of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Encoder {
-    /// Hashed n-grams of characters and words, added up.
+    /// A sum of hashed n-grams of characters and words.
     #[default]
     Bag,
-    /// The words in their order, each by its hashed n-grams, through an LSTM.
+    /// An LSTM over the words in their order, each as its hashed n-grams.
     Lstm,
 }
 
@@ -67,27 +68,28 @@ pub enum Encoder {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct Classifier {
-    /// What reads a text.
+    /// The encoder of a text.
     pub encoder: Encoder,
-    /// Rows of the embedding table, to which pieces of the text are hashed: 256 to 1,048,576.
+    /// Rows of the embedding table, into which pieces of the text are hashed: 256 to 1,048,576.
     #[cfg_attr(feature = "openapi", schema(minimum = 256, maximum = 1_048_576))]
     pub buckets: u32,
-    /// Width of the embedding: 1 to 1,024. With the buckets at most 67,108,864 numbers.
+    /// Width of the embedding: 1 to 1,024. The table has at most 67,108,864 numbers.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1024))]
     pub embedding: u32,
     /// Units of the hidden layer (of each gate, for the LSTM): 1 to 2,048.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 2048))]
     pub hidden: u32,
-    /// Probability with which a number of the embedding or of the hidden layer is left out, in training and in each pass: 0 to 0.9.
+    /// The probability with which a number of the embedding or of the hidden layer is dropped, in training and in each
+    /// pass: 0 to 0.9.
     #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 0.9))]
     pub dropout: f64,
-    /// T: predictions with other units left out, from which uncertainty is told: 1 to 1,000.
+    /// T: predictions with different dropped units, from which the uncertainty is estimated: 1 to 1,000.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000))]
     pub passes: u32,
-    /// Passes over the labelled examples in each training, which begins anew: 1 to 1,000.
+    /// Passes over the labelled examples in each training, which starts from the initial weights: 1 to 1,000.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000))]
     pub epochs: u32,
-    /// Examples of a step: 1 to 4,096.
+    /// Examples in a step: 1 to 4,096.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 4096))]
     pub batch: u32,
     /// Learning rate of Adam: above 0, at most 1.

@@ -14,29 +14,33 @@ use crate::id::DatasetId;
 pub struct Party {
     /// Its dataset, a query log.
     pub dataset: DatasetId,
-    /// Through what its questions leave. Only the lead may have none: it then asks nothing of its own log.
+    /// The gate through which its questions leave. Only the lead may have none: it then asks no questions from its own
+    /// log.
     #[serde(default)]
     pub gate: Option<Gate>,
 }
 
-/// What of a log is shown: the texts that at least k of the sampled rows have. One sample is drawn, once.
+/// The gate of a query log. It releases the texts that at least k of the sampled rows have. One sample is drawn, once.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Gate {
-    /// β: probability with which each row is kept, independently, in secret. Below 1 unless the data are public.
+    /// β: the probability with which each row is kept, independently and in secret. It is below 1 unless the data are
+    /// public.
     #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 0.25))]
     pub sampling_rate: SamplingRate,
-    /// k: kept rows that a text needs to be shown; 1 to 1,000,000.
+    /// k: the kept rows that a text needs to be released; 1 to 1,000,000.
     #[cfg_attr(feature = "openapi", schema(value_type = u32, example = 20))]
     pub threshold: NonZeroU32,
-    /// The ε at which δ is charged; at least −ln(1 − β) unless only the set of texts is shown. Means nothing for public data.
+    /// The ε at which δ is charged: at least −ln(1 − β) unless only the set of texts is released. It has no effect on
+    /// public data.
     #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 0.5))]
     pub epsilon: Epsilon,
-    /// What is shown beside the texts, and by which bound δ is charged.
+    /// The content that is released with the texts, and the bound by which δ is charged.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "set"))]
     pub shown: Shown,
-    /// Most different texts of one unit that enter the sample: 1 where rows are protected, 1 to 1,000 where users are.
+    /// The most distinct texts of one unit that enter the sample: 1 where rows are protected, 1 to 1,000 where users
+    /// are.
     #[serde(default = "single")]
     #[cfg_attr(feature = "openapi", schema(value_type = u32))]
     pub rows_per_unit: NonZeroU32,

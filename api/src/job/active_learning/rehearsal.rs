@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What is tried on the lead's public log, with annotators that are played. Every pair of a rate and a threshold is tried, and
-/// β = 1 with k = 1, which protects nobody, beside them.
+/// An experiment on the lead's public log with simulated annotators. It runs every pair of a rate and a threshold. It
+/// also runs β = 1 with k = 1 for comparison, which protects no one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Rehearsal {
@@ -13,13 +13,14 @@ pub struct Rehearsal {
     /// k: 1 to 10 thresholds, 1 to 100,000, ascending.
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 10))]
     pub thresholds: Vec<u32>,
-    /// Questions that are asked in each trial, in rounds of the job's batch: 1 to 100,000.
+    /// Questions in each trial, in rounds of the job's batch: 1 to 100,000.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 100_000))]
     pub questions: u32,
-    /// Times that each is tried, with other chance: 1 to 20.
+    /// Repeats of each trial, with other random numbers: 1 to 20.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 20))]
     pub repeats: u32,
-    /// Probability with which a played annotator gives the label of the log, else another at random: above 0, at most 1.
+    /// The probability with which a simulated annotator gives the label of the log, else another at random: above 0, at
+    /// most 1.
     #[cfg_attr(feature = "openapi", schema(exclusive_minimum = 0, maximum = 1))]
     pub annotator_accuracy: f64,
 }

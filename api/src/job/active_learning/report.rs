@@ -9,17 +9,17 @@ use crate::id::DatasetId;
 /// Bins of [`Uncertainty`].
 pub const BINS: usize = 20;
 
-/// A pool of questions as it left.
+/// A pool of questions as it was released.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PoolResult {
-    /// Whose it was.
+    /// The dataset of the pool.
     pub dataset: DatasetId,
     /// β.
     pub sampling_rate: f64,
     /// k.
     pub threshold: u32,
-    /// Who is protected.
+    /// The protected unit.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
     /// ε of the release for one unit; absent for public data.
@@ -28,11 +28,11 @@ pub struct PoolResult {
     /// δ of the release for one unit, rounded up; absent for public data.
     #[serde(default)]
     pub delta: Option<f64>,
-    /// Questions in it.
+    /// The number of questions in it.
     pub queries: u64,
 }
 
-/// The classifier after a round.
+/// The classifier after a round of questions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LearningPoint {
@@ -40,9 +40,9 @@ pub struct LearningPoint {
     pub round: u32,
     /// Questions asked so far.
     pub asked: u64,
-    /// Of these, with a label.
+    /// Questions among these that have a label.
     pub labelled: u64,
-    /// By test set, in the spec's order.
+    /// The results by test set, in the spec's order.
     pub tests: Vec<TestResult>,
 }
 
@@ -52,7 +52,7 @@ pub struct LearningPoint {
 pub struct TestResult {
     /// The test set's name.
     pub name: String,
-    /// Part of the examples classified right: 0 to 1.
+    /// The share of the examples that are classified correctly: 0 to 1.
     pub accuracy: f64,
     /// Mean cross-entropy in nats.
     pub loss: f64,
@@ -60,27 +60,27 @@ pub struct TestResult {
     pub examples: u64,
 }
 
-/// How uncertain the classifier was of the questions that were not asked yet, before a round.
+/// The classifier's uncertainty about the questions not yet asked, before a round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Uncertainty {
     /// The round, from 1.
     pub round: u32,
-    /// Questions by entropy over its maximum ln(labels), in [`BINS`] equal bins from 0 to 1.
+    /// Questions by entropy over its maximum ln(labels), in 20 equal bins from 0 to 1.
     pub bins: Vec<u64>,
 }
 
-/// How many queries are asked how often: of shown counts, or of the lead's public log.
+/// The number of queries by their occurrences, from released counts or from the lead's public log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Frequency {
-    /// Least occurrences of the bin, a power of two; it reaches to the next.
+    /// The least occurrences of the bin, a power of two; the bin ends before the next power.
     pub occurrences: u64,
     /// Distinct queries in it.
     pub queries: u64,
 }
 
-/// A pair (β, k) as the rehearsal found it.
+/// The result of the rehearsal for a pair (β, k).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Rehearsed {
@@ -88,13 +88,13 @@ pub struct Rehearsed {
     pub sampling_rate: f64,
     /// k.
     pub threshold: u32,
-    /// Whether it is the comparison, β = 1 and k = 1, that protects nobody.
+    /// Whether it is the comparison β = 1 and k = 1, which protects no one.
     pub baseline: bool,
-    /// Queries that would have been shown, on average over the repeats, rounded.
+    /// Queries that would have been released, on average over the repeats, rounded.
     pub pool: u64,
-    /// Shown queries of fewer than k kept rows, over all repeats, by an exact count: 0 unless the gate is broken.
+    /// Released queries with fewer than k kept rows, over all repeats, by an exact count: 0 unless the gate is broken.
     pub violations: u64,
-    /// Accuracy against labels, ascending; the first is the golden set alone.
+    /// Accuracy against labels, ascending. The first point is the golden set alone.
     pub points: Vec<RehearsedPoint>,
     /// δ at the ε of the job's own gates for one unit; absent for the comparison, and where ε is too small for the rate.
     #[serde(default)]
@@ -105,7 +105,7 @@ pub struct Rehearsed {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RehearsedPoint {
-    /// Labels so far, beside the golden set.
+    /// Labels so far, in addition to the golden set.
     pub labelled: u64,
     /// Mean accuracy on the first test set over the repeats: 0 to 1.
     pub accuracy: f64,
@@ -113,23 +113,24 @@ pub struct RehearsedPoint {
     pub deviation: f64,
 }
 
-/// An annotator, by the number in the job.
+/// The results of an annotator, by the number in the job.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AnnotatorResult {
     /// The number.
     pub annotator: u32,
-    /// Answers that counted.
+    /// Answers that count (no skips).
     pub annotations: u64,
-    /// How often right, as Dawid and Skene's model estimates it: 0 to 1. Absent when nobody else answered the same questions.
+    /// The probability of a correct answer, estimated by Dawid and Skene's model: 0 to 1. Absent if no other annotator
+    /// answered the same questions.
     #[serde(default)]
     pub accuracy: Option<f64>,
-    /// Part of the answers that are the question's label in the end: 0 to 1. Absent without labels.
+    /// The share of the answers that equal the question's final label: 0 to 1. Absent without labels.
     #[serde(default)]
     pub agreement: Option<f64>,
 }
 
-/// What a finished `active_learning` job tells.
+/// The report of a finished `active_learning` job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ActiveLearningReport))]
 pub struct Report {
@@ -139,19 +140,20 @@ pub struct Report {
     pub learning: Vec<LearningPoint>,
     /// Uncertainty before each round.
     pub uncertainty: Vec<Uncertainty>,
-    /// Frequencies, ascending; empty where no counts are shown and the lead's log has none.
+    /// Frequencies, ascending; empty if no counts are released and the lead's log has none.
     #[serde(default)]
     pub frequency: Vec<Frequency>,
-    /// What the rehearsal found; empty when none was wanted.
+    /// The results of the rehearsal; empty if none was requested.
     #[serde(default)]
     pub rehearsal: Vec<Rehearsed>,
     /// The annotators, by number.
     #[serde(default)]
     pub annotators: Vec<AnnotatorResult>,
-    /// Fleiss' κ of the answers: 1 is full agreement, 0 is chance. Absent when no two people answered one question.
+    /// Fleiss' κ of the answers: 1 is full agreement, 0 is chance. Absent if no two annotators answered one question.
     #[serde(default)]
     pub agreement: Option<f64>,
-    /// The public data that the lead learned from and measured on. Nothing of the others' is ever told.
+    /// The public data that the lead trained on and measured on. The report contains nothing about data of other
+    /// participants.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contents: Vec<Content>,
 }

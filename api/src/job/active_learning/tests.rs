@@ -1,4 +1,4 @@
-//! The charge equals the release, once, for any number of questions; and the documentation is correct.
+//! The charge equals the release, once, for any number of questions. The documentation is correct.
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use undertone_privacy::{Adjacency, Event, kanon, mechanism};
@@ -55,7 +55,7 @@ pub(crate) fn datasets() -> Vec<Dataset> {
 #[test]
 fn spec_page_names_each_field() {
     let (spec, _) = example();
-    // The example has every option. A new field of an optional part does not compile until it stands here.
+    // The example has every option. A new field of an optional part does not compile until it is added here.
     let Rehearsal { rates, thresholds, questions: _, repeats: _, annotator_accuracy: _ } =
         spec.rehearsal.as_ref().unwrap();
     assert!(!rates.is_empty() && !thresholds.is_empty());
@@ -67,13 +67,13 @@ fn spec_page_names_each_field() {
 }
 
 #[test]
-fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
-    let (spec, said) = example();
+fn documented_example_is_valid_at_its_stated_cost() {
+    let (spec, event) = example();
     let datasets = datasets();
     assert_eq!(spec.check(&datasets), Vec::new());
     let charge = spec.cost(&datasets[1]).unwrap();
     assert_eq!((charge.releases, charge.unit, charge.adjacency), (1, PrivacyUnit::User, Adjacency::ZeroOut));
-    assert_eq!(serde_json::to_value(&said).unwrap(), serde_json::to_value(&charge.event).unwrap());
+    assert_eq!(serde_json::to_value(&event).unwrap(), serde_json::to_value(&charge.event).unwrap());
     let (epsilon, delta) = mechanism::guarantee(&charge.event, charge.adjacency).unwrap();
     let gate = spec.participants[1].gate.unwrap();
     let one = kanon::delta(gate.shown, 20, gate.sampling_rate.get(), 0.25).unwrap().get();
@@ -82,7 +82,7 @@ fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
 }
 
 #[test]
-fn a_pool_is_the_one_thing_charged_and_what_leaves_is_what_is_charged() {
+fn pool_is_charged_once_as_it_is_released() {
     let (spec, event) = example();
     let datasets = datasets();
     assert_eq!(spec.release(&datasets[1], POOL), Some(event.clone()));
@@ -95,23 +95,26 @@ fn a_pool_is_the_one_thing_charged_and_what_leaves_is_what_is_charged() {
 }
 
 #[test]
-fn what_follows_the_release_costs_nothing() {
+fn options_after_the_release_cost_nothing() {
     let (spec, _) = example();
     let datasets = datasets();
-    let paid = spec.cost(&datasets[1]);
+    let charge = spec.cost(&datasets[1]);
     let changed = Spec { rounds: 900, batch: 1, annotators: 20, golden: 5, seed: 7, rehearsal: None, ..spec };
-    assert_eq!(changed.cost(&datasets[1]), paid);
+    assert_eq!(changed.cost(&datasets[1]), charge);
 }
 
 #[test]
-fn the_server_is_told_all_of_the_questions_and_nothing_of_the_kind() {
+fn server_learns_the_question_plan_only() {
     let (spec, _) = example();
     let any = AnySpec::ActiveLearning(spec.clone());
-    let asked = any.questions().unwrap();
-    assert_eq!(asked.asking, [spec.participants[1].dataset], "the lead of the example asks nothing");
-    assert_eq!((asked.lead, asked.series.as_str()), (spec.participants[0].dataset, POOL));
-    assert_eq!((asked.rounds, asked.batch, asked.annotators, asked.deadline_seconds), (5, 50, 2, 86_400));
-    assert_eq!((asked.labels, asked.guidelines), (spec.labels, spec.guidelines));
+    let question_plan = any.questions().unwrap();
+    assert_eq!(question_plan.asking, [spec.participants[1].dataset], "the lead of the example asks nothing");
+    assert_eq!((question_plan.lead, question_plan.series.as_str()), (spec.participants[0].dataset, POOL));
+    assert_eq!(
+        (question_plan.rounds, question_plan.batch, question_plan.annotators, question_plan.deadline_seconds),
+        (5, 50, 2, 86_400)
+    );
+    assert_eq!((question_plan.labels, question_plan.guidelines), (spec.labels, spec.guidelines));
     assert_eq!(any.series(&[]), Vec::new());
     assert_eq!(any.measured().series, [("classifier".to_owned(), 5)]);
 }
@@ -125,7 +128,7 @@ fn a_spec_survives_the_wire() {
 }
 
 #[test]
-fn what_is_left_out_has_the_default_that_is_documented() {
+fn omitted_fields_have_their_documented_defaults() {
     let (spec, _) = example();
     let mut value = serde_json::to_value(&spec).unwrap();
     let fields = value.as_object_mut().unwrap();

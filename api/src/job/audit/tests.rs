@@ -18,7 +18,7 @@ fn assessed(noise: f64, correct: u32) -> Assessment {
 }
 
 #[test]
-fn a_bound_above_the_claim_disproves_it() {
+fn lower_bound_above_claim_disproves_claim() {
     let caught = assessed(4.0, 200);
     assert!(caught.tight <= caught.claim && caught.claim < caught.blocking, "{caught:?}");
     assert!(caught.blocking <= caught.ceiling && caught.blocking < caught.shown, "{caught:?}");
@@ -26,13 +26,13 @@ fn a_bound_above_the_claim_disproves_it() {
 }
 
 #[test]
-fn a_bound_below_the_claim_agrees_with_it() {
+fn lower_bound_below_claim_is_consistent() {
     let quiet = assessed(4.0, 104);
     assert_eq!((quiet.blocking, quiet.verdict), (0.0, Verdict::Consistent));
 }
 
 #[test]
-fn a_claim_that_no_guessing_could_disprove_is_said_to_be_one() {
+fn claim_beyond_all_guesses_is_uninformative() {
     let large = assessed(0.5, 200);
     assert!(large.tight > large.ceiling, "{large:?}");
     assert_eq!(large.verdict, Verdict::Uninformative);
@@ -81,7 +81,7 @@ fn a_finding_answers_only_the_audit_that_was_promised() {
 }
 
 #[test]
-fn what_was_stated_before_there_were_arms_reads_and_is_written_as_it_was() {
+fn statement_without_series_is_unchanged_by_json() {
     let old = r#"{"method":"loss_threshold","members":4,"nonmembers":6,"auc":0.5,"points":[]}"#;
     let attack: Attack = serde_json::from_str(old).unwrap();
     assert!(attack.is_of("private", "private") && !attack.is_of("open", "private"));
@@ -89,7 +89,7 @@ fn what_was_stated_before_there_were_arms_reads_and_is_written_as_it_was() {
 }
 
 #[test]
-fn a_rate_is_told_with_its_bounds() {
+fn rate_has_its_interval() {
     let point = OperatingPoint { aimed: 0.001, true_positives: 5, false_positives: 0 };
     let attack = Attack {
         series: None,

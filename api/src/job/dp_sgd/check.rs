@@ -11,7 +11,7 @@ use undertone_privacy::PrivacyUnit;
 use super::{Arm, Spec};
 use crate::dataset::{Content, Dataset, Visibility};
 use crate::id::DatasetId;
-use crate::job::check::{positive, within};
+use crate::job::check::{check_positive, check_range};
 use crate::job::{Kind, Purpose};
 use crate::problem::Violation;
 
@@ -29,24 +29,24 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
 
     check_unit(spec, datasets, &mut say);
     model::check(&spec.model, &mut say);
-    within(&mut say, "warm_start.epochs", f64::from(spec.warm_start.epochs), 0.0, 1000.0);
-    within(&mut say, "warm_start.batch", f64::from(spec.warm_start.batch), 1.0, 1024.0);
-    positive(&mut say, "warm_start.learning_rate", spec.warm_start.learning_rate, 1.0);
-    within(&mut say, "spare_releases", f64::from(spec.spare_releases), 0.0, 1000.0);
-    within(&mut say, "checkpoint_every", f64::from(spec.checkpoint_every), 1.0, 10_000.0);
+    check_range(&mut say, "warm_start.epochs", f64::from(spec.warm_start.epochs), 0.0, 1000.0);
+    check_range(&mut say, "warm_start.batch", f64::from(spec.warm_start.batch), 1.0, 1024.0);
+    check_positive(&mut say, "warm_start.learning_rate", spec.warm_start.learning_rate, 1.0);
+    check_range(&mut say, "spare_releases", f64::from(spec.spare_releases), 0.0, 1000.0);
+    check_range(&mut say, "checkpoint_every", f64::from(spec.checkpoint_every), 1.0, 10_000.0);
 
     if spec.participants.is_empty() || spec.participants.len() > MAX_PARTICIPANTS {
         say("participants", format!("name 1 to {MAX_PARTICIPANTS}, not {}", spec.participants.len()));
     }
-    let mut seen = HashSet::new();
+    let mut ids = HashSet::new();
     for (index, party) in spec.participants.iter().enumerate() {
         let at = |field: &str| format!("participants.{index}.{field}");
-        if !seen.insert(party.dataset) {
+        if !ids.insert(party.dataset) {
             say(&at("dataset"), "each dataset takes part once".to_owned());
         }
         if let Some(noise) = party.noise {
-            positive(&mut say, &at("noise.clip"), noise.clip, 1e6);
-            within(&mut say, &at("noise.noise_multiplier"), noise.noise_multiplier.get(), NOISE.0, NOISE.1);
+            check_positive(&mut say, &at("noise.clip"), noise.clip, 1e6);
+            check_range(&mut say, &at("noise.noise_multiplier"), noise.noise_multiplier.get(), NOISE.0, NOISE.1);
         }
         let Some(dataset) = find(party.dataset) else {
             say(&at("dataset"), "no such dataset in this consortium".to_owned());
@@ -78,19 +78,21 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
     violations
 }
 
-/// Checks that the dataset is speech: nothing else has frames.
+/// Checks that the dataset is speech, because only speech has frames.
 fn check_content(dataset: &Dataset, field: &str, say: &mut impl FnMut(&str, String)) {
     if dataset.content != Content::Speech {
-        let (name, content) = (&dataset.name, dataset.content.label());
+        let name = &dataset.name;
+        let content = dataset.content.label();
         say(field, format!("`{name}` is of {content}; an acoustic model is trained and measured on speech"));
     }
 }
 
 /// Checks that all participants' data keep the protected units apart. Public data need no protection.
 fn check_unit(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) {
-    let named =
+    let participants =
         spec.participants.iter().filter_map(|party| datasets.iter().find(|dataset| dataset.id == party.dataset));
-    let mixed = named.filter(|dataset| dataset.visibility != Visibility::Public && !dataset.keeps_apart(spec.unit));
+    let mixed =
+        participants.filter(|dataset| dataset.visibility != Visibility::Public && !dataset.keeps_apart(spec.unit));
     for dataset in mixed {
         let name = &dataset.name;
         if spec.unit == PrivacyUnit::User && dataset.users.is_none() {
@@ -107,8 +109,8 @@ fn check_unit(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, Stri
 
 /// Returns the most classes of any of the `used` datasets.
 pub(super) fn most_classes(used: &[(DatasetId, Purpose)], datasets: &[Dataset]) -> u32 {
-    let named = datasets.iter().filter(|dataset| used.iter().any(|(id, _)| *id == dataset.id));
-    named.map(|dataset| dataset.classes).max().unwrap_or(1)
+    let matches = datasets.iter().filter(|dataset| used.iter().any(|(id, _)| *id == dataset.id));
+    matches.map(|dataset| dataset.classes).max().unwrap_or(1)
 }
 
 fn check_sizes(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) {
@@ -129,12 +131,12 @@ fn check_audit(spec: &Spec, say: &mut impl FnMut(&str, String)) {
     if spec.private.is_none() {
         say("audit", "only the private arm is audited: ask for it, or leave the audit out".to_owned());
     }
-    within(say, "audit.canaries", f64::from(audit.canaries), 20.0, 10_000.0);
+    check_range(say, "audit.canaries", f64::from(audit.canaries), 20.0, 10_000.0);
     if audit.guesses < 2 || audit.guesses > audit.canaries || !audit.guesses.is_multiple_of(2) {
         say("audit.guesses", format!("an even number from 2 to the number of canaries, not {}", audit.guesses));
     }
     if audit.recordings != 0 {
-        within(say, "audit.recordings", f64::from(audit.recordings), 20.0, 2000.0);
+        check_range(say, "audit.recordings", f64::from(audit.recordings), 20.0, 2000.0);
     }
 }
 

@@ -3,7 +3,8 @@
 //!
 //! A round of s local steps is s noisy gradients, of which only the sum of steps leaves: one charge of `Repeated`. The
 //! best of several runs is `Selected`. The method of clipping, the optimizer, the trained parts and the width of
-//! numbers change nothing: the noise is z times the sensitivity in each case, and the rest is post-processing.
+//! numbers do not change the charge: the noise is z times the sensitivity in each case, and the rest is
+//! post-processing.
 
 use undertone_privacy::{Adjacency, Event};
 
@@ -47,7 +48,8 @@ impl Spec {
     /// Returns the release of one vector of a party in the private series; `None` if the party adds no noise, or there
     /// is no such series.
     pub fn private_event(&self, party: &Party) -> Option<Event> {
-        let (rounds, step) = (self.private.as_ref()?, party.step_event()?);
+        let rounds = self.private.as_ref()?;
+        let step = party.step_event()?;
         let training = match rounds.local_steps {
             0 | 1 => step,
             steps => step.times(u64::from(steps)),

@@ -14,35 +14,36 @@ pub enum Cell {
     /// Long short-term memory, with one bias for each gate.
     #[default]
     Lstm,
-    /// Gated recurrent unit, the reset applied after the product, with one bias for each gate.
+    /// Gated recurrent unit, with the reset after the product, and one bias for each gate.
     Gru,
 }
 
-/// The model: `inputs` → (context) → recurrent `layers` of `hidden` → (normalize) → `classes`. The inputs (13 MFCC) are those
-/// of the datasets. Left at its defaults it is one LSTM layer.
+/// The model: `inputs` → (context) → recurrent `layers` of `hidden` → (normalize) → `classes`. The inputs (13 MFCC) are
+/// those of the datasets. The default is one LSTM layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdModel))]
 pub struct Model {
     /// Hidden units of each recurrent layer, and of each direction: 1 to 2,048.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 2048))]
     pub hidden: u32,
-    /// Classes: at least as many as any dataset of the job has, up to 65,536. Left out of a proposal, it becomes the most that
-    /// any of them has; the manifest always says it.
+    /// Classes: at least as many as any dataset of the job has, up to 65,536. If a proposal omits it, it becomes the
+    /// most classes of any dataset; the manifest always states it.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(maximum = 65536))]
     pub classes: Option<u32>,
     /// The recurrent cell.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cell: Cell,
-    /// Recurrent layers, one on the other: 1 to 4.
+    /// Stacked recurrent layers: 1 to 4.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 4))]
     pub layers: u32,
-    /// Whether each layer also reads from the end to the beginning; the next layer sees both directions, 2 `hidden`.
+    /// Whether each layer also reads from the end to the beginning. The next layer receives both directions, 2
+    /// `hidden`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub bidirectional: bool,
-    /// A convolution before the first layer, over so many frames with the present one in the middle: an odd number from 3 to 31;
-    /// `inputs` → `hidden` channels, with a bias, zeros beyond the ends of an utterance. Absent: none.
+    /// The frames of a convolution before the first layer, with the present frame in the middle: an odd number from 3
+    /// to 31; `inputs` → `hidden` channels, with a bias, zeros beyond the ends of an utterance. Absent: no convolution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 3, maximum = 31))]
     pub context: Option<u32>,
@@ -81,7 +82,9 @@ impl Model {
     /// Returns the parameters of one part, for data of `inputs` coefficients and `classes` classes; 0 for an absent
     /// part. Saturates for an unchecked model.
     pub fn part_parameters(&self, part: Part, inputs: u32, classes: u32) -> u64 {
-        let (inputs, hidden, classes) = (u64::from(inputs), u64::from(self.hidden), u64::from(classes));
+        let inputs = u64::from(inputs);
+        let hidden = u64::from(self.hidden);
+        let classes = u64::from(classes);
         let directions = if self.bidirectional { 2 } else { 1 };
         let width = hidden.saturating_mul(directions);
         if !self.parts().contains(part) {
@@ -111,7 +114,7 @@ impl Model {
     }
 }
 
-/// A part of a model that can be trained or frozen by itself, and that per-layer clipping clips by itself.
+/// A part of a model that can be trained or frozen separately, and that per-layer clipping clips separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -120,11 +123,11 @@ pub enum Part {
     Context,
     /// The first recurrent layer, both directions.
     Layer1,
-    /// The second.
+    /// The second recurrent layer, both directions.
     Layer2,
-    /// The third.
+    /// The third recurrent layer, both directions.
     Layer3,
-    /// The fourth.
+    /// The fourth recurrent layer, both directions.
     Layer4,
     /// The gain and bias of the layer norm.
     Normalize,
@@ -211,14 +214,14 @@ mod tests {
     use super::{Cell, Model, Part, Parts};
 
     #[test]
-    fn the_papers_model_has_the_parameters_it_had() {
+    fn model_of_the_paper_has_its_parameters() {
         let paper = Model::lstm(200, None);
         assert_eq!(paper.parameters(paper.parts(), 13, 9096), 4 * 200 * 214 + 9096 * 201);
         assert_eq!(Vec::from(paper.parts()), [Part::Layer1, Part::Output]);
     }
 
     #[test]
-    fn every_option_adds_its_own_parameters_and_a_part_that_is_not_there_has_none() {
+    fn options_add_parameters_and_absent_parts_none() {
         let model = Model {
             cell: Cell::Gru,
             layers: 2,
@@ -234,13 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_nobody_has_checked_has_as_many_parameters_as_can_be_counted() {
+    fn parameters_of_unchecked_model_saturate() {
         let most = Model { context: Some(u32::MAX), bidirectional: true, layers: 4, ..Model::lstm(u32::MAX, None) };
         assert_eq!(most.parameters(most.parts(), u32::MAX, u32::MAX), u64::MAX);
     }
 
     #[test]
-    fn parts_are_a_list_in_one_order_whatever_was_written() {
+    fn parts_serialize_in_one_order() {
         let parts: Parts = serde_json::from_str(r#"["output","context","output"]"#).unwrap();
         assert_eq!(serde_json::to_string(&parts).unwrap(), r#"["context","output"]"#);
         assert_eq!((parts.len(), parts.is_empty()), (2, false));

@@ -6,27 +6,27 @@ use undertone_privacy::NoiseMultiplier;
 use super::{Party, Spec, Weights};
 use crate::id::DatasetId;
 
-/// How a unit's gradient is brought to a norm of at most C. The noise is z·C in each, and so is the price: the sensitivity of
-/// the sum is C.
+/// The method that limits a unit's gradient to a norm of at most C. Noise and price are the same for each method: the
+/// noise is z·C, because the sensitivity of the sum is C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Clipping {
-    /// The whole gradient at once: g · min(1, C/‖g‖).
+    /// The whole gradient: g · min(1, C/‖g‖).
     #[default]
     Flat,
-    /// Each of the L trained parts by itself to C/√L, so that the whole is at most √(L · C²/L) = C.
+    /// Each of the L trained parts separately, to C/√L, so that the whole is at most √(L · C²/L) = C.
     PerLayer,
-    /// Normalized instead of clipped: g · C/(‖g‖ + 0.01) (Bu, Wang, Zha and Karypis 2023). No gradient reaches C; small ones
-    /// count nearly as much as large ones.
+    /// Normalization instead of clipping: g · C/(‖g‖ + 0.01) (Bu, Wang, Zha and Karypis 2023). No gradient reaches C;
+    /// small ones count nearly as much as large ones.
     Automatic,
 }
 
 impl Clipping {
-    /// γ₀ of automatic clipping, which keeps a vanishing gradient from being scaled up to C.
+    /// γ₀ of automatic clipping. It prevents the scaling of a vanishing gradient up to C.
     pub const STABILITY: f64 = 0.01;
 
-    /// Returns whether it is the default, which a spec need not name.
+    /// Returns whether the method is the default, which a spec may omit.
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     const fn is_flat(&self) -> bool {
         matches!(self, Self::Flat)
@@ -37,13 +37,13 @@ impl Clipping {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Noise {
-    /// z: standard deviation of the noise relative to the clip.
+    /// z: the standard deviation of the noise relative to the clip.
     #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 1.0))]
     pub noise_multiplier: NoiseMultiplier,
-    /// C: L2 norm that each unit's gradient is brought to at most; greater than 0, at most 1,000,000.
+    /// C: the L2 norm that no unit's gradient exceeds; greater than 0, at most 1,000,000.
     #[cfg_attr(feature = "openapi", schema(exclusive_minimum = 0, maximum = 1_000_000))]
     pub clip: f64,
-    /// How it is brought there.
+    /// The method of clipping.
     #[serde(default, skip_serializing_if = "Clipping::is_flat")]
     pub clipping: Clipping,
 }

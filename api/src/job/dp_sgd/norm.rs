@@ -35,22 +35,22 @@ pub(super) fn most_norm(spec: &Spec, dataset: &Dataset, series: &Series) -> Opti
     let rounds = spec.private.as_ref().filter(|_| series.name == Arm::Private.series())?;
     let length = series.length? as f64;
     let party = spec.party(dataset.id)?;
-    let gradient = Gradient::of(spec, rounds, party, dataset, length)?;
+    let gradient = GradientBound::from_party(spec, rounds, party, dataset, length)?;
     let norm = if rounds.sends_updates() { update(spec, rounds, gradient, length) } else { gradient.norm };
     Some(norm * ROUNDING * precision(series.precision)).filter(|norm| norm.is_finite())
 }
 
 /// One noisy mean gradient.
 #[derive(Debug, Clone, Copy)]
-struct Gradient {
+struct GradientBound {
     /// Upper bound of its norm.
     norm: f64,
     /// Deviation of the noise in each coordinate.
     deviation: f64,
 }
 
-impl Gradient {
-    fn of(spec: &Spec, rounds: &Rounds, party: &Party, dataset: &Dataset, length: f64) -> Option<Self> {
+impl GradientBound {
+    fn from_party(spec: &Spec, rounds: &Rounds, party: &Party, dataset: &Dataset, length: f64) -> Option<Self> {
         let noise = party.noise?;
         let expected = party.expected_batch(spec.units_of(dataset));
         let tail = libm::log(2.0 * f64::from(rounds.local_steps.max(1)) / FALSE_REFUSAL);
@@ -75,7 +75,7 @@ fn batch(party: &Party, units: f64, tail: f64) -> f64 {
 }
 
 /// Returns the norm of an update of several steps.
-fn update(spec: &Spec, rounds: &Rounds, gradient: Gradient, length: f64) -> f64 {
+fn update(spec: &Spec, rounds: &Rounds, gradient: GradientBound, length: f64) -> f64 {
     let candidates = spec.selection.iter().flat_map(|selection| &selection.candidates);
     let rate = candidates.map(|candidate| candidate.learning_rate).fold(rounds.optimizer.learning_rate(), f64::max);
     let steps = rate * f64::from(rounds.local_steps);
@@ -103,14 +103,14 @@ mod tests {
     use proptest::prelude::*;
     use undertone_privacy::{NoiseMultiplier, SamplingRate};
 
-    use super::super::tests::{before, ours};
+    use super::super::tests::{older_spec, ours};
     use super::{Optimizer, Precision, Spec};
     use crate::dataset::{Dataset, SizeClass, Visibility};
     use crate::job::{Kind as _, Series};
 
     /// Makes a private series of one step, with clip C, noise z and rate q.
     fn spec(clip: f64, noise: f64, rate: f64) -> Spec {
-        let mut spec = before();
+        let mut spec = older_spec();
         for party in &mut spec.participants {
             party.sampling_rate = SamplingRate::new(rate).unwrap();
             if let Some(own) = &mut party.noise {
@@ -158,7 +158,8 @@ mod tests {
             (seed, length) in (any::<u64>(), 1_usize..400),
             (clip, noise, rate) in (0.01_f64..100.0, 0.1_f64..10.0, 0.01_f64..1.0),
         ) {
-            let (spec, dataset) = (spec(clip, noise, rate), sized(1000));
+            let spec = spec(clip, noise, rate);
+            let dataset = sized(1000);
             let bound = spec.most_norm(&dataset, &series(length as u64, Precision::F32)).unwrap();
             let expected = rate * 1000.0;
             let mut vector: Vec<f64> = normal(seed, length).iter().map(|value| value * noise * clip / expected).collect();
@@ -185,7 +186,8 @@ mod tests {
 
     #[test]
     fn bound_of_many_numbers_is_near_the_noise() {
-        let (spec, length) = (spec(1.0, 1.0, 0.1), 1_000_000);
+        let spec = spec(1.0, 1.0, 0.1);
+        let length = 1_000_000;
         let bound = spec.most_norm(&sized(10_000), &series(length, Precision::F32)).unwrap();
         let noise = (length as f64).sqrt() / 1000.0;
         assert!(bound < 4.0 * noise, "{bound} of {noise}");

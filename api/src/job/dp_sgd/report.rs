@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Arm;
 use crate::id::DatasetId;
 
-/// One row of the table that matters.
+/// One row of the comparison table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ArmResult {
@@ -13,27 +13,27 @@ pub struct ArmResult {
     pub arm: Arm,
     /// Rounds (epochs for the public arm).
     pub rounds: u32,
-    /// Seconds it took.
+    /// Its duration in seconds.
     pub seconds: f64,
     /// By test set, in the spec's order.
     pub tests: Vec<TestResult>,
 }
 
-/// One cell of it.
+/// One cell of the comparison table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TestResult {
     /// The test set's name.
     pub test: String,
-    /// Frames measured.
+    /// The measured frames.
     pub frames: u64,
-    /// Part of them classified right: 0 to 1.
+    /// The share of the frames that are classified correctly: 0 to 1.
     pub accuracy: f64,
     /// Mean cross-entropy in nats.
     pub loss: f64,
 }
 
-/// A public dataset by its content.
+/// A public dataset, identified by its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Content {
@@ -43,7 +43,7 @@ pub struct Content {
     pub digest: String,
 }
 
-/// What a finished `dp_sgd` job tells.
+/// The report of a finished `dp_sgd` job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdReport))]
 pub struct Report {
@@ -51,7 +51,8 @@ pub struct Report {
     pub arms: Vec<ArmResult>,
     /// Parameters of the model.
     pub parameters: u64,
-    /// The public data that the lead learned from and measured on. Nothing of the others' is ever told.
+    /// The public data that the lead trained on and measured on. The report contains nothing about data of other
+    /// participants.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contents: Vec<Content>,
 }

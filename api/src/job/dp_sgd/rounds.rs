@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::model::{Model, Parts, is_one, one};
 
-/// How a mean gradient becomes a step; the same at every participant.
+/// The optimizer that turns a mean gradient into a step. All participants use the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "optimizer", rename_all = "snake_case")]
@@ -29,8 +29,8 @@ pub enum Optimizer {
         #[cfg_attr(feature = "openapi", schema(exclusive_minimum = 0, maximum = 1))]
         learning_rate: f64,
     },
-    /// Adam whose second moment is freed of the noise's variance, which is known (Tang, Shpilevskiy and Lécuyer 2024,
-    /// DP-AdamBC). For the private arm: without noise there is nothing to correct.
+    /// Adam with a second moment that is corrected by the known variance of the noise (Tang, Shpilevskiy and Lécuyer
+    /// 2024, DP-AdamBC). Only for the private arm: without noise there is nothing to correct.
     DpAdam {
         /// Learning rate: greater than 0, at most 1.
         #[cfg_attr(feature = "openapi", schema(exclusive_minimum = 0, maximum = 1))]
@@ -59,7 +59,8 @@ impl Optimizer {
     }
 }
 
-/// The learning rate over the rounds, as a factor of the optimizer's; the same for all local steps of a round.
+/// The schedule of the learning rate over the rounds, as a factor of the optimizer's rate. All local steps of a round
+/// use the same factor.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "shape", rename_all = "snake_case")]
@@ -69,7 +70,7 @@ pub enum Schedule {
     Constant,
     /// Up to 1 in equal steps, then down in equal steps.
     Linear {
-        /// Rounds on the way up: 0 to one less than all.
+        /// Rounds of the rise: 0 to one less than all.
         #[serde(default)]
         warmup: u32,
         /// The factor in the last round: 0 to 1.
@@ -78,7 +79,7 @@ pub enum Schedule {
     },
     /// Up to 1 in equal steps, then down along half a cosine.
     Cosine {
-        /// Rounds on the way up: 0 to one less than all.
+        /// Rounds of the rise: 0 to one less than all.
         #[serde(default)]
         warmup: u32,
         /// The factor in the last round: 0 to 1.
@@ -88,7 +89,7 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// Returns the factor of `round`, numbered from 1, of `rounds`: 0 to 1. The same bits on every machine.
+    /// Returns the factor of `round`, numbered from 1, of `rounds`: 0 to 1. All machines compute the same bits.
     pub fn factor(self, round: u32, rounds: u32) -> f64 {
         let (warmup, last, down): (u32, f64, fn(f64) -> f64) = match self {
             Self::Constant => return 1.0,
@@ -108,23 +109,24 @@ impl Schedule {
         last + (1.0 - last) * down(part)
     }
 
-    /// Returns whether it is the default, which a spec need not name.
+    /// Returns whether the schedule is the default, which a spec may omit.
     const fn is_constant(&self) -> bool {
         matches!(self, Self::Constant)
     }
 }
 
-/// An exponential moving average of the parameters after each round, without the bias of its beginning: after t rounds that of
-/// round s weighs dᵗ⁻ˢ(1 − d)/(1 − dᵗ). It is what is measured, audited and kept; the steps go on from the parameters themselves.
+/// An exponential moving average of the parameters after each round, without the bias of its beginning: after t rounds
+/// that of round s weighs dᵗ⁻ˢ(1 − d)/(1 − dᵗ). The average is measured, audited and stored; the steps continue from
+/// the parameters themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Ema {
-    /// d: what a round weighs of the one after it; greater than 0, less than 1.
+    /// d: the weight of a round relative to the round after it; greater than 0, less than 1.
     pub decay: f64,
 }
 
-/// In how many bits a coordinate travels, to the server and back. What is rounded was released already: it costs no privacy, and
-/// makes a vector a half or a quarter as long.
+/// The width of a coordinate in transit, in both directions. Rounding is post-processing of a release: it costs no
+/// privacy, and shortens a vector to a half or a quarter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -134,21 +136,21 @@ pub enum Precision {
     F32,
     /// 16 bits: the range of 32-bit numbers with 8 binary digits, rounded to nearest.
     Bf16,
-    /// 8 bits: steps of a scale that travels with each block of 256, rounded up or down by chance, without bias.
+    /// 8 bits: steps of a scale that travels with each block of 256. The rounding is random and unbiased.
     Int8,
 }
 
-/// How vectors travel between a site and the server.
+/// The transport of vectors between a site and the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdExchange))]
 pub struct Exchange {
-    /// In how many bits.
+    /// The width of numbers.
     #[serde(default)]
     pub precision: Precision,
 }
 
 impl Exchange {
-    /// Returns whether it is the default, which a spec need not name.
+    /// Returns whether the transport is the default, which a spec may omit.
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     const fn is_plain(&self) -> bool {
         matches!(self.precision, Precision::F32)
@@ -159,19 +161,19 @@ impl Exchange {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Rounds {
-    /// How many: 1 to 100,000.
+    /// The number of rounds: 1 to 100,000.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 100_000))]
     pub rounds: u32,
-    /// The step.
+    /// The optimizer.
     #[serde(flatten)]
     pub optimizer: Optimizer,
-    /// Measure on the test sets every so many rounds: 1 to 10,000 (always after the last).
+    /// Rounds between two measurements on the test sets: 1 to 10,000. The last round is always measured.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 10000))]
     pub evaluate_every: u32,
-    /// Seconds a round waits for all: 1 to 86,400.
+    /// The time in seconds that a round waits for all vectors: 1 to 86,400.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 86400))]
     pub deadline_seconds: u32,
-    /// Fewest submissions with which it goes on after that: 1 to the number of contributors.
+    /// The fewest submissions that close a round after its deadline: 1 to the number of contributors.
     #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub quorum: u32,
     /// The learning rate over the rounds.
@@ -180,16 +182,16 @@ pub struct Rounds {
     /// Averaging of iterates. Absent: the parameters after the last round are the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub averaging: Option<Ema>,
-    /// The parts that are trained; the others stay as the warm start left them. They have no gradient, so less is clipped, less
-    /// noise is added, and less travels, for the same price. Absent: all.
+    /// The trained parts; the other parts stay as after the warm start. Parts without training have no gradient, so
+    /// clipping, noise and transport shrink, for the same price. Absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<super::Part>>))]
     pub train: Option<Parts>,
-    /// Steps that each party takes between two averages: 1 to 10,000.
+    /// The steps of each party between two averages: 1 to 10,000.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 10000))]
     pub local_steps: u32,
-    /// How vectors travel.
+    /// The transport of vectors.
     #[serde(default, skip_serializing_if = "Exchange::is_plain")]
     pub exchange: Exchange,
 }
@@ -232,16 +234,16 @@ impl Rounds {
 mod tests {
     use super::Schedule;
 
-    fn all(schedule: Schedule, rounds: u32) -> Vec<f64> {
+    fn factors(schedule: Schedule, rounds: u32) -> Vec<f64> {
         (1..=rounds).map(|round| schedule.factor(round, rounds)).collect()
     }
 
     #[test]
-    fn a_schedule_rises_to_one_and_ends_where_it_says() {
-        assert_eq!(all(Schedule::Constant, 2), [1.0, 1.0]);
+    fn schedule_rises_to_one_and_ends_at_final() {
+        assert_eq!(factors(Schedule::Constant, 2), [1.0, 1.0]);
         let linear = Schedule::Linear { warmup: 3, r#final: 0.5 };
-        assert_eq!(all(linear, 6), [0.25, 0.5, 0.75, 1.0, 0.75, 0.5]);
-        let cosine = all(Schedule::Cosine { warmup: 1, r#final: 0.2 }, 6);
+        assert_eq!(factors(linear, 6), [0.25, 0.5, 0.75, 1.0, 0.75, 0.5]);
+        let cosine = factors(Schedule::Cosine { warmup: 1, r#final: 0.2 }, 6);
         let close = |a: f64, b: f64| (a - b).abs() < 1e-15;
         assert!(close(cosine[0], 0.5) && close(cosine[1], 1.0) && close(cosine[3], 0.6) && close(cosine[5], 0.2));
         assert!(cosine[1..].is_sorted_by(|a, b| a > b), "{cosine:?}");
@@ -250,7 +252,7 @@ mod tests {
     #[test]
     fn a_schedule_of_one_round_takes_a_whole_step() {
         for schedule in [Schedule::Linear { warmup: 0, r#final: 0.0 }, Schedule::Cosine { warmup: 0, r#final: 0.0 }] {
-            assert_eq!(all(schedule, 1), [1.0]);
+            assert_eq!(factors(schedule, 1), [1.0]);
         }
     }
 }

@@ -14,41 +14,42 @@ use undertone_privacy::Event;
 use undertone_privacy::selection::Runs;
 use undertone_privacy::unit::{RunShape, StoppingRate};
 
-/// The best of several runs, chosen at each private party by itself, in every round of the private arm.
+/// The best of several runs, chosen by each private party, in every round of the private arm.
 ///
-/// A run draws one of the candidates, each as likely, takes the round's local steps with it from the round's parameters, and
-/// is scored by the mean cross-entropy on the development data, which are public: the score is made of what the run released
-/// and costs nothing beside it. Between equal scores a coin decides.
+/// A run draws one of the candidates with equal probability. It takes the round's local steps from the round's
+/// parameters, and is scored by the mean cross-entropy on the development data, which are public. The score is computed
+/// from the run's release, so it costs nothing more. A coin decides between equal scores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdSelection))]
 pub struct Selection {
-    /// η, the shape of the truncated negative binomial number of runs: more than −1, at most 1. 1 is geometric, 0 logarithmic;
-    /// a smaller one is cheaper, and more often a single run.
+    /// η, the shape of the truncated negative binomial number of runs: more than −1, at most 1. 1 is geometric, 0
+    /// logarithmic; a smaller one is cheaper, and more often a single run.
     #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 0.0))]
     pub shape: RunShape,
-    /// γ, the chance of stopping after each run: 1/1,024 to less than 1.
+    /// γ, the probability of stopping after each run: 1/1,024 to less than 1.
     #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 0.1))]
     pub stopping: StoppingRate,
-    /// Most runs, and how many every private party makes in every round whatever their secret number is: 2 to 1,000. A few
-    /// times the mean; the nearer the bound, the higher the price of a round.
+    /// The bound of the number of runs, and the number of runs that every private party makes in every round, whatever
+    /// its secret number is: 2 to 1,000. Use a few times the mean; a nearer bound raises the price of a round.
     #[cfg_attr(feature = "openapi", schema(value_type = u16, example = 20))]
     pub most_runs: NonZeroU16,
-    /// Utterances of the lead's public training data by which runs are scored: 1 to 2,000. They are set aside by the warm start's
-    /// seed, the lead trains on none of them, and every participant gets them.
+    /// Utterances of the lead's public training data by which runs are scored: 1 to 2,000. The seed of the warm start
+    /// chooses them, the lead does not train on them, and every participant receives them.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 2000))]
     pub development: u32,
-    /// What is tried: 2 to 64.
+    /// The candidates: 2 to 64.
     #[cfg_attr(feature = "openapi", schema(max_items = 64))]
     pub candidates: Vec<Candidate>,
 }
 
-/// What one run is tried with. Only what changes no price can be chosen among: z, q and the number of steps are the round's.
+/// The parameters of one run. Only parameters that change no price can be chosen: z, q and the number of steps are
+/// those of the round.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdCandidate))]
 pub struct Candidate {
-    /// In the place of the private arm's learning rate; the same limits.
+    /// The learning rate of the run, with the limits of the private arm's rate, which it replaces.
     pub learning_rate: f64,
-    /// Clip, relative to the party's own: greater than 0, at most 1. The noise shrinks with it.
+    /// The clip relative to the party's own: greater than 0, at most 1. The noise shrinks with it.
     #[serde(default = "whole")]
     #[cfg_attr(feature = "openapi", schema(exclusive_minimum = 0, maximum = 1))]
     pub clip: f64,

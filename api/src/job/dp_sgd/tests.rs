@@ -14,13 +14,13 @@ use crate::job::{Kind as _, Spec as AnySpec};
 /// A spec from before models had any options, as it was signed and digested.
 const BEFORE: &str = r#"{"kind":"dp_sgd","spec":{"unit":"speaker","model":{"hidden":200,"classes":9096},"participants":[{"dataset":"00000000-0000-0000-0000-000000000001","sampling_rate":0.125,"noise":null},{"dataset":"00000000-0000-0000-0000-000000000002","sampling_rate":0.25,"noise":{"noise_multiplier":1.5,"clip":0.5}}],"tests":[{"name":"common","dataset":"00000000-0000-0000-0000-000000000001"}],"warm_start":{"epochs":2,"batch":8,"learning_rate":0.01,"seed":1},"open":{"rounds":5,"optimizer":"adam","learning_rate":0.002,"evaluate_every":5,"deadline_seconds":60,"quorum":1},"private":{"rounds":10,"optimizer":"sgd","learning_rate":0.1,"momentum":0.9,"evaluate_every":5,"deadline_seconds":60,"quorum":1},"weights":"expected_batch","spare_releases":4,"checkpoint_every":10}}"#;
 
-pub(super) fn before() -> Spec {
+pub(super) fn older_spec() -> Spec {
     let AnySpec::DpSgd(spec) = serde_json::from_str(BEFORE).unwrap() else { panic!("it is of another kind") };
     spec
 }
 
 pub(super) fn changed(change: impl FnOnce(&mut Spec)) -> Spec {
-    let mut spec = before();
+    let mut spec = older_spec();
     change(&mut spec);
     spec
 }
@@ -66,26 +66,26 @@ fn loss(event: &Event) -> Vec<f64> {
 fn a_spec_of_before_is_read_and_written_to_the_letter() {
     let spec: AnySpec = serde_json::from_str(BEFORE).unwrap();
     assert_eq!(serde_json::to_string(&spec).unwrap(), BEFORE);
-    let model = before().model(13).unwrap();
+    let model = older_spec().model(13).unwrap();
     assert_eq!(model, "a25fd4773557fb6ba674ee65feff6b06c8fd14c2b7df7351f20d20b60c1b1b82");
 }
 
 #[test]
-fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
+fn documented_example_is_valid_at_its_stated_cost() {
     let mut blocks = include_str!("spec.md").split("```json").skip(1).map(|rest| rest.split("```").next().unwrap());
     let spec: Spec = serde_json::from_str(blocks.next().unwrap()).unwrap();
-    let said: Event = serde_json::from_str(blocks.next().unwrap()).unwrap();
+    let stated_event: Event = serde_json::from_str(blocks.next().unwrap()).unwrap();
     let public = Dataset { id: DatasetId(Uuid::from_u128(1)), visibility: Visibility::Public, ..ours() };
     assert_eq!(spec.check(&[public, ours()]), Vec::new());
     let charge = spec.cost(&ours()).unwrap();
-    assert_eq!((charge.releases, &charge.event), (34, &said));
-    assert_eq!(serde_json::to_value(&said).unwrap(), serde_json::to_value(&charge.event).unwrap());
+    assert_eq!((charge.releases, &charge.event), (34, &stated_event));
+    assert_eq!(serde_json::to_value(&stated_event).unwrap(), serde_json::to_value(&charge.event).unwrap());
     assert!(blocks.next().is_none());
 }
 
 /// Returns a spec with every option by name, so that a new field does not compile until it is added here.
 fn full() -> Spec {
-    let Spec { unit, participants, tests, warm_start, private, .. } = before();
+    let Spec { unit, participants, tests, warm_start, private, .. } = older_spec();
     let noise = super::Noise { clipping: Clipping::PerLayer, ..participants[1].noise.unwrap() };
     let rounds = super::Rounds {
         schedule: Schedule::Cosine { warmup: 2, r#final: 0.1 },
@@ -154,8 +154,8 @@ fn every_option_survives_the_wire() {
 }
 
 #[test]
-fn local_steps_are_paid_for_all_at_once_and_cost_what_they_would_one_by_one() {
-    let one = event(&before());
+fn local_steps_cost_the_same_paid_at_once() {
+    let one = event(&older_spec());
     assert!(matches!(one, Event::PoissonSampledGaussian { .. }), "{one:?}");
     assert_eq!(event(&changed(|spec| spec.private.as_mut().unwrap().local_steps = 1)), one);
     let many = event(&changed(|spec| spec.private.as_mut().unwrap().local_steps = 20));
@@ -166,8 +166,8 @@ fn local_steps_are_paid_for_all_at_once_and_cost_what_they_would_one_by_one() {
 }
 
 #[test]
-fn what_is_done_to_a_release_costs_nothing() {
-    let plain = event(&before());
+fn post_processing_costs_nothing() {
+    let plain = event(&older_spec());
     let changes: [fn(&mut Spec); 7] = [
         |spec| spec.participants[1].noise.as_mut().unwrap().clipping = Clipping::PerLayer,
         |spec| spec.participants[1].noise.as_mut().unwrap().clipping = Clipping::Automatic,
@@ -183,7 +183,7 @@ fn what_is_done_to_a_release_costs_nothing() {
 }
 
 #[test]
-fn a_selection_costs_more_than_its_best_run_and_less_than_all_runs() {
+fn selection_costs_between_best_run_and_all_runs() {
     let selecting = r#"{"shape":0,"stopping":0.05,"most_runs":40,"development":50,
         "candidates":[{"learning_rate":0.1},{"learning_rate":0.3}]}"#;
     let spec = changed(|spec| {
@@ -202,9 +202,9 @@ fn a_selection_costs_more_than_its_best_run_and_less_than_all_runs() {
 }
 
 #[test]
-fn the_noise_of_the_average_is_that_of_its_parts_by_their_weights() {
+fn noise_of_average_is_weighted_sum_of_parts() {
     let units = |_| 100;
-    let spec = before();
+    let spec = older_spec();
     // Batches of 12.5 (exact) and 25 (σ = 1.5 · 0.5 / 25).
     let expected = 25.0 * 0.03 / 37.5;
     assert!((spec.noise_of_average(units) - expected).abs() < 1e-15);

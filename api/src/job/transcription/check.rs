@@ -8,7 +8,7 @@ use super::vocabulary::{LANGUAGES, LONGEST_WORD, MOST_WORDS};
 use super::window::{ONE_WORD, SPAN};
 use super::{Crowded, MOST_DUMMIES, Spec, Vocabulary, Voice};
 use crate::dataset::{Content, Dataset, Visibility};
-use crate::job::check::within;
+use crate::job::check::check_range;
 use crate::problem::Violation;
 
 /// The most providers, equal to the most in a site's configuration.
@@ -36,7 +36,8 @@ fn check_dataset(dataset: Option<&Dataset>, say: &mut impl FnMut(&str, String)) 
         say("participant.dataset", "no such dataset in this consortium".to_owned());
         return;
     };
-    let (name, of) = (&dataset.name, dataset.content);
+    let name = &dataset.name;
+    let of = dataset.content;
     if of != Content::Recordings {
         say(
             "participant.dataset",
@@ -100,13 +101,13 @@ fn check_promise(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
         fits = false;
         say(field, message);
     };
-    within(&mut say, "participant.epsilon", of.epsilon.get(), 0.01, 50.0);
+    check_range(&mut say, "participant.epsilon", of.epsilon.get(), 0.01, 50.0);
     if !(of.delta.get() > 0.0 && of.delta.get() <= 0.01) {
-        let given = of.delta.get();
-        let needs = format!("above 0 and at most 0.01, not {given}: truncated noise always has a mass of its own");
+        let delta = of.delta.get();
+        let needs = format!("above 0 and at most 0.01, not {delta}: truncated noise always has a mass of its own");
         say("participant.delta", needs);
     }
-    within(&mut say, "participant.distance", f64::from(of.distance.get()), 1.0, 10_000.0);
+    check_range(&mut say, "participant.distance", f64::from(of.distance.get()), 1.0, 10_000.0);
     fits
 }
 
@@ -119,28 +120,28 @@ fn check_vocabulary(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
     let least = usize::from(!spec.vocabulary.depends_on_data());
     let fits = (least..=MOST_WORDS).contains(&words.len());
     if !fits {
-        let given = words.len();
+        let count = words.len();
         say(
             "vocabulary.words",
-            format!("{least} to {MOST_WORDS} words, not {given}: each costs dummies at every provider"),
+            format!("{least} to {MOST_WORDS} words, not {count}: each costs dummies at every provider"),
         );
     }
-    let mut seen = HashSet::new();
+    let mut distinct = HashSet::new();
     for (index, word) in words.iter().enumerate().take(MOST_WORDS) {
         let at = || format!("vocabulary.words.{index}");
         let one = word.chars().any(char::is_alphanumeric) && !word.chars().any(|c| c.is_whitespace() || c.is_control());
         if !one || word.chars().count() > LONGEST_WORD {
             say(&at(), format!("one word of 1 to {LONGEST_WORD} characters, without blanks, with a letter or digit"));
-        } else if !seen.insert(word.to_lowercase()) {
+        } else if !distinct.insert(word.to_lowercase()) {
             say(&at(), "the word is listed before; leave it out".to_owned());
         }
     }
     if let Vocabulary::Data { top_percent, above, most, .. } = spec.vocabulary {
-        within(say, "vocabulary.top_percent", top_percent, 0.0, 100.0);
+        check_range(say, "vocabulary.top_percent", top_percent, 0.0, 100.0);
         if let Some(above) = above {
-            within(say, "vocabulary.above", above, 0.0, 100.0);
+            check_range(say, "vocabulary.above", above, 0.0, 100.0);
         }
-        within(say, "vocabulary.most", f64::from(most), 1.0, MOST_WORDS as f64);
+        check_range(say, "vocabulary.most", f64::from(most), 1.0, MOST_WORDS as f64);
     }
     fits
 }
@@ -168,33 +169,34 @@ fn check_private(spec: &Spec, dataset: &Dataset, say: &mut impl FnMut(&str, Stri
     let name = &dataset.name;
     let distance = spec.participant.distance.get();
     if distance < ONE_WORD {
-        let told = format!(
+        let message = format!(
             "`{name}` is not public, and what is said in {SPAN} seconds, one word, changes up to {ONE_WORD} counts of pieces: \
              {distance} hides less than that; ask for {ONE_WORD} or more"
         );
-        say("participant.distance", told);
+        say("participant.distance", message);
     }
-    let (colluding, providers) = (spec.colluding.get() as usize, spec.providers.len());
+    let colluding = spec.colluding.get() as usize;
+    let providers = spec.providers.len();
     if spec.voice.tells_speakers() && colluding < providers {
-        let told = format!(
+        let message = format!(
             "dummies imitate the speakers of `{name}`, so each recognizer hears voices of pieces that others were sent: charge for \
              all {providers} together, or choose one voice"
         );
-        say("colluding", told);
+        say("colluding", message);
     }
     if spec.vocabulary.depends_on_data() {
-        let told = format!(
+        let message = format!(
             "`{name}` is not public: which words were chosen from it would tell that somebody said them, and no noise covers \
              that; give a public list (`from`: `public`)"
         );
-        say("vocabulary.from", told);
+        say("vocabulary.from", message);
     }
     if spec.crowded == Crowded::Send {
-        let told = format!(
+        let message = format!(
             "`{name}` is not public: no dummy has two words of the vocabulary, so such a piece would be known for a true one; \
              use `keep`"
         );
-        say("crowded", told);
+        say("crowded", message);
     }
 }
 

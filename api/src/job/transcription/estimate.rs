@@ -19,7 +19,7 @@ pub struct Heard {
     pub dummies: f64,
     /// Seconds of sound of both.
     pub seconds: f64,
-    /// The cost, from above: every sound is one request. `None` if the spec states no price.
+    /// The upper bound of the cost: every sound is one request. `None` if the spec states no price.
     pub cost: Option<Money>,
     /// The cost there of the recordings alone, in requests of a minute, without protection.
     pub bare: Option<Money>,
@@ -62,11 +62,13 @@ impl Estimate {
     pub fn of_words(spec: &Spec, words: u32, seconds: u64) -> Result<Self, HistogramError> {
         let noise = spec.noise()?;
         let providers = spec.providers.len() as f64;
-        let (each, recorded) = (noise.mean(), seconds as f64);
+        let each = noise.mean();
+        let recorded = seconds as f64;
         let dummies = spec.expected_dummies(words)?;
-        let (pieces, theirs) = (recorded / WINDOW / providers, dummies / providers);
+        let pieces = recorded / WINDOW / providers;
+        let theirs = dummies / providers;
         let samples = |seconds: f64| (seconds * f64::from(RATE)).ceil() as u64;
-        let heard = |provider: &super::Provider| {
+        let estimate_provider = |provider: &super::Provider| {
             let tariff = provider.price.as_ref().and_then(|price| price.tariff().ok());
             // The expected number of requests, all of one length: one multiplication by the tariff.
             let cost = |requests: f64, seconds: f64| {
@@ -88,18 +90,18 @@ impl Estimate {
             dummies,
             recorded,
             extra: dummies * SOUND,
-            providers: spec.providers.iter().map(heard).collect(),
+            providers: spec.providers.iter().map(estimate_provider).collect(),
         })
     }
 
     /// Returns the sum over all providers, by currency, sorted; empty without prices.
     pub fn cost(&self) -> Vec<Money> {
-        sum(self.providers.iter().filter_map(|heard| heard.cost.clone()))
+        sum(self.providers.iter().filter_map(|provider| provider.cost.clone()))
     }
 
     /// Returns the cheapest provider's cost for the recordings alone, by currency, sorted.
     pub fn bare(&self) -> Vec<Money> {
-        let mut all: Vec<Money> = self.providers.iter().filter_map(|heard| heard.bare.clone()).collect();
+        let mut all: Vec<Money> = self.providers.iter().filter_map(|provider| provider.bare.clone()).collect();
         all.sort_by(|a, b| (&a.currency, a.nanos).cmp(&(&b.currency, b.nanos)));
         all.dedup_by(|next, first| next.currency == first.currency);
         all

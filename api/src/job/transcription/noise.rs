@@ -8,14 +8,15 @@ use undertone_privacy::{Epsilon, Event};
 
 use super::Spec;
 
-/// The most expected dummies of a job, at all providers together: each is seconds of speech to make and to pay for.
+/// The most expected dummies of a job, at all providers together. Each costs seconds of speech to synthesize and to
+/// transcribe.
 pub const MOST_DUMMIES: f64 = 1_000_000.0;
 
-/// What is promised where so many providers put their parts together. Rounded up.
+/// The promise against this number of providers that combine their parts. Its figures are rounded up.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionPromise))]
 pub struct Promise {
-    /// How many of them do.
+    /// The number of colluding providers.
     #[cfg_attr(feature = "openapi", schema(value_type = u32))]
     pub colluding: NonZeroU32,
     /// ε, nats.
@@ -54,7 +55,9 @@ impl Spec {
     pub fn event(&self) -> Result<Event, HistogramError> {
         let noise = self.noise()?;
         let rate = Epsilon::new(noise.rate()).map_err(|_| HistogramError::Rate)?;
-        let (shift, distance, partition) = (noise.shift(), self.participant.distance, self.partition()?);
+        let shift = noise.shift();
+        let distance = self.participant.distance;
+        let partition = self.partition()?;
         Ok(Event::TruncatedLaplace { rate, shift, distance, partition })
     }
 

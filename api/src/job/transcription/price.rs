@@ -27,7 +27,7 @@ pub enum PriceError {
     Least(u32),
 }
 
-/// What a provider asks: `price` in a spec, and of its settings at a site.
+/// A provider's price: `price` in a spec, and in the provider's settings at a site.
 ///
 /// ```toml
 /// price = { currency = "USD", per_minute = "0.024", step_seconds = 15 }
@@ -36,16 +36,16 @@ pub enum PriceError {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionPrice))]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// In what, by ISO 4217.
+    /// The currency, by ISO 4217.
     #[cfg_attr(feature = "openapi", schema(example = "USD"))]
     pub currency: String,
-    /// For a minute of sound, a decimal number.
+    /// The price of a minute of audio, a decimal number.
     #[cfg_attr(feature = "openapi", schema(example = "0.0060"))]
     pub per_minute: String,
-    /// Every request's sound is rounded up to a multiple of so many seconds.
+    /// The billing step: the audio of every request is rounded up to a multiple of these seconds.
     #[serde(default = "one")]
     pub step_seconds: u32,
-    /// Every request is billed for at least so many seconds.
+    /// The least number of seconds that a request is billed.
     #[serde(default)]
     pub least_seconds: u32,
 }
@@ -67,9 +67,9 @@ pub struct Tariff {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionMoney))]
 pub struct Money {
-    /// In what, by ISO 4217.
+    /// The currency, by ISO 4217.
     pub currency: String,
-    /// Billionths of it.
+    /// The amount in billionths of the currency's unit.
     pub nanos: u64,
 }
 
@@ -123,15 +123,15 @@ impl Tariff {
 
     /// Returns the total cost of requests, given each one's samples at 16 kHz, rounded up once at the end.
     pub fn cost(&self, requests: impl IntoIterator<Item = u64>) -> Money {
-        self.of(requests.into_iter().map(|samples| u128::from(self.billed(samples))).sum())
+        self.price_seconds(requests.into_iter().map(|samples| u128::from(self.billed(samples))).sum())
     }
 
     /// Returns the total cost of `requests` requests with `samples` samples each.
     pub fn alike(&self, requests: u64, samples: u64) -> Money {
-        self.of(u128::from(requests) * u128::from(self.billed(samples)))
+        self.price_seconds(u128::from(requests) * u128::from(self.billed(samples)))
     }
 
-    fn of(&self, seconds: u128) -> Money {
+    fn price_seconds(&self, seconds: u128) -> Money {
         let nanos = seconds.saturating_mul(self.per_minute).div_ceil(60);
         Money { currency: self.currency.clone(), nanos: u64::try_from(nanos).unwrap_or(u64::MAX) }
     }
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_names_its_field() {
+    fn invalid_price_names_its_field() {
         for text in ["", ".5", "1e3", "-1", "0,5", "0.0000000001", "1000000"] {
             assert_eq!(price(text, 1, 0).tariff(), Err(PriceError::PerMinute(text.to_owned())));
         }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::price::Price;
 
-/// How a provider is asked.
+/// The protocol of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionProtocol))]
 #[serde(rename_all = "snake_case")]
@@ -27,7 +27,7 @@ impl Protocol {
             // A file of 25 MB, with a header of 44 bytes.
             Self::Openai => 780,
             Self::Google => 60,
-            // Two minutes of concurrent processing; the service takes far longer sounds than any piece.
+            // Two minutes of concurrent processing. The service accepts far longer sounds than any piece.
             Self::Deepgram => 3_600,
         }
     }
@@ -51,16 +51,16 @@ impl Protocol {
     }
 }
 
-/// One of the providers. Address and key are the site's configuration: a spec only names it.
+/// One of the providers. Its address and key are in the site's configuration; a spec only names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionProvider))]
 #[serde(deny_unknown_fields)]
 pub struct Provider {
-    /// What the site calls it: 1 to 40 letters, digits, `-`, `_` and `.`.
+    /// The site's name for it: 1 to 40 letters, digits, `-`, `_` and `.`.
     pub name: String,
-    /// How it is asked; the site's configuration must say the same, so that who approves knows who hears.
+    /// The protocol. The site's configuration must state the same, so that the approving steward knows the recipients.
     pub protocol: Protocol,
-    /// What it is thought to ask, for the plan; the bill is by the site's own configuration.
+    /// The assumed price, for the plan. The bill follows the site's own configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
 }

@@ -13,29 +13,29 @@ use super::price::Money;
 use super::{Spec, Vocabulary};
 use crate::id::DatasetId;
 
-/// What a finished `transcription` job tells.
+/// The report of a finished `transcription` job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionReport))]
 pub struct Report {
-    /// Whose recordings.
+    /// The dataset of the recordings.
     pub dataset: DatasetId,
     /// s: the noise's rate, nats per word.
     pub rate: f64,
     /// η₀: its shift, dummies per word.
     pub shift: u32,
-    /// d: counts of pieces by word, added and removed together, that are hidden.
+    /// d: the hidden distance in counts of pieces by word, added and removed together.
     pub distance: u32,
-    /// What is promised, by how many providers put their parts together: one, two, to all.
+    /// The promises by the number of providers that combine their parts: one, two, to all.
     pub promises: Vec<Promise>,
-    /// How many of them were assumed to, and charged for.
+    /// The number of colluding providers that was assumed and charged for.
     pub colluding: u32,
     /// The providers, by name, in the spec's order.
     pub providers: Vec<String>,
-    /// Words of the public list; of recordings that are public, words of the vocabulary.
+    /// Words of the public list; for public recordings, words of the vocabulary.
     pub words: u32,
-    /// Dummies that were to be expected, at all providers together.
+    /// The expected dummies at all providers together.
     pub dummies: f64,
-    /// What came of it. Of public recordings only; of all others the site keeps it.
+    /// The outcome; only for public recordings. For all others the site keeps it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Box<Outcome>>,
 }
@@ -73,36 +73,36 @@ impl Report {
     }
 }
 
-/// What came of a job, computed of the recordings. Stays at the site unless they are public.
+/// The outcome of a job, computed from the recordings. It stays at the site unless they are public.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionOutcome))]
 pub struct Outcome {
-    /// Words of the vocabulary.
+    /// Words in the vocabulary.
     pub words: u32,
     /// Recordings.
     pub recordings: u64,
-    /// Seconds of them.
+    /// Their length in seconds.
     pub seconds: f64,
-    /// Pieces they were cut into.
+    /// The pieces into which they were cut.
     pub pieces: u64,
-    /// Pieces that never left because something sensitive was said in them.
+    /// Pieces that stayed at the site because they contain sensitive words.
     pub sensitive: u64,
-    /// Pieces that never left because they have several words of the vocabulary.
+    /// Pieces that stayed at the site because they contain several words of the vocabulary.
     pub crowded: u64,
-    /// Pieces that were sent and of which no provider heard anything: they keep the offline text.
+    /// Sent pieces for which no provider returned text. They keep the offline text.
     pub unanswered: u64,
-    /// Word errors on references, where there are any.
+    /// Word errors against references; absent without references.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<Errors>,
     /// By provider, in the spec's order.
     pub providers: Vec<ProviderResult>,
-    /// Attacks that were tried on what a provider heard.
+    /// The attacks on the audio that a provider received.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attacks: Vec<Attack>,
-    /// Providers whose attack was not tried, each with the reason.
+    /// Providers without an attack, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub untried: Vec<Untried>,
-    /// How long each step took.
+    /// The duration of each step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<Stage>,
 }
@@ -111,27 +111,27 @@ pub struct Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionErrors))]
 pub struct Errors {
-    /// Of the transcript that was put together.
+    /// Errors of the assembled transcript.
     pub ours: WordErrors,
-    /// Of the offline recognizer alone.
+    /// Errors of the offline recognizer alone.
     pub offline: WordErrors,
-    /// Of a cloud recognizer that heard the recordings as they are; absent where none did, which is the usual case: it would have
-    /// been a release without noise.
+    /// Errors of a cloud recognizer that received the original recordings. Usually absent, because that would be a
+    /// release without noise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cloud: Option<WordErrors>,
 }
 
-/// How many words are wrong, in the alignment with the fewest errors.
+/// The number of wrong words, in the alignment with the fewest errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionWordErrors))]
 pub struct WordErrors {
     /// Words of the reference.
     pub words: u64,
-    /// Words that are others.
+    /// Substituted words.
     pub substitutions: u64,
-    /// Words too many.
+    /// Additional words.
     pub insertions: u64,
-    /// Words too few.
+    /// Missing words.
     pub deletions: u64,
 }
 
@@ -143,7 +143,7 @@ impl WordErrors {
     }
 }
 
-/// What one provider heard.
+/// The audio at one provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionProviderResult))]
 pub struct ProviderResult {
@@ -155,51 +155,51 @@ pub struct ProviderResult {
     pub dummies: u64,
     /// Seconds of speech, both together.
     pub seconds: f64,
-    /// What that cost, by the site's tariff; absent where it has none.
+    /// Its cost by the site's tariff; absent without a tariff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Money>,
-    /// The histogram of words said and heard, ascending.
+    /// The histogram of spoken and received words, ascending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bin>,
-    /// How far apart the topics of what was said and of what was heard are: Jensen and Shannon's distance of the two histograms,
-    /// 0 to 1. Absent where nothing was said.
+    /// The distance between the topics of the spoken and the received words: Jensen and Shannon's distance of the two
+    /// histograms, 0 to 1. Absent if nothing was spoken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic_distance: Option<f64>,
 }
 
-/// How many words of the vocabulary were there how often.
+/// The number of words of the vocabulary by their occurrences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionBin))]
 pub struct Bin {
-    /// Least occurrences of the bin: 0, or a power of two, from which it reaches to the next.
+    /// Least occurrences of the bin: 0, or a power of two; the bin ends before the next power.
     pub occurrences: u64,
-    /// Words that were said so often in the pieces that the provider heard.
+    /// Words with so many occurrences in the pieces that the provider received.
     pub said: u64,
-    /// Words that it heard so often, dummies included.
+    /// Words with so many occurrences in all audio that it received, dummies included.
     pub heard: u64,
 }
 
-/// How well somebody told apart what should look alike.
+/// The success of an attack that distinguishes sounds that should look alike.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionAttack))]
 pub struct Attack {
-    /// What was tried.
+    /// The attack.
     pub name: String,
-    /// Part that was told right: 0 to 1.
+    /// The share of correct decisions: 0 to 1.
     pub accuracy: f64,
     /// Ends of its 95% confidence interval.
     pub interval: [f64; 2],
-    /// What guessing would reach.
+    /// The accuracy of random guesses.
     pub chance: f64,
 }
 
-/// A provider whose attack was not tried.
+/// A provider without an attack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionUntried))]
 pub struct Untried {
     /// Its name.
     pub provider: String,
-    /// Why not.
+    /// The reason.
     pub why: String,
 }
 
@@ -209,6 +209,6 @@ pub struct Untried {
 pub struct Stage {
     /// Its name.
     pub name: String,
-    /// Seconds it took.
+    /// Its duration in seconds.
     pub seconds: f64,
 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What becomes of pieces that have several words of the vocabulary.
+/// The handling of pieces that have several words of the vocabulary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -11,19 +11,19 @@ pub enum Crowded {
     /// They keep their offline text.
     #[default]
     Keep,
-    /// They are sent. No dummy has two words, so a provider knows them for true pieces: public data only.
+    /// They are sent. No dummy has two words, so a provider recognizes them as true pieces: public data only.
     Send,
 }
 
-/// The text that dummies are made after.
+/// The text after which dummies are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Corpus {
-    /// A little public-domain English that is part of the worker.
+    /// A small public-domain English text that is part of the worker.
     #[default]
     Bundled,
-    /// The one that the site's configuration names: public text, better when of the field.
+    /// The text that the site's configuration names. It must be public; text of the same field is better.
     Site,
 }
 
@@ -32,7 +32,7 @@ pub enum Corpus {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Dummies {
-    /// What they are made after.
+    /// The text after which they are made.
     pub corpus: Corpus,
 }
 
@@ -41,25 +41,26 @@ pub struct Dummies {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionVoice))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Voice {
-    /// The McAdams coefficient: the resonances of everybody's vocal tract are moved in one way.
+    /// The McAdams coefficient: it moves the resonances of all vocal tracts in the same way.
     Mcadams {
         /// α: 0.5 to 0.95 or 1.05 to 1.5; 0.8 is usual.
         #[serde(default = "usual_alpha")]
         alpha: f64,
     },
-    /// A vocoder: every piece is spoken again with one pitch, its spectral envelope brought to one distribution.
+    /// A vocoder: it synthesizes every piece with one pitch, and maps its spectral envelope to one distribution.
     Vocoder {
-        /// Coefficients of the envelope that are kept: 8 to 20, 13 is usual. Fewer hide more and are understood less.
+        /// The number of coefficients of the envelope: 8 to 20, 13 is usual. Fewer hide more and are less intelligible.
         #[serde(default = "usual_detail")]
         detail: u32,
     },
-    /// The converter of the site's configuration that is a program.
+    /// The converter program of the site's configuration.
     Command,
-    /// The converter of the site's configuration that is a server.
+    /// The converter server of the site's configuration.
     Url,
-    /// Voices as they are: true pieces leave in the voices in which they were recorded, dummies in imitations of these voices. Hides
-    /// which pieces are made up and not who speaks: recognizers can tell speakers by it. Imitations also tell each recognizer of
-    /// voices that others hear, so private recordings are charged for all recognizers together.
+    /// The original voices: true pieces leave in the voices of the recordings, dummies in imitations of these voices.
+    /// This hides which pieces are dummies, but not the speakers: recognizers can identify speakers by voice.
+    /// Imitations also show each recognizer voices from the parts of others, so private recordings are charged for all
+    /// recognizers together.
     Cloned,
 }
 
@@ -106,12 +107,12 @@ impl Voice {
     }
 }
 
-/// The recognizer at the site that makes the first transcript, from which alone sensitive words keep their text.
+/// The site's recognizer, which makes the first transcript. Sensitive words keep their text only from this transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Recognizer {
-    /// Whichever the site's configuration names.
+    /// The recognizer that the site's configuration names.
     #[default]
     Site,
     /// `PocketSphinx`, on the worker's machine.

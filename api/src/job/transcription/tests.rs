@@ -59,12 +59,12 @@ fn spec_page_names_each_field() {
 }
 
 #[test]
-fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
-    let (spec, said) = example();
+fn documented_example_is_valid_at_its_stated_cost() {
+    let (spec, event) = example();
     assert_eq!(spec.check(&[ward()]), Vec::new());
     let charge = spec.cost(&ward()).unwrap();
     assert_eq!((charge.releases, charge.unit, charge.adjacency), (1, PrivacyUnit::Words, Adjacency::ZeroOut));
-    assert_eq!(serde_json::to_value(&said).unwrap(), serde_json::to_value(&charge.event).unwrap());
+    assert_eq!(serde_json::to_value(&event).unwrap(), serde_json::to_value(&charge.event).unwrap());
     let (epsilon, delta) = mechanism::guarantee(&charge.event, charge.adjacency).unwrap();
     assert!(
         (0.99..1.0 + 1e-12).contains(&epsilon.get()) && delta.get() <= 1e-5 * (1.0 + 1e-9),
@@ -75,7 +75,7 @@ fn the_example_of_the_documentation_can_be_proposed_and_costs_what_it_says() {
 }
 
 #[test]
-fn a_histogram_is_the_one_thing_charged_and_what_leaves_is_what_is_charged() {
+fn histogram_is_charged_once_as_it_is_released() {
     let (spec, event) = example();
     assert_eq!(spec.release(&ward(), HISTOGRAM), Some(event.clone()));
     assert_eq!(spec.release(&ward(), "pool"), None);
@@ -88,7 +88,7 @@ fn a_histogram_is_the_one_thing_charged_and_what_leaves_is_what_is_charged() {
 }
 
 #[test]
-fn what_is_done_at_the_site_and_how_many_words_there_are_changes_nothing_of_the_cost() {
+fn processing_and_vocabulary_do_not_change_the_cost() {
     let (spec, event) = example();
     let changed = Spec {
         vocabulary: Vocabulary::Public { words: vec!["one".to_owned()] },
@@ -100,7 +100,7 @@ fn what_is_done_at_the_site_and_how_many_words_there_are_changes_nothing_of_the_
 }
 
 #[test]
-fn a_spec_without_noise_has_a_price_that_nobody_can_pay() {
+fn spec_without_noise_has_unpayable_price() {
     let (spec, _) = example();
     let none = Spec { providers: Vec::new(), ..spec };
     let charge = none.cost(&Dataset { visibility: Visibility::Open, ..ward() }).unwrap();
@@ -111,7 +111,7 @@ fn a_spec_without_noise_has_a_price_that_nobody_can_pay() {
 }
 
 /// Makes a spec with the numbers of a case of the vectors.
-fn of_case(case: &serde_json::Value, colluding: u32) -> Spec {
+fn spec_of_case(case: &serde_json::Value, colluding: u32) -> Spec {
     let number = |field: &str| case[field].as_f64().unwrap();
     let count = |field: &str| u32::try_from(case[field].as_u64().unwrap()).unwrap();
     let (mut spec, _) = example();
@@ -128,20 +128,20 @@ fn of_case(case: &serde_json::Value, colluding: u32) -> Spec {
 #[test]
 fn noise_promises_and_dummies_are_those_of_the_vectors() {
     // The file's other cases are about bounds that jobs do not use, and are tested where they are computed.
-    let cases = vectors::of_kind("preech", "calibrate", &["unpartitioned", "thm42", "thm44_cmin"]);
+    let cases = vectors::select_kind("preech", "calibrate", &["unpartitioned", "thm42", "thm44_cmin"]);
     assert!(cases.len() > 10, "{} cases", cases.len());
     for case in &cases {
-        let spec = of_case(case, 1);
+        let spec = spec_of_case(case, 1);
         let noise = spec.noise().unwrap();
         // The rate is rounded down to one that can be drawn, so the shift may be one more at an exact boundary.
-        let wanted = case["eta0_corrected_mixed"].as_u64().unwrap();
-        let found = u64::from(noise.shift());
-        let least = if spec.providers.len() == 1 { case["eta0_corrected"].as_u64().unwrap() } else { wanted };
-        assert!((least..=wanted + 1).contains(&found), "{}: {found}, not {least} to {wanted}", case["id"]);
+        let expected = case["eta0_corrected_mixed"].as_u64().unwrap();
+        let actual = u64::from(noise.shift());
+        let least = if spec.providers.len() == 1 { case["eta0_corrected"].as_u64().unwrap() } else { expected };
+        assert!((least..=expected + 1).contains(&actual), "{}: {actual}, not {least} to {expected}", case["id"]);
         for promise in spec.promises().unwrap() {
-            let said = &case["collusion"][promise.colluding.get().to_string()];
-            let Some(epsilon) = said[0].as_f64() else { continue };
-            assert!((promise.epsilon / epsilon - 1.0).abs() < 1e-6, "{}: {promise:?}, not {said}", case["id"]);
+            let guarantee = &case["collusion"][promise.colluding.get().to_string()];
+            let Some(epsilon) = guarantee[0].as_f64() else { continue };
+            assert!((promise.epsilon / epsilon - 1.0).abs() < 1e-6, "{}: {promise:?}, not {guarantee}", case["id"]);
         }
         let words = spec.vocabulary.most();
         let all = f64::from(words + 1) * spec.providers.len() as f64 * noise.mean();
@@ -164,7 +164,7 @@ fn promises_grow_with_collusion_and_the_assumed_one_is_charged() {
 }
 
 #[test]
-fn what_is_to_be_expected_adds_up() {
+fn estimate_adds_up() {
     let (spec, _) = example();
     let all = Estimate::of(&spec, 6000).unwrap();
     let noise = spec.noise().unwrap();
@@ -188,7 +188,7 @@ fn what_is_to_be_expected_adds_up() {
 }
 
 #[test]
-fn who_learns_what_names_the_recognizers_and_what_is_not_covered() {
+fn disclosures_name_recognizers_and_uncovered_facts() {
     let (spec, _) = example();
     let any = AnySpec::Transcription(spec.clone());
     let learned = disclosures(&any, &ward(), &[ward()]);
@@ -199,8 +199,10 @@ fn who_learns_what_names_the_recognizers_and_what_is_not_covered() {
     }
     assert!(!outside.what.contains("who speaks"), "{}", outside.what);
     let cloned = AnySpec::Transcription(Spec { voice: Voice::Cloned, ..spec.clone() });
-    let told = disclosures(&cloned, &ward(), &[ward()]);
-    assert!(told.iter().any(|one| one.observer == Observer::Providers && one.what.contains("can tell who speaks")));
+    let with_cloned = disclosures(&cloned, &ward(), &[ward()]);
+    assert!(
+        with_cloned.iter().any(|one| one.observer == Observer::Providers && one.what.contains("can tell who speaks"))
+    );
     let server = learned.iter().find(|one| one.observer == Observer::Server).unwrap();
     assert_eq!(server.form, Disclosed::Fact, "nothing of the recordings comes to the server");
     assert!(!learned.iter().any(|one| one.observer == Observer::Recipients), "there is no model");
@@ -210,7 +212,7 @@ fn who_learns_what_names_the_recognizers_and_what_is_not_covered() {
 }
 
 #[test]
-fn the_server_is_told_what_leaves_and_asked_for_nothing_else() {
+fn server_learns_the_external_release_only() {
     let (spec, _) = example();
     let any = AnySpec::Transcription(spec.clone());
     let outside = any.outside().unwrap();
@@ -227,7 +229,7 @@ fn the_server_is_told_what_leaves_and_asked_for_nothing_else() {
 }
 
 #[test]
-fn a_report_of_recordings_that_are_not_public_is_a_function_of_the_spec() {
+fn report_of_private_recordings_follows_from_the_spec() {
     let (spec, _) = example();
     let report = Report::planned(&spec).unwrap();
     let value = serde_json::to_value(AnyReport::Transcription(report.clone())).unwrap();
@@ -235,8 +237,8 @@ fn a_report_of_recordings_that_are_not_public_is_a_function_of_the_spec() {
     assert_eq!((report.words, report.colluding, report.distance), (5, 1, 6));
     let spec = AnySpec::Transcription(spec);
     assert!(AnyReport::Transcription(report.clone()).tells_no_more(&spec));
-    let counted = Report { dummies: report.dummies + 1.0, ..report.clone() };
-    assert!(!AnyReport::Transcription(counted).tells_no_more(&spec), "how many dummies were drawn is a secret");
+    let changed = Report { dummies: report.dummies + 1.0, ..report.clone() };
+    assert!(!AnyReport::Transcription(changed).tells_no_more(&spec), "how many dummies were drawn is a secret");
     assert!(!AnyReport::Transcription(report.clone().with(Outcome::default())).tells_no_more(&spec));
     let public = report.with(Outcome { words: 4, ..Outcome::default() });
     assert_eq!((public.words, public.outcome.is_some()), (4, true));
@@ -259,7 +261,7 @@ fn a_spec_survives_the_wire_and_a_strange_field_is_refused() {
 }
 
 #[test]
-fn what_is_left_out_has_the_default_that_is_documented() {
+fn omitted_fields_have_their_documented_defaults() {
     let (spec, _) = example();
     let mut value = serde_json::to_value(&spec).unwrap();
     let fields = value.as_object_mut().unwrap();

@@ -11,27 +11,27 @@ pub const LONGEST_WORD: usize = 64;
 pub const LANGUAGES: [&str; 18] =
     ["ar", "ca", "da", "de", "el", "en", "es", "fi", "fr", "hu", "it", "nl", "no", "pt", "ro", "ru", "sv", "tr"];
 
-/// Where the vocabulary comes from. Everybody who hears the dummies learns it, whole.
+/// The source of the vocabulary. Every recipient of the dummies learns all of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionVocabulary))]
 #[serde(tag = "from", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Vocabulary {
-    /// A list that was there before the recordings and tells nothing of them.
+    /// A list that does not depend on the recordings and reveals nothing about them.
     Public {
-        /// 1 to 20,000 words, each once; stop words among them are left out.
+        /// 1 to 20,000 words, each once. Stop words among them are ignored.
         words: Vec<String>,
     },
-    /// The words that a first transcript uses most, or more than other texts do. That a word is among them tells that somebody
-    /// said it, which no noise covers: public data only.
+    /// The words that are most frequent in a first transcript, or more frequent there than in other texts. The presence
+    /// of a word reveals that it was spoken, which no noise covers: public data only.
     Data {
-        /// m: percent of the different words, the most frequent first; 0 to 100.
+        /// m: the percentage of the distinct words, the most frequent first; 0 to 100.
         top_percent: f64,
-        /// Δ: TF-IDF above which a word is taken, 0 to 100; absent for none by TF-IDF.
+        /// Δ: the least TF-IDF of a chosen word, 0 to 100; absent to choose none by TF-IDF.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         above: Option<f64>,
         /// Most words of the transcript: 1 to 20,000.
         most: u32,
-        /// A public list beside them, at most 20,000 words.
+        /// A public list in addition, at most 20,000 words.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         words: Vec<String>,
     },

@@ -27,13 +27,15 @@ pub fn worst(spec: &Spec, tariffs: &[Tariff], recordings: u64, seconds: u64) -> 
     // By currency: true pieces at the dearest, and dummies at all.
     let mut sums = BTreeMap::<String, (u64, u64)>::new();
     for tariff in tariffs {
-        let made = tariff.alike(dummies, samples);
-        let (recorded, all) = sums.entry(made.currency).or_default();
+        let dummy_cost = tariff.alike(dummies, samples);
+        let (recorded, all) = sums.entry(dummy_cost.currency).or_default();
         *recorded = (*recorded).max(tariff.alike(pieces, samples).nanos);
-        *all = all.saturating_add(made.nanos);
+        *all = all.saturating_add(dummy_cost.nanos);
     }
-    let sum =
-        |(currency, (recorded, made)): (String, (u64, u64))| Money { currency, nanos: recorded.saturating_add(made) };
+    let sum = |(currency, (recorded, dummy_cost)): (String, (u64, u64))| Money {
+        currency,
+        nanos: recorded.saturating_add(dummy_cost),
+    };
     Ok(sums.into_iter().map(sum).collect())
 }
 
@@ -68,7 +70,7 @@ mod tests {
     }
 
     /// Returns the probability of more than `most` dummies in `draws` draws, by convolution.
-    fn beyond(noise: TruncatedLaplace, draws: usize, most: f64) -> f64 {
+    fn tail_probability(noise: TruncatedLaplace, draws: usize, most: f64) -> f64 {
         let length = 600;
         let one: Vec<f64> = (0..length).map(|count| noise.probability(count)).collect();
         let mut sum = vec![1.0];
@@ -86,12 +88,12 @@ mod tests {
     }
 
     #[test]
-    fn more_dummies_than_are_counted_are_as_unlikely_as_is_said() {
+    fn probability_of_more_dummies_is_bounded() {
         for (rate, shift) in [(0.5, 0), (0.5, 3), (0.37, 35), (2.0, 10)] {
             let noise = TruncatedLaplace::new(Epsilon::new(rate).unwrap(), shift).unwrap();
             for draws in [1, 3] {
                 let most = most_dummies(noise, draws as f64);
-                let chance = beyond(noise, draws, most);
+                let chance = tail_probability(noise, draws, most);
                 assert!(chance <= UNLIKELY, "{chance:e} at {rate}, {shift}, {draws}");
                 let mean = draws as f64 * noise.mean();
                 assert!(most > mean && most < mean + 60.0 / rate, "{most} at a mean of {mean}");
@@ -106,10 +108,13 @@ mod tests {
         let dummies = most_dummies(spec.noise().unwrap(), 6.0).ceil() as u64;
         // 0.0077 and 0.016 a minute, both by the second, so 5 s for each sound: 38 windows at the latter, dummies at
         // both.
-        let made: u64 = [7_700_000_u64, 16_000_000].iter().map(|each| (each * 5 * dummies).div_ceil(60)).sum();
+        let dummy_cost: u64 = [7_700_000_u64, 16_000_000].iter().map(|each| (each * 5 * dummies).div_ceil(60)).sum();
         let all = worst(&spec, &tariffs, 5, 100).unwrap();
         let [money] = all.as_slice() else { panic!("{all:?}") };
-        assert_eq!((money.currency.as_str(), money.nanos), ("USD", (16_000_000_u64 * 5 * 38).div_ceil(60) + made));
+        assert_eq!(
+            (money.currency.as_str(), money.nanos),
+            ("USD", (16_000_000_u64 * 5 * 38).div_ceil(60) + dummy_cost)
+        );
         let expected = Estimate::of(&spec, 100).unwrap().cost();
         assert!(money.nanos > expected[0].nanos);
     }
@@ -121,8 +126,8 @@ mod tests {
             Price { currency: "EUR".to_owned(), per_minute: "999999".to_owned(), step_seconds: 60, least_seconds: 60 };
         let mixed = [tariffs(&spec).swap_remove(0), euro.tariff().unwrap()];
         let all = worst(&spec, &mixed, u64::MAX, u64::MAX).unwrap();
-        let named: Vec<&str> = all.iter().map(|money| money.currency.as_str()).collect();
-        assert_eq!(named, ["EUR", "USD"]);
+        let currencies: Vec<&str> = all.iter().map(|money| money.currency.as_str()).collect();
+        assert_eq!(currencies, ["EUR", "USD"]);
         assert_eq!(all[0].nanos, u64::MAX);
     }
 }

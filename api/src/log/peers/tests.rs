@@ -19,9 +19,9 @@ fn hex_of(key: &SigningKey) -> String {
 }
 
 /// A history of the log: its leaves.
-struct History(Vec<&'static str>);
+struct LogHistory(Vec<&'static str>);
 
-impl History {
+impl LogHistory {
     fn head(&self, size: usize) -> Head {
         let mut frontier = Frontier::default();
         for leaf in &self.0[..size] {
@@ -49,7 +49,7 @@ impl History {
 }
 
 /// Returns the peer's observation of `head`, signed with `key` and relayed with `consistency`.
-fn relayed(head: &Head, key: &SigningKey, consistency: Vec<crate::log::Hash>) -> PeerHead {
+fn relay(head: &Head, key: &SigningKey, consistency: Vec<crate::log::Hash>) -> PeerHead {
     let head = Signed::new(head, &signing_key(1)).expect("it has a JSON form");
     let observation = HeadObservation { worker: PEER, head, observed_at: OffsetDateTime::UNIX_EPOCH };
     PeerHead {
@@ -67,58 +67,58 @@ fn relayed(head: &Head, key: &SigningKey, consistency: Vec<crate::log::Hash>) ->
 
 #[test]
 fn heads_of_one_history_agree_in_both_orders() {
-    let history = History(vec!["a", "b", "c", "d", "e"]);
+    let history = LogHistory(vec!["a", "b", "c", "d", "e"]);
     let server = signing_key(1).verifying_key();
     for (theirs, ours) in [(2, 5), (5, 2), (3, 3), (1, 4)] {
         let (small, large) = (theirs.min(ours), theirs.max(ours));
-        let peer = relayed(&history.head(theirs), &signing_key(2), history.consistency(small, large));
+        let peer = relay(&history.head(theirs), &signing_key(2), history.consistency(small, large));
         let verified = peer.verify(&server, &history.head(ours), None).expect("one history");
         assert_eq!((verified.head.size, verified.key), (theirs as u64, signing_key(2).verifying_key()));
     }
 }
 
 #[test]
-fn heads_of_two_histories_are_a_fork_whatever_proof_comes() {
-    let honest = History(vec!["a", "b", "c", "d", "e"]);
-    let other = History(vec!["a", "b", "X", "d", "e"]);
+fn heads_of_two_histories_are_a_fork_under_any_proof() {
+    let honest = LogHistory(vec!["a", "b", "c", "d", "e"]);
+    let other = LogHistory(vec!["a", "b", "X", "d", "e"]);
     let server = signing_key(1).verifying_key();
     for (theirs, ours) in [(5, 5), (4, 5), (5, 4), (3, 5)] {
         let (small, large) = (theirs.min(ours), theirs.max(ours));
         for proof in [honest.consistency(small, large), other.consistency(small, large), Vec::new()] {
-            let peer = relayed(&other.head(theirs), &signing_key(2), proof);
+            let peer = relay(&other.head(theirs), &signing_key(2), proof);
             let refused = peer.verify(&server, &honest.head(ours), None).expect_err("two histories");
             assert_eq!(refused, PeerError::Forked { worker: PEER, theirs: theirs as u64, ours: ours as u64 });
         }
     }
     // Histories that part later agree on their common beginning.
-    let peer = relayed(&other.head(2), &signing_key(2), honest.consistency(2, 5));
+    let peer = relay(&other.head(2), &signing_key(2), honest.consistency(2, 5));
     peer.verify(&server, &honest.head(5), None).expect("the common beginning");
 }
 
 #[test]
 fn observation_of_another_key_is_refused() {
-    let history = History(vec!["a", "b"]);
+    let history = LogHistory(vec!["a", "b"]);
     let server = signing_key(1).verifying_key();
-    let known = signing_key(2).verifying_key();
+    let peer_key = signing_key(2).verifying_key();
     // The server forges an observation with a key of its own.
-    let forged = relayed(&history.head(2), &signing_key(3), Vec::new());
-    assert_eq!(forged.verify(&server, &history.head(2), Some(&known)), Err(PeerError::Key(PEER)));
+    let forged = relay(&history.head(2), &signing_key(3), Vec::new());
+    assert_eq!(forged.verify(&server, &history.head(2), Some(&peer_key)), Err(PeerError::Key(PEER)));
     // It claims the known key, and cannot sign with it.
     let claimed = PeerHead { public_key: hex_of(&signing_key(2)), ..forged };
-    let refused = claimed.verify(&server, &history.head(2), Some(&known)).expect_err("another signature");
+    let refused = claimed.verify(&server, &history.head(2), Some(&peer_key)).expect_err("another signature");
     assert!(matches!(refused, PeerError::Signed { .. }), "{refused}");
     // A head that the server did not sign.
-    let mut peer = relayed(&history.head(2), &signing_key(2), Vec::new());
+    let mut peer = relay(&history.head(2), &signing_key(2), Vec::new());
     let head = Signed::new(&history.head(2), &signing_key(9)).expect("it has a JSON form");
     let observation = HeadObservation { worker: PEER, head, observed_at: OffsetDateTime::UNIX_EPOCH };
     peer.observation = Signed::new(&observation, &signing_key(2)).expect("it has a JSON form");
-    let refused = peer.verify(&server, &history.head(2), Some(&known)).expect_err("no head of the server's");
+    let refused = peer.verify(&server, &history.head(2), Some(&peer_key)).expect_err("no head of the server's");
     assert!(matches!(refused, PeerError::Signed { .. }), "{refused}");
 }
 
 #[test]
 fn rotated_key_is_followed_by_its_signed_chain() {
-    let history = History(vec!["a", "b"]);
+    let history = LogHistory(vec!["a", "b"]);
     let server = signing_key(1).verifying_key();
     let rotation = |number: u32, old: &SigningKey, new: &SigningKey| {
         let change = KeyChange {
@@ -136,10 +136,10 @@ fn rotated_key_is_followed_by_its_signed_chain() {
         }
     };
     let [first, second, third] = [2, 3, 4].map(signing_key);
-    let mut peer = relayed(&history.head(2), &third, Vec::new());
+    let mut peer = relay(&history.head(2), &third, Vec::new());
     peer.rotations = vec![rotation(1, &first, &second), rotation(2, &second, &third)];
-    for known in [&first, &second, &third] {
-        let verified = peer.verify(&server, &history.head(2), Some(&known.verifying_key())).expect("a signed chain");
+    for key in [&first, &second, &third] {
+        let verified = peer.verify(&server, &history.head(2), Some(&key.verifying_key())).expect("a signed chain");
         assert_eq!(verified.key, third.verifying_key());
     }
     let stranger = signing_key(5).verifying_key();

@@ -13,7 +13,7 @@ use crate::log::{Frontier, Hash, Leaf, leaf_hash};
 use crate::signed::{Countersignature, Head, Receipt, Signed, key_id};
 
 /// A server that keeps its log in memory, and one site's receipts.
-struct Server {
+struct TestServer {
     key: SigningKey,
     frontier: Frontier,
     kept: BTreeMap<Subtree, Hash>,
@@ -46,11 +46,11 @@ fn digest(receipt: &Receipt) -> String {
     Signed::new(receipt, &SigningKey::from_bytes(&[9; 32])).expect("signed").digest()
 }
 
-fn known(sequences: &[u64]) -> BTreeMap<u64, (String, Receipt)> {
+fn own_receipts(sequences: &[u64]) -> BTreeMap<u64, (String, Receipt)> {
     sequences.iter().map(|sequence| (*sequence, (digest(&receipt(*sequence)), receipt(*sequence)))).collect()
 }
 
-impl Server {
+impl TestServer {
     fn new() -> Self {
         let key = SigningKey::from_bytes(&[1; 32]);
         Self { key, frontier: Frontier::default(), kept: BTreeMap::new(), leaves: Vec::new(), heads: Vec::new() }
@@ -93,7 +93,7 @@ impl Server {
     }
 
     /// Makes a server with `receipts` commits, receipt n at position n − 1.
-    fn of(receipts: u64) -> Self {
+    fn with_receipts(receipts: u64) -> Self {
         let mut server = Self::new();
         for sequence in 1..=receipts {
             server.append(Self::leaf(sequence));
@@ -131,13 +131,13 @@ impl Server {
     }
 
     fn check(&self, answer: &Answer, head: Option<&Head>, receipts: &[u64]) -> Result<Witnessed, WitnessError> {
-        answer.check(&self.key.verifying_key(), head, &known(receipts))
+        answer.check(&self.key.verifying_key(), head, &own_receipts(receipts))
     }
 }
 
 #[test]
-fn an_honest_server_proves_every_receipt_from_any_head_a_site_kept() {
-    let server = Server::of(20);
+fn honest_server_proves_receipts_from_any_known_head() {
+    let server = TestServer::with_receipts(20);
     for size in 1..=20 {
         let answer = server.answer(size, &[1, 7, 20]);
         let witnessed = server.check(&answer, Some(&server.heads[size as usize - 1]), &[1, 7, 20]).expect("proved");
@@ -146,43 +146,44 @@ fn an_honest_server_proves_every_receipt_from_any_head_a_site_kept() {
     }
     let first = server.check(&server.answer(0, &[2]), None, &[2]).expect("proved");
     assert_eq!(first.receipts[&2].position, 1);
-    let empty = Server::new();
+    let empty = TestServer::new();
     assert_eq!(empty.check(&empty.answer(0, &[]), None, &[]).expect("nothing yet").head, None);
 }
 
 #[test]
 fn a_shorter_log_is_an_older_copy() {
-    let (kept, restored) = (Server::of(9), Server::of(8));
+    let longer = TestServer::with_receipts(9);
+    let restored = TestServer::with_receipts(8);
     let answer = restored.answer(0, &[]);
     let expected = WitnessError::Shorter { known: 9, now: 8 };
-    assert_eq!(restored.check(&answer, kept.heads.last(), &[]), Err(expected));
-    let empty = Server::new();
+    assert_eq!(restored.check(&answer, longer.heads.last(), &[]), Err(expected));
+    let empty = TestServer::new();
     let expected = WitnessError::Shorter { known: 9, now: 0 };
-    assert_eq!(empty.check(&empty.answer(0, &[]), kept.heads.last(), &[]), Err(expected));
+    assert_eq!(empty.check(&empty.answer(0, &[]), longer.heads.last(), &[]), Err(expected));
 }
 
 #[test]
 fn an_entry_changed_before_the_head_that_a_site_kept_is_a_fork() {
-    let kept = Server::of(5);
-    let mut other = Server::new();
+    let original = TestServer::with_receipts(5);
+    let mut other = TestServer::new();
     for sequence in 1..=12 {
-        other.append(if sequence == 3 { Server::leaf(33) } else { Server::leaf(sequence) });
+        other.append(if sequence == 3 { TestServer::leaf(33) } else { TestServer::leaf(sequence) });
     }
     let expected = WitnessError::Forked { known: 5, now: 12 };
-    assert_eq!(other.check(&other.answer(5, &[]), kept.heads.last(), &[]), Err(expected.clone()));
+    assert_eq!(other.check(&other.answer(5, &[]), original.heads.last(), &[]), Err(expected.clone()));
     // The proof of the true log does not help either.
     let mut patched = other.answer(5, &[]);
-    patched.consistency = Server::of(12).answer(5, &[]).consistency;
-    assert_eq!(other.check(&patched, kept.heads.last(), &[]), Err(expected));
+    patched.consistency = TestServer::with_receipts(12).answer(5, &[]).consistency;
+    assert_eq!(other.check(&patched, original.heads.last(), &[]), Err(expected));
     // Two logs of one size are a fork too.
     let same = WitnessError::Forked { known: 12, now: 12 };
-    assert_eq!(other.check(&other.answer(12, &[]), Server::of(12).heads.last(), &[]), Err(same));
+    assert_eq!(other.check(&other.answer(12, &[]), TestServer::with_receipts(12).heads.last(), &[]), Err(same));
 }
 
 #[test]
 fn only_the_servers_key_makes_heads_and_countersignatures() {
-    let server = Server::of(3);
-    let stranger = Server { key: SigningKey::from_bytes(&[2; 32]), ..Server::of(3) };
+    let server = TestServer::with_receipts(3);
+    let stranger = TestServer { key: SigningKey::from_bytes(&[2; 32]), ..TestServer::with_receipts(3) };
     let answer = stranger.answer(0, &[1]);
     assert!(matches!(server.check(&answer, None, &[1]), Err(WitnessError::Signed { what: "head", .. })));
     let mut mixed = server.answer(0, &[1]);
@@ -191,8 +192,8 @@ fn only_the_servers_key_makes_heads_and_countersignatures() {
 }
 
 #[test]
-fn swapped_missing_and_altered_proofs_are_told_apart() {
-    let server = Server::of(6);
+fn swapped_missing_and_altered_proofs_are_distinguished() {
+    let server = TestServer::with_receipts(6);
     let mut answer = server.answer(0, &[2, 3]);
     let other = answer.receipts[1].countersignature.clone();
     answer.receipts[0].countersignature = other;
@@ -202,8 +203,8 @@ fn swapped_missing_and_altered_proofs_are_told_apart() {
     answer.receipts[0].leaf = server.leaves[2].clone();
     assert_eq!(server.check(&answer, None, &[2]), Err(WitnessError::Missing(2)));
 
-    let mut altered = Server::of(1);
-    altered.append(Server::leaf(2).replace("\"round\":2", "\"round\":1"));
+    let mut altered = TestServer::with_receipts(1);
+    altered.append(TestServer::leaf(2).replace("\"round\":2", "\"round\":1"));
     assert_eq!(altered.check(&altered.answer(0, &[2]), None, &[2]), Err(WitnessError::Altered(2)));
 
     let answer = server.answer(0, &[4]);

@@ -15,7 +15,7 @@ use crate::job::active_learning::tests::{datasets, example};
 use crate::plan::{Books, Buys, Key, Knob, Offered, Priced};
 
 /// Returns the documentation's example with another gate, and the account that pays for it.
-fn scene(beta: f64, k: u32, epsilon: f64, shown: Shown, budget: (f64, f64)) -> (Spec, Vec<Dataset>, Books) {
+fn build_plan(beta: f64, k: u32, epsilon: f64, shown: Shown, budget: (f64, f64)) -> (Spec, Vec<Dataset>, Books) {
     let (mut spec, _) = example();
     let gate = spec.participants[1].gate.as_mut().unwrap();
     gate.sampling_rate = SamplingRate::floor(beta).unwrap();
@@ -27,32 +27,33 @@ fn scene(beta: f64, k: u32, epsilon: f64, shown: Shown, budget: (f64, f64)) -> (
     let limit = Epsilon::new(budget.0).unwrap();
     let budget = Budget::new(limit, Delta::new(budget.1).unwrap(), GridKind::for_epsilon(limit)).unwrap();
     let mut books = Books::default();
-    let (organization, lineage) = (datasets[1].organization, datasets[1].lineage);
+    let organization = datasets[1].organization;
+    let lineage = datasets[1].lineage;
     let key = Key::new(organization, lineage, PrivacyUnit::User, Adjacency::ZeroOut);
     books.add(key, Balance::new(Some(budget)));
     (spec, datasets, books)
 }
 
 /// Returns whether the account reserves the plan's pool `times` times.
-fn reserves(spec: &Spec, datasets: &[Dataset], books: &Books, times: u64) -> bool {
+fn can_reserve(spec: &Spec, datasets: &[Dataset], books: &Books, times: u64) -> bool {
     let charge = spec.cost(&datasets[1]).unwrap();
     let mut balance = books.balance(Key::of(&datasets[1], &charge)).unwrap().clone();
     let cost = balance.price(&charge.event, charge.adjacency).unwrap();
     balance.reserve(ReservationId(0), &cost, times).is_ok()
 }
 
-fn named(offered: &[Offered], knob: Knob) -> Option<&Offered> {
+fn find_change(offered: &[Offered], knob: Knob) -> Option<&Offered> {
     offered.iter().find(|offered| offered.knob == knob)
 }
 
 #[test]
 fn a_pool_is_priced_as_one_round_of_one_release() {
-    let (spec, datasets, books) = scene(0.1, 20, 0.5, Shown::Set, (1.0, 1e-6));
+    let (spec, datasets, books) = build_plan(0.1, 20, 0.5, Shown::Set, (1.0, 1e-6));
     let priced = Priced::of(&spec, &datasets, &books).unwrap();
     assert_eq!((priced.rounds, priced.purses.len(), priced.admitted()), (1, 1, true));
     let buys = Buys::of(&priced).unwrap();
     let fit = u64::from(buys.rounds_that_fit);
-    assert!(fit >= 1 && reserves(&spec, &datasets, &books, fit) && !reserves(&spec, &datasets, &books, fit + 1));
+    assert!(fit >= 1 && can_reserve(&spec, &datasets, &books, fit) && !can_reserve(&spec, &datasets, &books, fit + 1));
     assert!(buys.bottleneck.sentence.contains("pool") && !buys.bottleneck.sentence.contains("round"), "{buys:?}");
     assert_eq!(offers(&spec, &datasets, &books), Vec::new(), "a plan that fits needs no other");
 }
@@ -60,31 +61,31 @@ fn a_pool_is_priced_as_one_round_of_one_release() {
 #[test]
 fn where_delta_decides_the_least_threshold_that_fits_is_offered() {
     for (shown, beta) in [(Shown::Counts, 0.2), (Shown::CountsTight, 0.2), (Shown::Set, 0.3)] {
-        let (spec, datasets, books) = scene(beta, 5, 0.5, shown, (1.0, 1e-6));
-        assert!(!reserves(&spec, &datasets, &books, 1));
+        let (spec, datasets, books) = build_plan(beta, 5, 0.5, shown, (1.0, 1e-6));
+        assert!(!can_reserve(&spec, &datasets, &books, 1));
         let offered = offers(&spec, &datasets, &books);
         for one in &offered {
-            assert!(reserves(&one.apply(&spec), &datasets, &books, 1), "not admitted: {one:?}");
+            assert!(can_reserve(&one.apply(&spec), &datasets, &books, 1), "not admitted: {one:?}");
         }
-        let threshold = named(&offered, Knob::Threshold).unwrap();
+        let threshold = find_change(&offered, Knob::Threshold).unwrap();
         let (dataset, field, _, to) = &threshold.values[0];
         assert_eq!(field, "spec.participants.1.gate.threshold");
         let mut less = threshold.apply(&spec);
         less.set(Knob::Threshold, *dataset, to - 1.0);
-        assert!(!reserves(&less, &datasets, &books, 1), "k = {to} is not the least");
-        assert!(named(&offered, Knob::SamplingRate).is_some_and(|lower| lower.values[0].3 < beta), "{offered:?}");
-        assert_eq!(named(&offered, Knob::Epsilon), None, "a smaller epsilon has a larger delta");
+        assert!(!can_reserve(&less, &datasets, &books, 1), "k = {to} is not the least");
+        assert!(find_change(&offered, Knob::SamplingRate).is_some_and(|lower| lower.values[0].3 < beta), "{offered:?}");
+        assert_eq!(find_change(&offered, Knob::Epsilon), None, "a smaller epsilon has a larger delta");
     }
 }
 
 #[test]
 fn where_epsilon_decides_a_smaller_one_is_offered() {
-    let (spec, datasets, books) = scene(0.05, 60, 2.0, Shown::Set, (1.0, 1e-6));
-    assert!(!reserves(&spec, &datasets, &books, 1));
+    let (spec, datasets, books) = build_plan(0.05, 60, 2.0, Shown::Set, (1.0, 1e-6));
+    assert!(!can_reserve(&spec, &datasets, &books, 1));
     let offered = offers(&spec, &datasets, &books);
-    assert_eq!(named(&offered, Knob::Threshold), None, "no threshold makes an epsilon of 2 one of 1");
-    let smaller = named(&offered, Knob::Epsilon).unwrap();
-    assert!(reserves(&smaller.apply(&spec), &datasets, &books, 1));
+    assert_eq!(find_change(&offered, Knob::Threshold), None, "no threshold makes an epsilon of 2 one of 1");
+    let smaller = find_change(&offered, Knob::Epsilon).unwrap();
+    assert!(can_reserve(&smaller.apply(&spec), &datasets, &books, 1));
     assert!((0.5..1.2).contains(&smaller.values[0].3), "{smaller:?}");
     assert!(smaller.sentence.starts_with('ε') && smaller.sentence.contains("for bank"), "{}", smaller.sentence);
 }
@@ -138,7 +139,7 @@ fn epsilon_above_one_is_offered_where_it_fits() {
 
 #[test]
 fn a_public_log_alone_has_no_price() {
-    let (mut spec, mut datasets, books) = scene(0.1, 20, 0.5, Shown::Set, (1.0, 1e-6));
+    let (mut spec, mut datasets, books) = build_plan(0.1, 20, 0.5, Shown::Set, (1.0, 1e-6));
     datasets[1].visibility = crate::dataset::Visibility::Public;
     assert!(Priced::of(&spec, &datasets, &books).is_none());
     spec.participants.truncate(1);

@@ -12,7 +12,7 @@ use crate::job::transcription::tests::{example, ward};
 use crate::plan::{Books, Buys, Key, Knob, Priced};
 
 /// Returns the documentation's example with other ε and δ, and the account that pays for it.
-fn scene(epsilon: f64, delta: f64, budget: (f64, f64)) -> (Spec, Vec<Dataset>, Books) {
+fn build_plan(epsilon: f64, delta: f64, budget: (f64, f64)) -> (Spec, Vec<Dataset>, Books) {
     let (mut spec, _) = example();
     spec.participant.epsilon = Epsilon::new(epsilon).unwrap();
     spec.participant.delta = Delta::new(delta).unwrap();
@@ -21,14 +21,15 @@ fn scene(epsilon: f64, delta: f64, budget: (f64, f64)) -> (Spec, Vec<Dataset>, B
     let limit = Epsilon::new(budget.0).unwrap();
     let budget = Budget::new(limit, Delta::new(budget.1).unwrap(), GridKind::for_epsilon(limit)).unwrap();
     let mut books = Books::default();
-    let (organization, lineage) = (datasets[0].organization, datasets[0].lineage);
+    let organization = datasets[0].organization;
+    let lineage = datasets[0].lineage;
     let key = Key::new(organization, lineage, PrivacyUnit::Words, Adjacency::ZeroOut);
     books.add(key, Balance::new(Some(budget)));
     (spec, datasets, books)
 }
 
 /// Returns whether the account reserves the job `times` times.
-fn reserves(spec: &Spec, datasets: &[Dataset], books: &Books, times: u64) -> bool {
+fn can_reserve(spec: &Spec, datasets: &[Dataset], books: &Books, times: u64) -> bool {
     let charge = spec.cost(&datasets[0]).unwrap();
     let mut balance = books.balance(Key::of(&datasets[0], &charge)).unwrap().clone();
     let cost = balance.price(&charge.event, charge.adjacency).unwrap();
@@ -37,28 +38,28 @@ fn reserves(spec: &Spec, datasets: &[Dataset], books: &Books, times: u64) -> boo
 
 #[test]
 fn a_job_is_priced_as_one_release_and_counted_in_transcriptions() {
-    let (spec, datasets, books) = scene(0.5, 1e-8, (8.0, 1e-5));
+    let (spec, datasets, books) = build_plan(0.5, 1e-8, (8.0, 1e-5));
     let priced = Priced::of(&spec, &datasets, &books).unwrap();
     assert_eq!((priced.rounds, priced.purses.len(), priced.admitted()), (1, 1, true));
     let buys = Buys::of(&priced).unwrap();
     let fit = u64::from(buys.rounds_that_fit);
-    assert!(fit >= 2 && reserves(&spec, &datasets, &books, fit) && !reserves(&spec, &datasets, &books, fit + 1));
+    assert!(fit >= 2 && can_reserve(&spec, &datasets, &books, fit) && !can_reserve(&spec, &datasets, &books, fit + 1));
     assert!(buys.bottleneck.sentence.contains("transcription"), "{buys:?}");
     assert_eq!(offers(&spec, &datasets, &books), Vec::new(), "a plan that fits needs no other");
 }
 
 #[test]
-fn where_epsilon_decides_the_greatest_that_fits_is_offered_with_its_dummies() {
-    let (spec, datasets, books) = scene(4.0, 1e-8, (1.0, 1e-5));
-    assert!(!reserves(&spec, &datasets, &books, 1));
+fn greatest_fitting_epsilon_is_offered_with_its_dummies() {
+    let (spec, datasets, books) = build_plan(4.0, 1e-8, (1.0, 1e-5));
+    assert!(!can_reserve(&spec, &datasets, &books, 1));
     let offered = offers(&spec, &datasets, &books);
     let smaller = offered.iter().find(|offered| offered.knob == Knob::Epsilon).unwrap();
     let (dataset, field, _, to) = &smaller.values[0];
     assert_eq!(field, "spec.participant.epsilon");
-    assert!(reserves(&smaller.apply(&spec), &datasets, &books, 1));
+    assert!(can_reserve(&smaller.apply(&spec), &datasets, &books, 1));
     let mut more = smaller.apply(&spec);
     more.set(Knob::Epsilon, *dataset, to + 0.001);
-    assert!(!reserves(&more, &datasets, &books, 1), "{to} is not the greatest");
+    assert!(!can_reserve(&more, &datasets, &books, 1), "{to} is not the greatest");
     assert!(
         smaller.sentence.starts_with('ε') && smaller.sentence.contains("dummies of each word"),
         "{}",
@@ -69,21 +70,21 @@ fn where_epsilon_decides_the_greatest_that_fits_is_offered_with_its_dummies() {
 
 #[test]
 fn where_delta_decides_a_smaller_one_is_offered() {
-    let (spec, datasets, books) = scene(0.5, 1e-3, (8.0, 1e-5));
-    assert!(!reserves(&spec, &datasets, &books, 1));
+    let (spec, datasets, books) = build_plan(0.5, 1e-3, (8.0, 1e-5));
+    assert!(!can_reserve(&spec, &datasets, &books, 1));
     let offered = offers(&spec, &datasets, &books);
     let smaller = offered.iter().find(|offered| offered.knob == Knob::Delta).unwrap();
-    assert!(reserves(&smaller.apply(&spec), &datasets, &books, 1) && smaller.values[0].3 < 1e-5, "{smaller:?}");
+    assert!(can_reserve(&smaller.apply(&spec), &datasets, &books, 1) && smaller.values[0].3 < 1e-5, "{smaller:?}");
     assert_eq!(smaller.values[0].1, "spec.participant.delta");
     let next = smaller.values[0].3 * 1.01;
     let mut more = spec.clone();
     more.set(Knob::Delta, spec.participant.dataset, next);
-    assert!(!reserves(&more, &datasets, &books, 1), "{next}");
+    assert!(!can_reserve(&more, &datasets, &books, 1), "{next}");
 }
 
 #[test]
 fn public_recordings_have_no_price() {
-    let (spec, mut datasets, books) = scene(0.5, 1e-8, (8.0, 1e-5));
+    let (spec, mut datasets, books) = build_plan(0.5, 1e-8, (8.0, 1e-5));
     datasets[0].visibility = Visibility::Public;
     assert!(Priced::of(&spec, &datasets, &books).is_none());
 }

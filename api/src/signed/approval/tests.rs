@@ -86,13 +86,14 @@ fn judge(approval: &SignedApproval, key: &ApprovalKey) -> Result<(), ApprovalErr
 }
 
 #[test]
-fn a_key_file_approves_what_it_signed_and_nothing_else() {
+fn key_file_approves_only_the_signed_statement() {
     let (key, public) = file_key(1);
     let approval = SignedApproval::sign(&statement(), &key).expect("it has a JSON form");
     assert_eq!(approval.approves(MANIFEST, JOB, DATASET, &[file_key(2).1, public.clone()]), Ok(public.fingerprint()));
     assert_eq!(judge(&approval, &file_key(2).1), Err(ApprovalError::UnknownKey));
     assert_eq!(approval.approves("bb", JOB, DATASET, std::slice::from_ref(&public)), Err(ApprovalError::OtherManifest));
-    let (job, dataset) = (JobId(Uuid::from_u128(9)), DatasetId(Uuid::from_u128(9)));
+    let job = JobId(Uuid::from_u128(9));
+    let dataset = DatasetId(Uuid::from_u128(9));
     assert_eq!(
         approval.approves(MANIFEST, job, DATASET, std::slice::from_ref(&public)),
         Err(ApprovalError::OtherDataset)
@@ -124,7 +125,7 @@ fn another_document_of_the_same_key_is_no_approval() {
 }
 
 #[test]
-fn a_passkey_approves_what_it_signed() {
+fn passkey_approves_the_signed_statement() {
     let passkey = SoftwarePasskey::new();
     let public = passkey.public();
     assert_eq!(public.check(), Ok(()));
@@ -136,11 +137,11 @@ fn a_passkey_approves_what_it_signed() {
 }
 
 /// Changes one property of a passkey before it signs.
-type Flaw = fn(&mut SoftwarePasskey);
+type PasskeyFlaw = fn(&mut SoftwarePasskey);
 
 #[test]
 fn an_assertion_from_elsewhere_is_refused() {
-    let flaws: [(Flaw, &str); 6] = [
+    let flaws: [(PasskeyFlaw, &str); 6] = [
         (|passkey| passkey.ceremony = "webauthn.create", "not from signing"),
         (|passkey| passkey.origin = "https://undertone.example.com", "another origin"),
         (|passkey| passkey.cross_origin = true, "another origin"),
@@ -151,15 +152,16 @@ fn an_assertion_from_elsewhere_is_refused() {
     for (flaw, reason) in flaws {
         let mut passkey = SoftwarePasskey::new();
         flaw(&mut passkey);
-        let said = judge(&passkey.sign(&statement()), &passkey.public()).expect_err(reason);
-        assert!(matches!(said, ApprovalError::Assertion(text) if text.contains(reason)), "{said}");
+        let error = judge(&passkey.sign(&statement()), &passkey.public()).expect_err(reason);
+        assert!(matches!(error, ApprovalError::Assertion(text) if text.contains(reason)), "{error}");
     }
 }
 
 #[test]
 fn an_assertion_that_was_changed_is_refused() {
     let passkey = SoftwarePasskey::new();
-    let (public, approval) = (passkey.public(), passkey.sign(&statement()));
+    let public = passkey.public();
+    let approval = passkey.sign(&statement());
     let other = SignedApproval { payload: approval.payload.replace(MANIFEST, "bb"), ..approval.clone() };
     let replayed = other.approves("bb", JOB, DATASET, std::slice::from_ref(&public));
     assert_eq!(replayed, Err(ApprovalError::Assertion("it is for another statement")));
@@ -190,8 +192,8 @@ fn an_assertion_that_was_changed_is_refused() {
 fn authenticator_data_of_another_length_is_refused() {
     for (data, reason) in [(Vec::new(), "too short"), (vec![0; 36], "another length"), (vec![0; 38], "another length")]
     {
-        let said = check_authenticator_data(&data, HOST).expect_err(reason);
-        assert!(matches!(said, WebauthnError::Refused(text) if text.contains(reason)), "{said}");
+        let error = check_authenticator_data(&data, HOST).expect_err(reason);
+        assert!(matches!(error, WebauthnError::Refused(text) if text.contains(reason)), "{error}");
     }
 }
 

@@ -37,35 +37,35 @@ pub fn relation(adjacency: Adjacency, unit: PrivacyUnit) -> String {
     }
 }
 
-/// A fact about a dataset that no ε of the certificate covers: it was declared or told exactly.
+/// A fact about a dataset that no ε of the certificate covers: it was declared or published exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "fact", rename_all = "snake_case")]
 pub enum PublicFact {
-    /// n, how many units the dataset has, as it stands in every division: a size class.
+    /// n, the number of the dataset's units, used in every division: a size class.
     Units {
         /// n.
         count: u64,
     },
-    /// Sizes that were told when the dataset was registered: records, people, length, each as a class.
+    /// The sizes from the dataset's registration: records, people, length, each as a class.
     Sizes,
-    /// How many classes the job's model or its annotators tell apart, as the job declares it.
+    /// The number of classes that the job's model or its annotators distinguish, as the job declares it.
     Classes {
         /// Classes.
         count: u64,
     },
-    /// q·n, how many units are expected in a batch. Which, and how many there were, is secret.
+    /// q·n, the expected number of units in a batch. The actual units and their number are secret.
     ExpectedBatch {
         /// Units.
         units: f64,
     },
-    /// Most releases that the manifest plans, those in reserve included.
+    /// The most releases that the manifest plans, including those in reserve.
     PlannedReleases {
         /// Releases.
         count: u64,
     },
-    /// That the dataset takes part, in which rounds a release of it arrived, and whether its part failed. The reason of a failure
-    /// on private data is withheld; that there was one is not.
+    /// The participation of the dataset, the rounds in which a release of it arrived, and a failure of its part. The
+    /// reason of a failure on private data is withheld; its occurrence is not.
     Participation,
 }
 
@@ -98,7 +98,7 @@ mod tests {
 
     /// Stored certificates contain exactly these sentences.
     #[test]
-    fn relations_are_said_in_these_words() {
+    fn relations_have_exact_sentences() {
         let speaker = |adjacency| relation(adjacency, PrivacyUnit::Speaker);
         assert_eq!(
             speaker(Adjacency::ZeroOut),

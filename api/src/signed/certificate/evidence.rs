@@ -14,7 +14,7 @@ pub struct CertificateFile {
     pub payload: String,
     /// The server's Ed25519 signature over `undertone/certificate/1`, a zero byte and the payload, hex.
     pub signature: String,
-    /// What bears it out.
+    /// The evidence.
     pub evidence: Evidence,
 }
 
@@ -25,25 +25,26 @@ impl CertificateFile {
     }
 }
 
-/// What bears a certificate out. Each part is signed by whom it is of, and named by a digest in the certificate.
+/// The evidence for a certificate. Each part is signed by its author, and the certificate names its digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
-    /// What the sites were asked to run, signed by the server.
+    /// The manifest that the sites received, signed by the server.
     pub manifest: Signed,
-    /// What the sites paid, signed by each: party by party in the certificate's order, each one's oldest first.
+    /// The receipts of the sites, each signed by its site: party by party in the certificate's order, each party's
+    /// oldest first.
     pub receipts: Vec<Proven>,
 }
 
-/// A receipt with the server's word on it.
+/// A receipt with the server's confirmation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Proven {
     /// The receipt, signed by its site.
     pub receipt: Signed,
-    /// Where the server's log charges it; absent from a server that keeps none.
+    /// The place of its charge in the server's log; absent from a server without a log.
     #[serde(default)]
     pub logged: Option<Logged>,
 }
@@ -53,21 +54,21 @@ pub struct Proven {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Logged {
-    /// The server's word that it has taken the receipt, and where: a signed [`super::super::Countersignature`].
+    /// The server's confirmation that it accepted the receipt, with its place: a signed `Countersignature`.
     pub countersignature: Signed,
-    /// What the log says there: a [`crate::log::leaf::Entry`] as the text that is hashed.
+    /// The leaf at this place: the ledger entry as the text that is hashed.
     pub leaf: String,
-    /// The proof that it stands there under the certificate's head: the hashes beside the way to the root (RFC 9162, section
-    /// 2.1.3), from the leaf up, hex.
+    /// The proof that the leaf is there under the certificate's head: the sibling hashes on the way to the root (RFC
+    /// 9162, section 2.1.3), from the leaf up, hex.
     pub inclusion: Vec<String>,
 }
 
-/// An audit that a job asked for.
+/// An audit that a job requested.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AuditAsked {
-    /// What the site measured, signed by it: a [`super::super::AuditStatement`]. Null when none has come.
+    /// The site's measurements, signed by it: an `AuditStatement`. Null if none has arrived.
     pub statement: Option<Signed>,
 }
 
@@ -99,7 +100,7 @@ mod tests {
     use super::super::ChainPiece;
 
     #[test]
-    fn a_piece_of_nothing_has_a_digest_too_and_another_order_another() {
+    fn chain_piece_digest_depends_on_order() {
         let piece = |digests: &[&str]| {
             let receipts: Vec<_> = (1..).zip(digests).map(|(at, digest)| (at, (*digest).to_owned())).collect();
             ChainPiece::of(&receipts)

@@ -5,18 +5,18 @@ use undertone_privacy::{Adjacency, PrivacyUnit};
 
 use crate::id::OrganizationId;
 
-/// How a number was computed.
+/// The method of computation of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = CertificateMethod))]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// Rényi differential privacy, converted at the best order of the fine grid: the ledger's own currency, rounded up.
+    /// Rényi differential privacy, as in the ledger, converted at the best order of the fine grid and rounded up.
     Renyi,
     /// Privacy-loss distributions on a pessimistic grid: the tight number.
     PrivacyLossDistribution,
 }
 
-/// What a number may be used for.
+/// The permitted use of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -35,11 +35,11 @@ pub enum ValidFor {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// How it was computed.
+    /// The method of computation.
     pub method: Method,
-    /// What it may be used for.
+    /// The permitted use.
     pub valid_for: ValidFor,
-    /// ε, rounded up; null when no finite one holds.
+    /// ε, rounded up; null if no finite one holds.
     pub epsilon: Option<f64>,
     /// The δ at which it holds.
     pub delta: f64,
@@ -57,23 +57,23 @@ impl Figure {
     }
 }
 
-/// What the consortium as a whole may say of one person, for one unit and adjacency, of this job.
+/// The consortium's figure for one person, for one unit and adjacency, of this job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Together {
-    /// Who is protected.
+    /// The protected unit.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
-    /// Against which change.
+    /// The adjacency, the change that the guarantee covers.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::adjacency))]
     pub adjacency: Adjacency,
     /// The organizations whose data were charged for this unit.
     pub organizations: Vec<OrganizationId>,
-    /// How many of them one person is taken to be in, at most, by the rule.
+    /// The most organizations that may have data of one person, by the rule.
     pub most: u64,
     /// ε at the least δ of those organizations' accounts; absent when no account has a budget.
     pub figure: Option<Figure>,
-    /// Exact releases beside it, for comparison, that no ε covers.
+    /// Exact releases in addition, for comparison. No ε covers them.
     pub in_the_clear: u64,
 }

@@ -25,79 +25,80 @@ pub struct Party {
     pub dataset: DatasetId,
     /// Its name.
     pub dataset_name: String,
-    /// Its line of versions: the budget belongs to the line.
+    /// Its lineage. All versions in the lineage share one budget.
     pub lineage: LineageId,
-    /// Who may learn what from it, as its site declared it.
+    /// The visibility of the dataset, as its site declared it.
     pub visibility: Visibility,
-    /// What the job did with it.
+    /// The use of the dataset by the job.
     pub purpose: Purpose,
     /// The worker that ran it.
     pub worker: WorkerId,
-    /// The site's public key, hex: it signed the receipts.
+    /// The site's public key, hex. It signed the receipts.
     pub site_key: String,
-    /// n, the public number of units that stood in every division.
+    /// n, the public number of units, used in every division.
     pub units: u64,
-    /// What the owner's consent rests on; absent for public data, and from certificates of before it was stated.
+    /// The basis of the owner's consent; absent for public data, and in certificates from before it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consent: Option<Consent>,
-    /// What it paid; absent for public data, of which nothing is protected.
+    /// Its charges; absent for public data, which are not protected.
     #[serde(default)]
     pub charged: Option<Charged>,
 }
 
-/// What a dataset paid for the job.
+/// The charges of a dataset for the job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = CertificateCharged))]
 #[serde(deny_unknown_fields)]
 pub struct Charged {
-    /// Who is protected.
+    /// The protected unit.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
-    /// Against which change.
+    /// The adjacency, the change that the guarantee covers.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::adjacency))]
     pub adjacency: Adjacency,
-    /// The same in plain words: which data are compared. Empty in certificates of version 1.
+    /// The adjacency in plain words: the compared data. Empty in certificates of version 1.
     #[serde(default)]
     pub relation: String,
-    /// What is taken to be public of the dataset. Empty in certificates of version 1.
+    /// The facts about the dataset that are taken to be public. Empty in certificates of version 1.
     #[serde(default)]
     pub public: Vec<PublicFact>,
-    /// What made each release.
+    /// The mechanism of each release.
     pub mechanism: Mechanism,
-    /// How many releases there were.
+    /// The numbers of releases.
     pub releases: Releases,
-    /// ε of the counted releases, as budgets count; absent when the account has no budget and so no δ.
+    /// ε of the counted releases, as budgets count; absent if the account has no budget and so no δ.
     pub renyi: Option<Figure>,
-    /// The tight ε of the counted releases; absent when there is none to compute.
+    /// The tight ε of the counted releases; absent if there is none to compute.
     pub tight: Option<Figure>,
-    /// Where the account for life stood when the certificate was made.
+    /// The state of the lifetime account at the time of the certificate.
     pub account: Position,
     /// The site's receipts for this job.
     pub receipts: ChainPiece,
-    /// The ticks of the site's release clock at which its releases left; absent where no receipt names one.
+    /// The ticks of the site's release clock at which its releases left; absent if no receipt names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockSummary>,
-    /// What an audit measured from below, to stand beside the claim; null when the job did not ask for one.
+    /// An audit's lower bound, for comparison with the claim; null if the job did not request an audit.
     pub audit: Option<AuditAsked>,
-    /// The accounts of all other limited units of the lineage, which the same releases were charged to: each limit bounds all jobs.
+    /// The accounts of all other limited units of the lineage, to which the same releases were charged. Each limit
+    /// bounds all jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<ChargedBeside>,
 }
 
-/// What a job's releases cost another limited unit of the same lineage than the one that it protects.
+/// The charges of a job to another limited unit of the same lineage than the one that it protects.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = CertificateChargedBeside))]
 #[serde(deny_unknown_fields)]
 pub struct ChargedBeside {
-    /// Who is protected.
+    /// The protected unit.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
-    /// The release as this unit is charged for it.
+    /// The release as it is charged for this unit.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::event))]
     pub event: Event,
     /// ε of the counted releases, as budgets count.
     pub renyi: Option<Figure>,
-    /// Where the account for life stood when the certificate was made.
+    /// The state of the lifetime account at the time of the certificate.
     pub account: Position,
 }
 
@@ -106,11 +107,11 @@ pub struct ChargedBeside {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = CertificateClock))]
 #[serde(deny_unknown_fields)]
 pub struct ClockSummary {
-    /// Milliseconds between two ticks; the most, where receipts name several periods.
+    /// Milliseconds between two ticks; the longest period if receipts name several.
     pub period_millis: u64,
     /// Receipts that name a tick.
     pub releases: u64,
-    /// Those of a later tick than the first, whose time can depend on the data.
+    /// Receipts of a later tick than the first. The time of these releases can depend on the data.
     pub late: u64,
 }
 
@@ -129,7 +130,7 @@ impl ClockSummary {
     }
 }
 
-/// What made each release.
+/// The mechanism of each release.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = CertificateMechanism))]
 #[serde(deny_unknown_fields)]
@@ -137,22 +138,24 @@ pub struct Mechanism {
     /// The release with exact parameters, as both ledgers priced it.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::event))]
     pub event: Event,
-    /// How units came into a release.
+    /// How units were selected for a release.
     pub sampling: Sampling,
-    /// C, the L2 norm to which each unit's contribution to a step was clipped at most; absent for a mechanism that clips nothing.
+    /// C, the largest L2 norm of a unit's contribution to a step after clipping; absent for a mechanism that clips
+    /// nothing.
     pub clip: Option<f64>,
-    /// The most that one change moves the sum in L2: the clip by construction, twice the clip when a unit is replaced.
+    /// The largest change of the sum in L2 by one neighbouring change: the clip by construction, twice the clip if a
+    /// unit is replaced.
     pub sensitivity: Option<f64>,
     /// Standard deviation of the noise in each coordinate of a step's sum: z times the clip.
     pub noise: Option<f64>,
 }
 
-/// How units came into a release.
+/// How units were selected for a release.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = CertificateSampling))]
 #[serde(tag = "sampling", rename_all = "snake_case")]
 pub enum Sampling {
-    /// Each unit independently, in secret, with this probability: the only sampling that is counted as amplification.
+    /// Each unit independently, in secret, with this probability. Only this sampling is counted as amplification.
     Poisson {
         /// q, exactly as drawn: a multiple of 2⁻³².
         rate: f64,
@@ -171,52 +174,52 @@ impl Sampling {
     }
 }
 
-/// How many releases there were.
+/// The numbers of releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = CertificateReleases))]
 #[serde(deny_unknown_fields)]
 pub struct Releases {
     /// Reserved before the job began: its worst case.
     pub reserved: u64,
-    /// Paid, each with a receipt of the site.
+    /// Paid, each with a receipt from the site.
     pub committed: u64,
-    /// Whether the site has closed its part, so that nothing more can be paid.
+    /// Whether the site has closed its part, so that no more payments are possible.
     pub settled: bool,
-    /// Counted in the figures: all that were reserved, made or not. In certificates of version 1 those paid, once the site had
-    /// closed its part.
+    /// Counted in the figures: all reserved releases, made or not. In certificates of version 1: the paid releases,
+    /// once the site had closed its part.
     pub counted: u64,
-    /// Exact releases beside them, for a comparison that the owner opened the dataset for. No ε covers these.
+    /// Exact releases in addition, for a comparison for which the owner opened the dataset. No ε covers these.
     pub in_the_clear: u64,
 }
 
-/// An account for life at one moment.
+/// The state of a lifetime account at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = CertificatePosition))]
 #[serde(deny_unknown_fields)]
 pub struct Position {
     /// The account.
     pub account: AccountId,
-    /// The limit ε for life; absent without a budget.
+    /// The lifetime limit ε; absent without a budget.
     pub limit: Option<f64>,
     /// δ of every ε here; absent without a budget.
     pub delta: Option<f64>,
-    /// ε of everything released by then, in all jobs of all consortia, rounded up.
+    /// ε of all releases until then, in all jobs of all consortia, rounded up.
     pub spent: f64,
-    /// ε of everything released and reserved by then, rounded up.
+    /// ε of all releases and reservations until then, rounded up.
     pub committed: f64,
-    /// The limits that were promised one after another: a limit that is raised after something was released begins a promise of
-    /// its own. What holds for everything together is the sum of their ε at the sum of their δ. Empty without a budget, and in
+    /// The limits that were promised one after another. Raising a limit after a release begins a new promise. The
+    /// guarantee for all releases together is the sum of their ε at the sum of their δ. Empty without a budget, and in
     /// certificates of version 1.
     #[serde(default)]
     pub promises: Vec<PromisedLimit>,
-    /// Releases of its whole life that left in the clear.
+    /// Exact releases during its whole life.
     pub in_the_clear: u64,
-    /// The sums from which all this follows: Rényi loss spent and reserved at every order, in exact fixed point.
+    /// The sums from which these figures follow: Rényi loss spent and reserved at every order, in exact fixed point.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub balance: Balance,
     /// Rows of the account's ledger.
     pub entries: u64,
-    /// Hash of the last of them, which covers all before it, hex.
+    /// Hash of the last of them, hex. It covers all previous rows.
     pub head: String,
 }
 
@@ -225,13 +228,13 @@ pub struct Position {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ChainPiece {
-    /// How many.
+    /// The number of receipts.
     pub count: u64,
-    /// Number of the first in the site's chain; absent without any.
+    /// Number of the first in the site's chain; absent if there are none.
     pub first: Option<u64>,
     /// Number of the last.
     pub last: Option<u64>,
-    /// Digest of the last one's payload, hex: it covers every receipt that the site signed before it.
+    /// Digest of the last one's payload, hex. It covers every receipt that the site signed before.
     pub head: Option<String>,
     /// SHA-256 over the digests of all of them, oldest first, each as 64 hex digits and a line feed.
     pub list: String,

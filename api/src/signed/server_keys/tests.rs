@@ -38,7 +38,7 @@ fn introduction(first: &SigningKey, root: &SigningKey) -> SignedIntroduction {
 }
 
 /// Certifies a key for a purpose; key 1 is the first one and key 2 the root.
-fn certified(seed: u8, purpose: KeyPurpose, serial: u64, least_serial: u64, from: OffsetDateTime) -> OnlineSigner {
+fn certify(seed: u8, purpose: KeyPurpose, serial: u64, least_serial: u64, from: OffsetDateTime) -> OnlineSigner {
     let certificate = KeyCertificate {
         serial,
         least_serial,
@@ -71,7 +71,7 @@ fn signed(at: OffsetDateTime, signer: &dyn DocumentSigner) -> Signed {
 
 #[test]
 fn first_key_alone_verifies_certified_signatures() {
-    let online = certified(3, KeyPurpose::Log, 1, 0, NOW);
+    let online = certify(3, KeyPurpose::Log, 1, 0, NOW);
     let document = signed(NOW, &online);
     assert_eq!(document.open::<Head>(&key(1).verifying_key()), Ok(head(NOW)));
     assert!(document.open::<Head>(&key(9).verifying_key()).is_err(), "another server");
@@ -81,7 +81,7 @@ fn first_key_alone_verifies_certified_signatures() {
 #[test]
 fn certificate_holds_for_its_purpose_and_time() {
     let first = key(1).verifying_key();
-    let online = certified(3, KeyPurpose::Log, 1, 0, NOW);
+    let online = certify(3, KeyPurpose::Log, 1, 0, NOW);
     for (at, holds) in [
         (NOW - Duration::SECOND, false),
         (NOW, true),
@@ -101,16 +101,16 @@ fn certificate_holds_for_its_purpose_and_time() {
 #[test]
 fn changed_chain_is_refused() {
     let first = key(1).verifying_key();
-    let mut forged = certified(3, KeyPurpose::Log, 1, 0, NOW);
+    let mut forged = certify(3, KeyPurpose::Log, 1, 0, NOW);
     forged.key = key(4);
     assert_eq!(signed(NOW, &forged).open::<Head>(&first), Err(SignedError::Forged), "another key signed");
-    let mut foreign = certified(3, KeyPurpose::Log, 1, 0, NOW);
+    let mut foreign = certify(3, KeyPurpose::Log, 1, 0, NOW);
     foreign.chain.introduction = introduction(&key(9), &key(2));
     assert!(signed(NOW, &foreign).open::<Head>(&first).is_err(), "another first key");
-    let mut own_root = certified(3, KeyPurpose::Log, 1, 0, NOW);
+    let mut own_root = certify(3, KeyPurpose::Log, 1, 0, NOW);
     own_root.chain.introduction.by_root = own_root.chain.introduction.by_first.signature.clone();
     assert!(signed(NOW, &own_root).open::<Head>(&first).is_err(), "the root did not sign the introduction");
-    let mut long = signed(NOW, &certified(3, KeyPurpose::Log, 1, 0, NOW));
+    let mut long = signed(NOW, &certify(3, KeyPurpose::Log, 1, 0, NOW));
     long.signature.push_str(&" ".repeat(4096));
     assert_eq!(long.open::<Head>(&first), Err(SignedError::Malformed));
 }
@@ -120,13 +120,13 @@ fn verifier_follows_from_first_key_to_root() {
     let mut server = TrustedServer::new(&key(1).verifying_key());
     let hour = NOW + Duration::HOUR;
     follow(&mut server, &signed(NOW, &key(1)), NOW).expect("there is no root yet");
-    follow(&mut server, &signed(hour, &certified(3, KeyPurpose::Log, 1, 0, hour)), hour).expect("introduced");
+    follow(&mut server, &signed(hour, &certify(3, KeyPurpose::Log, 1, 0, hour)), hour).expect("introduced");
     assert_eq!(server.root(), Some(&*hex_of(&key(2))));
     follow(&mut server, &signed(NOW, &key(1)), NOW).expect("it was signed before the root was there");
     let late = follow(&mut server, &signed(hour, &key(1)), hour);
     assert!(matches!(late, Err(SignedError::Chain(_))), "{late:?}");
     // A thief of the first key makes another root.
-    let mut thief = certified(3, KeyPurpose::Log, 9, 0, hour);
+    let mut thief = certify(3, KeyPurpose::Log, 9, 0, hour);
     let certificate: KeyCertificate = serde_json::from_str(&thief.chain.certificate.payload).expect("read");
     thief.chain.certificate = Signed::new(&certificate, &key(8)).expect("it has a JSON form");
     thief.chain.introduction = introduction(&key(1), &key(8));
@@ -137,11 +137,12 @@ fn verifier_follows_from_first_key_to_root() {
 #[test]
 fn lower_serial_is_refused_after_a_higher_one_began() {
     let mut server = TrustedServer::new(&key(1).verifying_key());
-    let (old, hour) = (certified(3, KeyPurpose::Log, 1, 0, NOW), NOW + Duration::HOUR);
-    let new = certified(4, KeyPurpose::Log, 2, 0, hour);
+    let old = certify(3, KeyPurpose::Log, 1, 0, NOW);
+    let hour = NOW + Duration::HOUR;
+    let new = certify(4, KeyPurpose::Log, 2, 0, hour);
     follow(&mut server, &signed(NOW, &old), NOW).expect("the first certificate");
     follow(&mut server, &signed(hour, &new), hour).expect("the second certificate");
-    assert_eq!(server.newest(KeyPurpose::Log).map(|seen| seen.serial), Some(2));
+    assert_eq!(server.newest(KeyPurpose::Log).map(|certificate| certificate.serial), Some(2));
     follow(&mut server, &signed(NOW, &old), NOW).expect("signed while it was the newest");
     let back = follow(&mut server, &signed(hour, &old), hour);
     assert!(matches!(back, Err(SignedError::Chain(_))), "{back:?}");
@@ -153,9 +154,10 @@ fn lower_serial_is_refused_after_a_higher_one_began() {
 #[test]
 fn revoked_certificate_is_refused_whatever_time_it_states() {
     let mut server = TrustedServer::new(&key(1).verifying_key());
-    let (stolen, hour) = (certified(3, KeyPurpose::Log, 1, 0, NOW), NOW + Duration::HOUR);
+    let stolen = certify(3, KeyPurpose::Log, 1, 0, NOW);
+    let hour = NOW + Duration::HOUR;
     follow(&mut server, &signed(NOW, &stolen), NOW).expect("not stolen yet");
-    let cure = certified(4, KeyPurpose::Log, 2, 2, hour);
+    let cure = certify(4, KeyPurpose::Log, 2, 2, hour);
     follow(&mut server, &signed(hour, &cure), hour).expect("from the root");
     assert_eq!(server.least_serial(), 2);
     for (signer, name) in [(&stolen as &dyn DocumentSigner, "the stolen key"), (&key(1), "the first key")] {
@@ -166,8 +168,8 @@ fn revoked_certificate_is_refused_whatever_time_it_states() {
 }
 
 #[test]
-fn server_with_pinned_root_takes_nothing_of_the_first_key() {
+fn server_with_pinned_root_ignores_the_first_key() {
     let mut server = TrustedServer::with_root(&key(1).verifying_key(), &key(2).verifying_key());
     assert!(matches!(follow(&mut server, &signed(NOW, &key(1)), NOW), Err(SignedError::Chain(_))));
-    follow(&mut server, &signed(NOW, &certified(3, KeyPurpose::Log, 1, 0, NOW)), NOW).expect("certified");
+    follow(&mut server, &signed(NOW, &certify(3, KeyPurpose::Log, 1, 0, NOW)), NOW).expect("certified");
 }

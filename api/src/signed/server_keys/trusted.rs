@@ -98,10 +98,10 @@ impl TrustedServer {
         merged.root = merged.root.or_else(|| other.root.clone());
         merged.least_serial = merged.least_serial.max(other.least_serial);
         merged.first_until = merged.first_until.into_iter().chain(other.first_until).min();
-        for (purpose, seen) in &other.newest {
-            let newest = merged.newest.entry(*purpose).or_insert(*seen);
-            if seen.serial > newest.serial {
-                *newest = *seen;
+        for (purpose, certificate) in &other.newest {
+            let newest = merged.newest.entry(*purpose).or_insert(*certificate);
+            if certificate.serial > newest.serial {
+                *newest = *certificate;
             }
         }
         merged
@@ -164,10 +164,10 @@ impl TrustedServer {
     }
 
     fn note(&mut self, certificate: &KeyCertificate) {
-        let seen = SeenCertificate { serial: certificate.serial, from: certificate.from };
-        let newest = self.newest.entry(certificate.purpose).or_insert(seen);
-        if seen.serial > newest.serial {
-            *newest = seen;
+        let certificate_mark = SeenCertificate { serial: certificate.serial, from: certificate.from };
+        let newest = self.newest.entry(certificate.purpose).or_insert(certificate_mark);
+        if certificate_mark.serial > newest.serial {
+            *newest = certificate_mark;
         }
         self.least_serial = self.least_serial.max(certificate.least_serial);
         self.first_until = Some(self.first_until.map_or(certificate.from, |until| until.min(certificate.from)));

@@ -21,7 +21,7 @@ fn head(host: &str, flags: u8, counter: u32) -> Vec<u8> {
 }
 
 /// Returns the authenticator data of a new passkey with the COSE key `cose`.
-fn attested(flags: u8, cose: &[u8]) -> Vec<u8> {
+fn attest(flags: u8, cose: &[u8]) -> Vec<u8> {
     [&head(HOST, flags, 3)[..], &[0; 16], &[0, 3], &[0xc0, 0xff, 0xee], cose].concat()
 }
 
@@ -37,9 +37,9 @@ fn read(client_data: &str, data: &[u8]) -> Result<RegisteredPasskey, WebauthnErr
 
 #[test]
 fn registration_of_each_algorithm_is_read() {
-    let made = client_data("webauthn.create", &CHALLENGE, ORIGIN);
+    let client = client_data("webauthn.create", &CHALLENGE, ORIGIN);
     let (key, cose) = eddsa();
-    let passkey = read(&made, &attested(0x45, &cose)).expect("well formed");
+    let passkey = read(&client, &attest(0x45, &cose)).expect("well formed");
     assert_eq!((passkey.algorithm, passkey.counter), (PasskeyAlgorithm::EdDsa, 3));
     assert_eq!((passkey.credential.as_str(), passkey.public_key), ("c0ffee", hex::encode(key.verifying_key())));
     let key = p256::ecdsa::SigningKey::from_slice(&[7; 32]).expect("a scalar");
@@ -47,37 +47,37 @@ fn registration_of_each_algorithm_is_read() {
     let (x, y) = (&point.as_bytes()[1..33], &point.as_bytes()[33..]);
     let es256_head = hex::decode("a5010203262001215820").expect("hex");
     let cose = [&es256_head[..], x, &[0x22, 0x58, 0x20], y].concat();
-    let passkey = read(&made, &attested(0x45, &cose)).expect("well formed");
+    let passkey = read(&client, &attest(0x45, &cose)).expect("well formed");
     assert_eq!((passkey.algorithm, passkey.public_key), (PasskeyAlgorithm::Es256, hex::encode(point.as_bytes())));
 }
 
 #[test]
 fn registration_with_anything_wrong_is_refused() {
-    let made = client_data("webauthn.create", &CHALLENGE, ORIGIN);
+    let client = client_data("webauthn.create", &CHALLENGE, ORIGIN);
     let (_, cose) = eddsa();
     for (client_data, data, reason) in [
-        (client_data("webauthn.get", &CHALLENGE, ORIGIN), attested(0x45, &cose), "another ceremony"),
-        (client_data("webauthn.create", &[8; 32], ORIGIN), attested(0x45, &cose), "another challenge"),
-        (client_data("webauthn.create", &CHALLENGE, "https://other.example.org"), attested(0x45, &cose), "origin"),
-        (made.clone(), attested(0x41, &cose), "the user was not recognized"),
-        (made.clone(), attested(0x05, &cose), "there is no credential"),
-        (made.clone(), [attested(0x45, &cose), vec![0]].concat(), "bytes behind the key"),
-        (made.clone(), attested(0x45, &cose[..20]), "the key is cut"),
-        (made.clone(), attested(0x45, &[0xa4; 42]), "another kind of key"),
-        (made.clone(), head(HOST, 0x45, 0), "nothing behind the counter"),
-        (made.clone(), Vec::new(), "nothing"),
+        (client_data("webauthn.get", &CHALLENGE, ORIGIN), attest(0x45, &cose), "another ceremony"),
+        (client_data("webauthn.create", &[8; 32], ORIGIN), attest(0x45, &cose), "another challenge"),
+        (client_data("webauthn.create", &CHALLENGE, "https://other.example.org"), attest(0x45, &cose), "origin"),
+        (client.clone(), attest(0x41, &cose), "the user was not recognized"),
+        (client.clone(), attest(0x05, &cose), "there is no credential"),
+        (client.clone(), [attest(0x45, &cose), vec![0]].concat(), "bytes behind the key"),
+        (client.clone(), attest(0x45, &cose[..20]), "the key is cut"),
+        (client.clone(), attest(0x45, &[0xa4; 42]), "another kind of key"),
+        (client.clone(), head(HOST, 0x45, 0), "nothing behind the counter"),
+        (client.clone(), Vec::new(), "nothing"),
     ] {
         assert!(read(&client_data, &data).is_err(), "{reason}");
     }
-    let with_extensions = [attested(0xc5, &cose), vec![0xa0]].concat();
-    assert!(read(&made, &with_extensions).is_ok(), "extensions follow the key");
+    let with_extensions = [attest(0xc5, &cose), vec![0xa0]].concat();
+    assert!(read(&client, &with_extensions).is_ok(), "extensions follow the key");
     let elsewhere =
-        read_registration(&made, &hex::encode(attested(0x45, &cose)), &CHALLENGE, ("other.example", ORIGIN));
+        read_registration(&client, &hex::encode(attest(0x45, &cose)), &CHALLENGE, ("other.example", ORIGIN));
     assert!(elsewhere.is_err(), "another relying party");
 }
 
 #[test]
-fn assertion_gives_its_counter_and_holds_for_its_challenge_only() {
+fn assertion_is_valid_for_its_challenge_only() {
     let (key, _) = eddsa();
     let public_key = hex::encode(key.verifying_key());
     let passkey = PasskeyPublicKey {

@@ -35,8 +35,8 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     if known_caller && method == "post" && once::concerns(&Method::POST, path) {
         parameters(operation).push(json!({
             "name": "Idempotency-Key", "in": "header", "required": false,
-            "description": "Sent again with the same key within 24 hours, the request is not done again and is answered the same. \
-                            1 to 255 visible ASCII characters, best a random UUID; a new one for each request.",
+            "description": "A key that makes the request repeatable: within 24 hours, a repetition with the same key has no effect and \
+                            gets the same response. 1 to 255 visible ASCII characters, preferably a random UUID; a new one for each request.",
             "schema": { "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$" },
         }));
     }
@@ -44,7 +44,7 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     if method == "post" && once::tells_a_secret(path) {
         let told = operation["description"].as_str().map_or_else(String::new, |told| format!("{told}\n\n"));
         operation["description"] = json!(format!(
-            "{told}Nothing of the answer is kept: a request with an `Idempotency-Key` is refused with 400."
+            "{told}The response is not stored: a request with an `Idempotency-Key` is refused with 400."
         ));
         statuses.push(400);
     }
@@ -101,9 +101,9 @@ fn succeed(method: &str, operation: &mut Value) {
     let mut read = false;
     for (status, response) in responses.iter_mut() {
         let said = match status.as_str() {
-            "200" => "Done; this is the answer.",
-            "201" => "Made; this is what was made.",
-            "204" => "Done; there is nothing to say.",
+            "200" => "The request succeeded, with this result.",
+            "201" => "The request created this.",
+            "204" => "The request succeeded, without a body.",
             _ => continue,
         };
         if response["description"].as_str().is_none_or(str::is_empty) {
@@ -112,17 +112,19 @@ fn succeed(method: &str, operation: &mut Value) {
         if method == "get" && status == "200" && response["content"]["application/json"].is_object() {
             read = true;
             response["headers"]["ETag"] = json!({
-                "description": "The version of what was read, for `If-None-Match` and `If-Match`.",
+                "description": "The version of the document, for `If-None-Match` and `If-Match`.",
                 "schema": { "type": "string" },
             });
         }
     }
     if read {
-        responses
-            .insert("304".to_owned(), json!({ "description": "As it was when it had the `ETag` of `If-None-Match`." }));
+        responses.insert(
+            "304".to_owned(),
+            json!({ "description": "The document still has the `ETag` of `If-None-Match`." }),
+        );
         parameters(operation).push(json!({
             "name": "If-None-Match", "in": "header", "required": false,
-            "description": "The `ETag` of what is there already: if it is still so, nothing is sent.",
+            "description": "The `ETag` of the caller's copy. If it is current, the response has no body.",
             "schema": { "type": "string" },
         }));
     }
@@ -186,8 +188,7 @@ fn problem(status: u16) -> Value {
         "content": { PROBLEM: { "schema": { "$ref": "#/components/schemas/Problem" }, "example": example } },
     });
     if status == 429 || status == 503 {
-        response["headers"]["Retry-After"] =
-            json!({ "description": "After how many seconds to try again.", "schema": { "type": "integer" } });
+        response["headers"]["Retry-After"] = json!({ "description": "Seconds after which the request may be repeated.", "schema": { "type": "integer" } });
     }
     response
 }

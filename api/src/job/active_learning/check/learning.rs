@@ -1,17 +1,17 @@
 //! Limits of the classifier, of the selection of questions, and of the rehearsal.
 
 use crate::job::active_learning::{Acquisition, Aggregation, Rehearsal, Spec};
-use crate::job::check::{positive, within};
+use crate::job::check::{check_positive, check_range};
 
 /// The most numbers in the embedding table.
 const MAX_TABLE: u64 = 1 << 26;
 
 /// Checks the lead's part.
 pub(super) fn check(spec: &Spec, say: &mut impl FnMut(&str, String)) {
-    within(say, "golden", f64::from(spec.golden), 1.0, 1e6);
+    check_range(say, "golden", f64::from(spec.golden), 1.0, 1e6);
     let of = spec.classifier;
-    within(say, "classifier.buckets", f64::from(of.buckets), 256.0, 1_048_576.0);
-    within(say, "classifier.embedding", f64::from(of.embedding), 1.0, 1024.0);
+    check_range(say, "classifier.buckets", f64::from(of.buckets), 256.0, 1_048_576.0);
+    check_range(say, "classifier.embedding", f64::from(of.embedding), 1.0, 1024.0);
     let table = u64::from(of.buckets) * u64::from(of.embedding);
     if table > MAX_TABLE && of.buckets <= 1_048_576 && of.embedding <= 1024 {
         say(
@@ -19,12 +19,12 @@ pub(super) fn check(spec: &Spec, say: &mut impl FnMut(&str, String)) {
             format!("with the embedding {table} numbers, more than {MAX_TABLE}: make one of them smaller"),
         );
     }
-    within(say, "classifier.hidden", f64::from(of.hidden), 1.0, 2048.0);
-    within(say, "classifier.dropout", of.dropout, 0.0, 0.9);
-    within(say, "classifier.passes", f64::from(of.passes), 1.0, 1000.0);
-    within(say, "classifier.epochs", f64::from(of.epochs), 1.0, 1000.0);
-    within(say, "classifier.batch", f64::from(of.batch), 1.0, 4096.0);
-    positive(say, "classifier.learning_rate", of.learning_rate, 1.0);
+    check_range(say, "classifier.hidden", f64::from(of.hidden), 1.0, 2048.0);
+    check_range(say, "classifier.dropout", of.dropout, 0.0, 0.9);
+    check_range(say, "classifier.passes", f64::from(of.passes), 1.0, 1000.0);
+    check_range(say, "classifier.epochs", f64::from(of.epochs), 1.0, 1000.0);
+    check_range(say, "classifier.batch", f64::from(of.batch), 1.0, 4096.0);
+    check_positive(say, "classifier.learning_rate", of.learning_rate, 1.0);
     if spec.acquisition == Acquisition::Bald && (of.dropout == 0.0 || of.passes < 2) {
         let needs = "`bald` asks where passes disagree: use a dropout above 0 and at least 2 passes, or `entropy`";
         say("acquisition", needs.to_owned());
@@ -53,7 +53,7 @@ fn check_rehearsal(rehearsal: &Rehearsal, say: &mut impl FnMut(&str, String)) {
     if !ascending(&mut thresholds.iter().map(|k| f64::from(*k))) || !thresholds.iter().all(fits) {
         say("rehearsal.thresholds", "1 to 10 thresholds from 1 to 100000, ascending".to_owned());
     }
-    within(say, "rehearsal.questions", f64::from(rehearsal.questions), 1.0, 100_000.0);
-    within(say, "rehearsal.repeats", f64::from(rehearsal.repeats), 1.0, 20.0);
-    positive(say, "rehearsal.annotator_accuracy", rehearsal.annotator_accuracy, 1.0);
+    check_range(say, "rehearsal.questions", f64::from(rehearsal.questions), 1.0, 100_000.0);
+    check_range(say, "rehearsal.repeats", f64::from(rehearsal.repeats), 1.0, 20.0);
+    check_positive(say, "rehearsal.annotator_accuracy", rehearsal.annotator_accuracy, 1.0);
 }

@@ -8,7 +8,7 @@ use undertone_privacy::{Adjacency, PrivacyUnit, mechanism};
 use super::{check_classes, find};
 use crate::dataset::{Content, Dataset, Visibility};
 use crate::job::active_learning::{Gate, Spec};
-use crate::job::check::within;
+use crate::job::check::check_range;
 
 /// The most participants in a job.
 const MAX_PARTICIPANTS: usize = 100;
@@ -24,10 +24,10 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str
     if !spec.participants.is_empty() && spec.participants.iter().all(|party| party.gate.is_none()) {
         say("participants", "nobody asks anything: give at least one participant a gate".to_owned());
     }
-    let mut seen = HashSet::new();
+    let mut ids = HashSet::new();
     for (index, party) in spec.participants.iter().enumerate() {
         let at = |field: &str| format!("participants.{index}.{field}");
-        if !seen.insert(party.dataset) {
+        if !ids.insert(party.dataset) {
             say(&at("dataset"), "each dataset takes part once".to_owned());
         }
         let dataset = find(datasets, party.dataset);
@@ -47,7 +47,8 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str
 }
 
 fn check_dataset(spec: &Spec, index: usize, dataset: &Dataset, field: &str, say: &mut impl FnMut(&str, String)) {
-    let (name, public) = (&dataset.name, dataset.visibility == Visibility::Public);
+    let name = &dataset.name;
+    let public = dataset.visibility == Visibility::Public;
     if dataset.content != Content::Queries {
         say(field, format!("`{name}` is of {}; questions are asked of query logs", dataset.content.label()));
         return;
@@ -82,14 +83,14 @@ fn check_gate(
     at: &impl Fn(&str) -> String,
     say: &mut impl FnMut(&str, String),
 ) {
-    within(say, &at("threshold"), f64::from(gate.threshold.get()), 1.0, 1e6);
+    check_range(say, &at("threshold"), f64::from(gate.threshold.get()), 1.0, 1e6);
     let most = if spec.unit == PrivacyUnit::Record { 1 } else { 1000 };
     if gate.rows_per_unit.get() > most {
-        let given = gate.rows_per_unit;
+        let rows = gate.rows_per_unit;
         let say_what = match spec.unit {
-            PrivacyUnit::User | PrivacyUnit::Speaker | PrivacyUnit::Words => format!("from 1 to {most}, not {given}"),
+            PrivacyUnit::User | PrivacyUnit::Speaker | PrivacyUnit::Words => format!("from 1 to {most}, not {rows}"),
             PrivacyUnit::Record => {
-                format!("1, not {given}: a row is one row; protect users where one of them may have several")
+                format!("1, not {rows}: a row is one row; protect users where one of them may have several")
             }
         };
         say(&at("rows_per_unit"), say_what);
@@ -97,7 +98,8 @@ fn check_gate(
     if public {
         return;
     }
-    let (rate, epsilon) = (gate.sampling_rate.get(), gate.epsilon.get());
+    let rate = gate.sampling_rate.get();
+    let epsilon = gate.epsilon.get();
     if rate >= 1.0 {
         let less = "less than 1: without sampling k-anonymity promises nothing; only public data may be shown so";
         say(&at("sampling_rate"), less.to_owned());

@@ -18,11 +18,12 @@ const LEAD: usize = 0;
 const OURS: usize = 1;
 const TEST: usize = 2;
 
-type Change = fn(&mut Spec, &mut Vec<Dataset>);
+type SpecChange = fn(&mut Spec, &mut Vec<Dataset>);
 
 /// Returns the fields reported after a change.
 fn fields(change: impl FnOnce(&mut Spec, &mut Vec<Dataset>)) -> Vec<String> {
-    let (mut spec, mut datasets) = (example().0, datasets());
+    let mut spec = example().0;
+    let mut datasets = datasets();
     let exam = Dataset { id: DatasetId(Uuid::from_u128(3)), name: "exam".to_owned(), ..datasets[LEAD].clone() };
     spec.tests[0].dataset = exam.id;
     datasets.push(exam);
@@ -51,7 +52,7 @@ fn labels(spec: &mut Spec, count: usize) {
 }
 
 /// `(field, changes that violate it, changes just within it)`.
-const LIMITS: &[(&str, &[Change], &[Change])] = &[
+const LIMITS: &[(&str, &[SpecChange], &[SpecChange])] = &[
     (
         "spec.unit",
         &[
@@ -290,13 +291,13 @@ const LIMITS: &[(&str, &[Change], &[Change])] = &[
 ];
 
 #[test]
-fn every_limit_names_its_field_and_only_it() {
+fn limit_violation_names_only_its_field() {
     assert_eq!(fields(|_, _| ()), Vec::<String>::new());
-    for (field, broken, kept) in LIMITS {
+    for (field, broken, valid) in LIMITS {
         for (number, change) in broken.iter().enumerate() {
             assert_eq!(fields(change), [*field], "change {number} of {field}");
         }
-        for (number, change) in kept.iter().enumerate() {
+        for (number, change) in valid.iter().enumerate() {
             assert_eq!(fields(change), Vec::<String>::new(), "change {number} that {field} bears");
         }
     }
@@ -304,18 +305,18 @@ fn every_limit_names_its_field_and_only_it() {
 
 #[test]
 fn all_violations_are_named_at_once() {
-    let named = fields(|spec, _| {
+    let names = fields(|spec, _| {
         spec.rounds = 0;
         gate(spec).sampling_rate = SamplingRate::ONE;
         spec.labels[1].key = Some('s');
         spec.classifier.hidden = 0;
     });
     let all = ["spec.participants.1.gate.sampling_rate", "spec.labels.1.key", "spec.rounds", "spec.classifier.hidden"];
-    assert_eq!(named, all);
+    assert_eq!(names, all);
 }
 
 #[test]
-fn a_job_has_participants_and_tests_in_numbers_that_can_be_followed() {
+fn participants_and_tests_have_limited_numbers() {
     let crowd = |count: usize| {
         move |spec: &mut Spec, datasets: &mut Vec<Dataset>| {
             for index in 0..count {
@@ -340,8 +341,8 @@ fn a_job_has_participants_and_tests_in_numbers_that_can_be_followed() {
 
 #[test]
 fn speech_is_refused_as_dp_sgd_refuses_queries() {
-    let spoken = fields(|_, datasets| datasets.iter_mut().for_each(|dataset| dataset.content = Content::Speech));
-    assert_eq!(spoken, ["spec.participants.0.dataset", "spec.participants.1.dataset", "spec.tests.0.dataset"]);
+    let names = fields(|_, datasets| datasets.iter_mut().for_each(|dataset| dataset.content = Content::Speech));
+    assert_eq!(names, ["spec.participants.0.dataset", "spec.participants.1.dataset", "spec.tests.0.dataset"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Limits of the model.
 
-use super::within;
+use super::check_range;
 use crate::job::dp_sgd::{Arm, Model, Spec};
 
 /// The most classes: labels are 16 bits wide.
@@ -16,8 +16,8 @@ const MAX_PARAMETERS: u64 = 64 << 20;
 
 /// Checks the model alone.
 pub(super) fn check(model: &Model, say: &mut impl FnMut(&str, String)) {
-    within(say, "model.hidden", f64::from(model.hidden), 1.0, f64::from(MAX_HIDDEN));
-    within(say, "model.layers", f64::from(model.layers), 1.0, f64::from(MAX_LAYERS));
+    check_range(say, "model.hidden", f64::from(model.hidden), 1.0, f64::from(MAX_HIDDEN));
+    check_range(say, "model.layers", f64::from(model.layers), 1.0, f64::from(MAX_LAYERS));
     if let Some(context) = model.context.filter(|frames| frames % 2 == 0 || !(CONTEXT.0..=CONTEXT.1).contains(frames)) {
         let (least, most) = CONTEXT;
         say(

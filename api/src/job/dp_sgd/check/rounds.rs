@@ -1,6 +1,6 @@
 //! Limits of a series of rounds.
 
-use super::{positive, within};
+use super::{check_positive, check_range};
 use crate::job::dp_sgd::{Arm, Optimizer, Part, Rounds, Schedule, Spec};
 
 /// The most local steps of a round.
@@ -9,11 +9,11 @@ const MAX_STEPS: f64 = 10_000.0;
 /// Checks one arm's rounds.
 pub(super) fn check(spec: &Spec, arm: Arm, rounds: &Rounds, say: &mut impl FnMut(&str, String)) {
     let at = |field: &str| format!("{}.{field}", arm.series());
-    within(say, &at("rounds"), f64::from(rounds.rounds), 1.0, 100_000.0);
-    within(say, &at("evaluate_every"), f64::from(rounds.evaluate_every), 1.0, 10_000.0);
-    within(say, &at("deadline_seconds"), f64::from(rounds.deadline_seconds), 1.0, 86_400.0);
-    within(say, &at("quorum"), f64::from(rounds.quorum), 1.0, spec.participants.len().max(1) as f64);
-    within(say, &at("local_steps"), f64::from(rounds.local_steps), 1.0, MAX_STEPS);
+    check_range(say, &at("rounds"), f64::from(rounds.rounds), 1.0, 100_000.0);
+    check_range(say, &at("evaluate_every"), f64::from(rounds.evaluate_every), 1.0, 10_000.0);
+    check_range(say, &at("deadline_seconds"), f64::from(rounds.deadline_seconds), 1.0, 86_400.0);
+    check_range(say, &at("quorum"), f64::from(rounds.quorum), 1.0, spec.participants.len().max(1) as f64);
+    check_range(say, &at("local_steps"), f64::from(rounds.local_steps), 1.0, MAX_STEPS);
     check_step(arm, rounds.optimizer, &at, say);
     if let Schedule::Linear { warmup, r#final } | Schedule::Cosine { warmup, r#final } = rounds.schedule {
         if warmup >= rounds.rounds.max(1) {
@@ -21,7 +21,7 @@ pub(super) fn check(spec: &Spec, arm: Arm, rounds: &Rounds, say: &mut impl FnMut
                 format!("fewer than the {} rounds, not {warmup}: the rate must come to its height", rounds.rounds);
             say(&at("schedule.warmup"), fewer);
         }
-        within(say, &at("schedule.final"), r#final, 0.0, 1.0);
+        check_range(say, &at("schedule.final"), r#final, 0.0, 1.0);
     }
     if let Some(average) = rounds.averaging.filter(|average| !(average.decay > 0.0 && average.decay < 1.0)) {
         let between = format!("greater than 0 and less than 1, not {}: leave `averaging` out for none", average.decay);
@@ -33,13 +33,13 @@ pub(super) fn check(spec: &Spec, arm: Arm, rounds: &Rounds, say: &mut impl FnMut
 fn check_step(arm: Arm, optimizer: Optimizer, at: &impl Fn(&str) -> String, say: &mut impl FnMut(&str, String)) {
     match optimizer {
         Optimizer::Sgd { learning_rate, momentum } => {
-            positive(say, &at("learning_rate"), learning_rate, 1000.0);
+            check_positive(say, &at("learning_rate"), learning_rate, 1000.0);
             if !(0.0..1.0).contains(&momentum) {
                 say(&at("momentum"), format!("at least 0 and less than 1, not {momentum}"));
             }
         }
         Optimizer::Adam { learning_rate } | Optimizer::DpAdam { learning_rate } => {
-            positive(say, &at("learning_rate"), learning_rate, 1.0);
+            check_positive(say, &at("learning_rate"), learning_rate, 1.0);
         }
     }
     if matches!(optimizer, Optimizer::DpAdam { .. }) && arm != Arm::Private {

@@ -1,13 +1,13 @@
 //! Limits of private selection.
 
-use super::{positive, within};
+use super::{check_positive, check_range};
 use crate::job::dp_sgd::{Arm, Optimizer, Spec};
 
 /// The range of the number of candidates.
 const CANDIDATES: (usize, usize) = (2, 64);
-/// The range of runs in a round: all are made, for every K.
+/// The range of runs in a round. All of them are made, for every K.
 const RUNS: (f64, f64) = (2.0, 1000.0);
-/// The most utterances of development data: all participants fetch them.
+/// The most utterances of development data. All participants fetch them.
 const MAX_DEVELOPMENT: f64 = 2000.0;
 /// The least stopping probability: below it, `most_runs` almost always cuts K off.
 const LEAST_STOPPING: f64 = 1.0 / 1024.0;
@@ -30,9 +30,9 @@ pub(super) fn check(spec: &Spec, say: &mut impl FnMut(&str, String)) {
     if selection.shape.get() > 1.0 {
         say("selection.shape", format!("more than -1 and at most 1, not {}", selection.shape.get()));
     }
-    within(say, "selection.stopping", selection.stopping.get(), LEAST_STOPPING, 1.0);
-    within(say, "selection.most_runs", f64::from(selection.most_runs.get()), RUNS.0, RUNS.1);
-    within(say, "selection.development", f64::from(selection.development), 1.0, MAX_DEVELOPMENT);
+    check_range(say, "selection.stopping", selection.stopping.get(), LEAST_STOPPING, 1.0);
+    check_range(say, "selection.most_runs", f64::from(selection.most_runs.get()), RUNS.0, RUNS.1);
+    check_range(say, "selection.development", f64::from(selection.development), 1.0, MAX_DEVELOPMENT);
     let (least, most) = CANDIDATES;
     if !(least..=most).contains(&selection.candidates.len()) {
         say("selection.candidates", format!("name {least} to {most}, not {}", selection.candidates.len()));
@@ -40,7 +40,7 @@ pub(super) fn check(spec: &Spec, say: &mut impl FnMut(&str, String)) {
     let most_rate = if matches!(rounds.optimizer, Optimizer::Sgd { .. }) { 1000.0 } else { 1.0 };
     for (index, candidate) in selection.candidates.iter().enumerate() {
         let at = |field: &str| format!("selection.candidates.{index}.{field}");
-        positive(say, &at("learning_rate"), candidate.learning_rate, most_rate);
-        positive(say, &at("clip"), candidate.clip, 1.0);
+        check_positive(say, &at("learning_rate"), candidate.learning_rate, most_rate);
+        check_positive(say, &at("clip"), candidate.clip, 1.0);
     }
 }

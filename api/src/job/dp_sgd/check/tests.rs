@@ -86,15 +86,16 @@ fn spec() -> Spec {
 
 /// Returns the fields reported after a change.
 fn fields(change: impl FnOnce(&mut Spec, &mut Vec<Dataset>)) -> Vec<String> {
-    let (mut spec, mut datasets) = (spec(), datasets());
+    let mut spec = spec();
+    let mut datasets = datasets();
     change(&mut spec, &mut datasets);
     spec.check(&datasets).into_iter().map(|violation| violation.field).collect()
 }
 
-type Change = fn(&mut Spec, &mut Vec<Dataset>);
+type SpecChange = fn(&mut Spec, &mut Vec<Dataset>);
 
 /// `(field, changes that violate it, changes just within it)`.
-type Limit = (&'static str, &'static [Change], &'static [Change]);
+type FieldLimit = (&'static str, &'static [SpecChange], &'static [SpecChange]);
 
 fn open(spec: &mut Spec) -> &mut Rounds {
     spec.open.as_mut().unwrap()
@@ -126,20 +127,20 @@ fn own_noise(spec: &mut Spec) -> &mut Noise {
 }
 
 #[test]
-fn every_limit_names_its_field_and_only_it() {
+fn limit_violation_names_only_its_field() {
     assert_eq!(fields(|_, _| ()), Vec::<String>::new());
-    for (field, broken, kept) in LIMITS {
+    for (field, broken, valid) in LIMITS {
         for (number, change) in broken.iter().enumerate() {
             assert_eq!(fields(change), [*field], "change {number} of {field}");
         }
-        for (number, change) in kept.iter().enumerate() {
+        for (number, change) in valid.iter().enumerate() {
             assert_eq!(fields(change), Vec::<String>::new(), "change {number} that {field} bears");
         }
     }
 }
 
 #[test]
-fn a_job_has_participants_and_tests_in_numbers_that_can_be_followed() {
+fn participants_and_tests_have_limited_numbers() {
     let crowd = |count: usize| {
         move |spec: &mut Spec, datasets: &mut Vec<Dataset>| {
             for index in TEST + 1..=TEST + count {
@@ -163,23 +164,23 @@ fn a_job_has_participants_and_tests_in_numbers_that_can_be_followed() {
 
 #[test]
 fn all_violations_are_named_at_once() {
-    let named = fields(|spec, _| {
+    let names = fields(|spec, _| {
         spec.model.hidden = 0;
         spec.warm_start.batch = 0;
         spec.participants[OURS].noise = None;
         private(spec).rounds = 0;
     });
     let all = ["spec.model.hidden", "spec.warm_start.batch", "spec.participants.1.noise", "spec.private.rounds"];
-    assert_eq!(named, all);
+    assert_eq!(names, all);
 }
 
 #[test]
-fn a_settled_spec_has_the_most_classes_of_all_its_datasets_tests_included_and_of_no_other() {
-    let mut known = datasets();
-    known.push(Dataset { id: id(9), classes: 5000, ..known[OURS].clone() });
-    let settled = spec().settled(&known);
+fn settled_spec_has_most_classes_of_its_own_datasets() {
+    let mut counted_datasets = datasets();
+    counted_datasets.push(Dataset { id: id(9), classes: 5000, ..counted_datasets[OURS].clone() });
+    let settled = spec().settled(&counted_datasets);
     assert_eq!(settled.model.classes, Some(42), "the test set has the most");
-    assert_eq!(settled.check(&known), Vec::new());
-    let chosen = Spec { model: Model::lstm(200, Some(64)), ..spec() };
-    assert_eq!(chosen.clone().settled(&known), chosen, "what was said stays");
+    assert_eq!(settled.check(&counted_datasets), Vec::new());
+    let fixed_spec = Spec { model: Model::lstm(200, Some(64)), ..spec() };
+    assert_eq!(fixed_spec.clone().settled(&counted_datasets), fixed_spec, "what was said stays");
 }

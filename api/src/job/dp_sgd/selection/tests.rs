@@ -16,7 +16,7 @@ use crate::vectors;
 
 /// Returns the cases of truncated negative binomial runs over sampled Gaussian steps, the form that jobs have.
 fn cases() -> Vec<Value> {
-    let mut cases = vectors::of_kind("private_selection", "tnb", &["poisson", "liu_talwar_pure"]);
+    let mut cases = vectors::select_kind("private_selection", "tnb", &["poisson", "liu_talwar_pure"]);
     cases.retain(|case| case["base"]["type"] == "sgm");
     assert_eq!(cases.len(), 2, "cases of sampled Gaussian steps");
     cases
@@ -37,7 +37,7 @@ fn selection(shape: f64, stopping: f64, most: u16) -> Selection {
 }
 
 /// Returns the release of a job in a round of so many sampled steps with a selection.
-fn charged(base: &Value, selection: Selection) -> Event {
+fn selected_event(base: &Value, selection: Selection) -> Event {
     event(&changed(|spec| {
         spec.private.as_mut().unwrap().local_steps = number(&base["steps"]) as u32;
         spec.participants[1].sampling_rate = SamplingRate::new(number(&base["q"])).unwrap();
@@ -48,11 +48,11 @@ fn charged(base: &Value, selection: Selection) -> Event {
 }
 
 #[test]
-fn a_round_of_a_selection_costs_what_the_vectors_say() {
+fn selection_round_costs_the_reference_values() {
     for case in cases() {
         let (eta, gamma) = (number(&case["eta"]), number(&case["gamma"]));
-        let charged = charged(&case["base"], selection(eta, gamma, 1000));
-        let Event::Selected { of: run, runs } = &charged else { panic!("{charged:?}") };
+        let event = selected_event(&case["base"], selection(eta, gamma, 1000));
+        let Event::Selected { of: run, runs } = &event else { panic!("{event:?}") };
         let numbers = |field: &str| case[field].as_array().unwrap().iter().map(number).collect::<Vec<_>>();
         let grid =
             OrderGrid::new(numbers("orders").into_iter().map(|order| Order::new(order).unwrap()).collect()).unwrap();
@@ -65,7 +65,7 @@ fn a_round_of_a_selection_costs_what_the_vectors_say() {
             assert!((1.0..1.0 + 2e-4).contains(&(ratio * (1.0 + 1e-9))), "{}: {ratio}", order.get());
         }
         // The charge is never more, because the free order is chosen among more orders.
-        let price = mechanism::curve(&charged, Adjacency::ZeroOut, &grid).unwrap();
+        let price = mechanism::curve(&event, Adjacency::ZeroOut, &grid).unwrap();
         let epsilon = convert::epsilon(&price, Delta::new(number(&case["delta"])).unwrap()).unwrap().get();
         let ratio = epsilon / number(&case["epsilon"]);
         assert!((0.97..1.0 + 2e-4).contains(&ratio), "{ratio}");
@@ -76,22 +76,23 @@ fn a_round_of_a_selection_costs_what_the_vectors_say() {
 fn a_bound_on_the_runs_is_paid_for() {
     let base = serde_json::json!({"steps": 20, "q": 0.05, "sigma": 2.0});
     let loss = |most| {
-        let event = charged(&base, selection(1.0, 0.1, most));
+        let event = selected_event(&base, selection(1.0, 0.1, most));
         let curve = mechanism::curve(&event, Adjacency::ZeroOut, &OrderGrid::standard()).unwrap();
         curve.losses().last().unwrap().1.to_f64_up()
     };
     let (near, mean, far) = (loss(10), loss(30), loss(500));
     assert!(near > mean && mean > far, "{near} {mean} {far}");
     // The truncated part of E[K]: (1 + 30/10) 0.9^30.
-    let cut = -(1.0 - 4.0 * 0.9_f64.powi(30)).ln();
-    assert!((mean - far - cut).abs() < 0.01 * cut + 1e-3, "{} {cut}", mean - far);
+    let tail = -(1.0 - 4.0 * 0.9_f64.powi(30)).ln();
+    assert!((mean - far - tail).abs() < 0.01 * tail + 1e-3, "{} {tail}", mean - far);
 }
 
 #[test]
 fn candidates_change_no_price() {
     let base = serde_json::json!({"steps": 20, "q": 0.05, "sigma": 2.0});
-    let (one, mut other) = (selection(0.0, 0.1, 20), selection(0.0, 0.1, 20));
+    let one = selection(0.0, 0.1, 20);
+    let mut other = selection(0.0, 0.1, 20);
     other.candidates.push(Candidate { learning_rate: 5.0, clip: 0.01 });
     other.development = 1000;
-    assert_eq!(charged(&base, one), charged(&base, other));
+    assert_eq!(selected_event(&base, one), charged(&base, other));
 }

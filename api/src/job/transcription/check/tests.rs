@@ -12,11 +12,12 @@ use crate::dataset::{Content, Dataset, Visibility};
 use crate::id::DatasetId;
 use crate::job::Kind as _;
 
-type Change = fn(&mut Spec, &mut Dataset);
+type SpecChange = fn(&mut Spec, &mut Dataset);
 
 /// Returns the fields reported after a change.
 fn fields(change: impl FnOnce(&mut Spec, &mut Dataset)) -> Vec<String> {
-    let (mut spec, mut dataset) = (example().0, ward());
+    let mut spec = example().0;
+    let mut dataset = ward();
     change(&mut spec, &mut dataset);
     spec.check(&[dataset]).into_iter().map(|violation| violation.field).collect()
 }
@@ -43,7 +44,8 @@ fn count(value: u32) -> NonZeroU32 {
 }
 
 fn price(spec: &mut Spec, currency: &str, per_minute: &str) {
-    let (currency, per_minute) = (currency.to_owned(), per_minute.to_owned());
+    let currency = currency.to_owned();
+    let per_minute = per_minute.to_owned();
     spec.providers[0].price = Some(Price { currency, per_minute, step_seconds: 1, least_seconds: 0 });
 }
 
@@ -52,7 +54,7 @@ fn from_data(spec: &mut Spec, top_percent: f64, above: f64, most: u32) {
 }
 
 /// `(field, changes that violate it, changes just within it)`.
-const LIMITS: &[(&str, &[Change], &[Change])] = &[
+const LIMITS: &[(&str, &[SpecChange], &[SpecChange])] = &[
     (
         "spec.participant.dataset",
         &[
@@ -269,7 +271,7 @@ const LIMITS: &[(&str, &[Change], &[Change])] = &[
 ];
 
 #[test]
-fn each_limit_names_its_field_and_holds_on_both_sides() {
+fn limit_violation_names_its_field_on_both_sides() {
     for (field, breaking, keeping) in LIMITS {
         for (number, change) in breaking.iter().enumerate() {
             assert_eq!(fields(change), [*field], "change {number}");
@@ -281,8 +283,8 @@ fn each_limit_names_its_field_and_holds_on_both_sides() {
 }
 
 #[test]
-fn everything_wrong_is_said_at_once() {
-    let found = fields(|spec, _| {
+fn all_violations_are_reported_at_once() {
+    let names = fields(|spec, _| {
         spec.providers.clear();
         delta(spec, 0.0);
         spec.language = String::new();
@@ -290,14 +292,15 @@ fn everything_wrong_is_said_at_once() {
         spec.crowded = Crowded::Send;
     });
     let wrong = ["spec.providers", "spec.participant.delta", "spec.language", "spec.voice.alpha", "spec.crowded"];
-    assert_eq!(found, wrong);
+    assert_eq!(names, wrong);
 }
 
 #[test]
-fn too_many_dummies_say_how_many_and_what_would_help() {
-    let (mut spec, dataset) = (example().0, ward());
+fn too_many_dummies_report_number_and_remedy() {
+    let mut spec = example().0;
+    let dataset = ward();
     epsilon(&mut spec, 0.1);
     spec.participant.distance = count(10_000);
-    let said = spec.check(&[dataset]).remove(0).message;
-    assert!(said.contains("dummies are to be expected") && said.contains("raise epsilon"), "{said}");
+    let message = spec.check(&[dataset]).remove(0).message;
+    assert!(message.contains("dummies are to be expected") && message.contains("raise epsilon"), "{message}");
 }

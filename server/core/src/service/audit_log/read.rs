@@ -31,7 +31,7 @@ const ROWS: u64 = 500;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
-    /// One entry as JSON a line, from the first: what `broken_at` checks.
+    /// One entry as JSON on each line, oldest first: the form that `broken_at` checks.
     #[default]
     Jsonl,
     /// A table.

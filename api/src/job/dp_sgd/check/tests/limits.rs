@@ -5,11 +5,11 @@ use std::num::NonZeroU16;
 
 use undertone_privacy::{PrivacyUnit, RunShape, StoppingRate};
 
-use super::{LEAD, Limit, OURS, TEST, audit, id, noise, open, own_noise, private, selecting};
+use super::{FieldLimit, LEAD, OURS, TEST, audit, id, noise, open, own_noise, private, selecting};
 use crate::dataset::Visibility;
 use crate::job::dp_sgd::{Cell, Clipping, Ema, Model, Optimizer, Part, Precision, Schedule, TestSet};
 
-pub(super) const LIMITS: &[Limit] = &[
+pub(super) const LIMITS: &[FieldLimit] = &[
     (
         "spec.unit",
         &[

@@ -150,6 +150,11 @@ pub fn percent(value: f64) -> String {
     format!("{:.1} %", value * 100.0)
 }
 
+/// Formats a difference of proportions in percentage points, with its sign: `+1.25`, `−0.40`.
+pub fn points(difference: f64) -> String {
+    format!("{:+.2}", difference * 100.0).replace('-', "−")
+}
+
 /// Formats a size in bytes: `6.9 MB`.
 pub fn bytes(value: u64) -> String {
     let mut size = value as f64;

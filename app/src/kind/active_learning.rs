@@ -3,19 +3,24 @@
 mod plan;
 #[cfg(feature = "ssr")]
 mod planner;
+#[cfg(feature = "ssr")]
+mod report;
 mod result;
 mod said;
 #[cfg(all(test, feature = "ssr"))]
 mod tests;
 
 use leptos::prelude::*;
+use undertone_api::dataset::{Content, Dataset, Visibility};
 use undertone_api::id::DatasetId;
 use undertone_api::job::active_learning::{Report, Spec};
 use undertone_api::job::{Charge, Measurement, Participant};
+#[cfg(feature = "ssr")]
+use undertone_api::report::ReportFile;
 
-use super::Card;
 #[cfg(feature = "ssr")]
 use super::Ground;
+use super::{Card, KindTerms};
 use crate::component::chart::Figure;
 
 pub use plan::{Part, Plan, Trials};
@@ -24,11 +29,7 @@ pub use planner::{propose_questions, save_questions, weigh_questions};
 
 /// Reads a draft as a plan; also returns the paths that the plan cannot represent.
 #[cfg(feature = "ssr")]
-fn reopened(
-    draft: &undertone_api::job::NewDraft,
-    first: Plan,
-    datasets: &[undertone_api::dataset::Dataset],
-) -> (Plan, Vec<String>) {
+fn reopened(draft: &undertone_api::job::NewDraft, first: Plan, datasets: &[Dataset]) -> (Plan, Vec<String>) {
     let first = Plan { title: draft.title.clone(), ..first };
     super::opened::reopened(
         &draft.spec,
@@ -42,6 +43,18 @@ impl Card for Spec {
     type Result = Report;
 
     const TITLE: &'static str = "Active learning with private questions";
+
+    const TERMS: KindTerms = KindTerms {
+        participation: "its questions",
+        records: "rows of the log",
+        public_release: "The data are public: exact gradients leave the site, and nothing is charged.",
+        retention: "The log itself never leaves",
+        has_unit_counts: false,
+    };
+
+    fn can_begin(dataset: &Dataset) -> bool {
+        dataset.content == Content::Queries && dataset.visibility == Visibility::Public
+    }
 
     #[cfg(feature = "ssr")]
     async fn form(ground: Ground) -> AnyView {
@@ -73,11 +86,27 @@ impl Card for Spec {
         said::consent(self, dataset, charge)
     }
 
+    fn audience(&self, parties: String) -> String {
+        // Annotators need not belong to any organization.
+        format!("{parties}, and by everybody who answers questions")
+    }
+
     fn figures(&self, measurements: &[Measurement]) -> Vec<Figure> {
         result::figures(self, measurements)
     }
 
     fn result(&self, result: &Report, participants: &[Participant]) -> AnyView {
         result::table(self, result, participants)
+    }
+
+    #[cfg(feature = "ssr")]
+    fn report_headline(&self, file: &ReportFile) -> AnyView {
+        report::render_headline(&report::LearningReport::new(self, file))
+    }
+
+    #[cfg(feature = "ssr")]
+    fn report_sections(&self, file: &ReportFile) -> AnyView {
+        let sections = report::LearningReport::new(self, file).render_sections();
+        sections.unwrap_or_else(|| super::render_curves(&self.figures(&file.measurements)))
     }
 }

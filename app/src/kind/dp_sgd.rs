@@ -3,17 +3,22 @@
 mod plan;
 mod planner;
 mod price;
+#[cfg(feature = "ssr")]
+mod report;
 mod result;
 mod said;
 
 use leptos::prelude::*;
+use undertone_api::dataset::{Content, Dataset, Visibility};
 use undertone_api::id::DatasetId;
 use undertone_api::job::dp_sgd::{Arm, Report, Spec};
 use undertone_api::job::{Charge, Measurement, Participant};
+#[cfg(feature = "ssr")]
+use undertone_api::report::ReportFile;
 
-use super::Card;
 #[cfg(feature = "ssr")]
 use super::Ground;
+use super::{Card, KindTerms};
 use crate::component::chart::Figure;
 use crate::words;
 
@@ -23,11 +28,7 @@ pub use price::{Prices, Verdict, prices};
 
 /// Reads a draft as a plan; also returns the paths that the plan cannot represent.
 #[cfg(feature = "ssr")]
-fn reopened(
-    draft: &undertone_api::job::NewDraft,
-    first: Plan,
-    datasets: &[undertone_api::dataset::Dataset],
-) -> (Plan, Vec<String>) {
+fn reopened(draft: &undertone_api::job::NewDraft, first: Plan, datasets: &[Dataset]) -> (Plan, Vec<String>) {
     let first = Plan { title: draft.title.clone(), ..first };
     super::opened::reopened(
         &draft.spec,
@@ -41,6 +42,18 @@ impl Card for Spec {
     type Result = Report;
 
     const TITLE: &'static str = "Federated acoustic model";
+
+    const TERMS: KindTerms = KindTerms {
+        participation: "trained on",
+        records: "recordings",
+        public_release: "The data are public: exact gradients leave the site, and nothing is charged.",
+        retention: "The recordings never leave",
+        has_unit_counts: true,
+    };
+
+    fn can_begin(dataset: &Dataset) -> bool {
+        dataset.content == Content::Speech && dataset.visibility == Visibility::Public
+    }
 
     #[cfg(feature = "ssr")]
     async fn form(ground: Ground) -> AnyView {
@@ -107,5 +120,15 @@ impl Card for Spec {
 
     fn result(&self, result: &Report, participants: &[Participant]) -> AnyView {
         result::table(self, result, participants)
+    }
+
+    #[cfg(feature = "ssr")]
+    fn report_headline(&self, report: &ReportFile) -> AnyView {
+        report::render_headline(report)
+    }
+
+    #[cfg(feature = "ssr")]
+    fn report_sections(&self, report: &ReportFile) -> AnyView {
+        report::render_sections(report, &self.figures(&report.measurements))
     }
 }

@@ -6,19 +6,24 @@
 mod plan;
 #[cfg(feature = "ssr")]
 mod planner;
+#[cfg(feature = "ssr")]
+mod report;
 mod result;
 mod said;
 #[cfg(all(test, feature = "ssr"))]
 mod tests;
 
 use leptos::prelude::*;
+use undertone_api::dataset::{Content, Dataset};
 use undertone_api::id::DatasetId;
 use undertone_api::job::transcription::{Report, Spec};
 use undertone_api::job::{Charge, Measurement, Participant};
+#[cfg(feature = "ssr")]
+use undertone_api::report::ReportFile;
 
-use super::Card;
 #[cfg(feature = "ssr")]
 use super::Ground;
+use super::{Card, KindTerms};
 use crate::component::chart::Figure;
 
 #[cfg(feature = "ssr")]
@@ -30,6 +35,18 @@ impl Card for Spec {
     type Result = Report;
 
     const TITLE: &'static str = "Private transcription by cloud recognizers";
+
+    const TERMS: KindTerms = KindTerms {
+        participation: "transcribed",
+        records: "recordings",
+        public_release: "The recordings are public: they are sent to the recognizers, and nothing is charged.",
+        retention: "The transcript never leaves",
+        has_unit_counts: false,
+    };
+
+    fn can_begin(dataset: &Dataset) -> bool {
+        dataset.content == Content::Recordings
+    }
 
     #[cfg(feature = "ssr")]
     async fn form(ground: Ground) -> AnyView {
@@ -60,12 +77,26 @@ impl Card for Spec {
         said::consent(self, dataset, charge)
     }
 
+    fn audience(&self, _: String) -> String {
+        "the recognizers that are named above; this server sees none of it".to_owned()
+    }
+
     fn figures(&self, _: &[Measurement]) -> Vec<Figure> {
         // Nothing is measured during the run: a figure of private recordings would be a release.
         Vec::new()
     }
 
     fn result(&self, result: &Report, participants: &[Participant]) -> AnyView {
-        result::told(result, participants)
+        result::render_result(result, participants)
+    }
+
+    #[cfg(feature = "ssr")]
+    fn report_headline(&self, report: &ReportFile) -> AnyView {
+        report::render_headline(self, report)
+    }
+
+    #[cfg(feature = "ssr")]
+    fn report_sections(&self, report: &ReportFile) -> AnyView {
+        report::render_sections(report)
     }
 }

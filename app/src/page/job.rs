@@ -45,7 +45,7 @@ pub(crate) fn job() -> AnyView {
         let audits = desk.backend.audits(id).await?;
         let audit = super::audit::section(&job, &datasets, &audits, desk.now);
         let facts = kind::facts(&job.spec);
-        let asks = job.spec.questions().is_some() && viewer::answers(member);
+        let asks = kind::has_questions(&job.spec) && viewer::answers(member);
         let certified = certified(consortium, &job);
         let summary = job.summary.clone();
         Ok(Sheet::new(
@@ -145,15 +145,7 @@ fn approval<'a>(
         .map(|other| other.organization_name.clone())
         .collect();
     let (mut what, gauge, label) = match (&party.charge, payment) {
-        (None, _) => (
-            vec![if job.spec.outside().is_some() {
-                "The recordings are public: they are sent to the recognizers, and nothing is charged.".to_owned()
-            } else {
-                "The data are public: exact gradients leave the site, and nothing is charged.".to_owned()
-            }],
-            ().into_any(),
-            "Approve".to_owned(),
-        ),
+        (None, _) => (vec![kind::terms(&job.spec).public_release.to_owned()], ().into_any(), "Approve".to_owned()),
         (Some(charge), _) if charge.event == Event::NonPrivate => {
             (Vec::new(), ().into_any(), "Approve exact gradients".to_owned())
         }
@@ -161,7 +153,7 @@ fn approval<'a>(
             let and = if exact > 0 { ", and exact gradients" } else { "" };
             let label = format!("Approve and reserve ε {}{and}", words::epsilon(payment.own));
             let Payment { reading, ghost, .. } = payment;
-            let mut lines = spelled(&payment, party, speakers, job.spec.questions().is_some());
+            let mut lines = spelled(&payment, party, speakers, kind::terms(&job.spec).records);
             lines.extend(kind::consent(&job.spec, party.dataset, Some(charge)));
             (lines, view! { <Gauge reading ghost=Some(ghost)/> }.into_any(), label)
         }
@@ -181,17 +173,10 @@ fn approval<'a>(
     if exact > 0 {
         what.extend(published(exact));
     }
-    let seen =
+    let parties =
         if others.is_empty() { "this server".to_owned() } else { format!("this server and {}", listed(&others)) };
-    // Annotators need not belong to any organization.
-    let (seen, stays) = match job.spec.questions() {
-        None if job.spec.outside().is_some() => (
-            "the recognizers that are named above; this server sees none of it".to_owned(),
-            "The transcript never leaves",
-        ),
-        Some(_) => (format!("{seen}, and by everybody who answers questions"), "The log itself never leaves"),
-        None => (seen, "The recordings never leave"),
-    };
+    let audience = kind::audience(&job.spec, parties);
+    let retention = kind::terms(&job.spec).retention;
     view! {
         <section class="panel decide" aria-label=format!("Decision for {}", party.dataset_name)>
             <h2>{format!("Decide for {}", party.dataset_name)}</h2>
@@ -199,7 +184,7 @@ fn approval<'a>(
             {gauge}
             <ul class="consequences">
                 {what.into_iter().map(|line| view! { <li>{line}</li> }).collect_view()}
-                <li>{format!("What is released is seen by {seen}. {stays} {}.", party.organization_name)}</li>
+                <li>{format!("What is released is seen by {audience}. {retention} {}.", party.organization_name)}</li>
                 <li>"The site's own ledger and policy must agree as well, whatever is decided here."</li>
                 {job.answer_by.map(|by| view! { <li>"Without an answer the job is refused "<When at=by now=desk.now/>"."</li> })}
             </ul>
@@ -218,7 +203,7 @@ fn approval<'a>(
 }
 
 /// Describes the effects of an approval, sentence by sentence.
-fn spelled(payment: &Payment, party: &Participant, speakers: u64, asks: bool) -> Vec<String> {
+fn spelled(payment: &Payment, party: &Participant, speakers: u64, records: &str) -> Vec<String> {
     let each = words::each(payment.reading.unit);
     let delta = words::delta(payment.reading.delta);
     let mut lines = vec![format!(
@@ -243,7 +228,6 @@ fn spelled(payment: &Payment, party: &Participant, speakers: u64, asks: bool) ->
         ));
     }
     if speakers > 0 && payment.reading.unit == undertone_privacy::PrivacyUnit::Record {
-        let records = if asks { "rows of the log" } else { "recordings" };
         lines.push(format!("The promise is for single {records}. Nothing is promised about a person with several."));
     }
     lines.push(

@@ -1,11 +1,11 @@
 //! The planning page: the form of a job kind, empty or with the values of an opened draft (`?draft=`).
 
 use leptos::prelude::*;
-use undertone_api::dataset::{Content, Dataset, Visibility};
+use undertone_api::dataset::Visibility;
 use undertone_api::problem::{Problem, Violation};
 
 use super::nothing;
-use crate::kind::{Ground, Opened, forms};
+use crate::kind::{Ground, Opened, can_begin, forms};
 use crate::path;
 use crate::screen::{Desk, Place, Sheet, screen};
 
@@ -16,10 +16,7 @@ pub(crate) fn plan() -> AnyView {
         desk.member()?;
         let opened = opened(&desk).await?;
         let datasets = desk.backend.datasets(consortium).await?;
-        // Recordings are transcribed by their site alone; every other kind is led by public data.
-        let begins =
-            |dataset: &Dataset| dataset.visibility == Visibility::Public || dataset.content == Content::Recordings;
-        if !datasets.iter().any(begins) {
+        if !can_begin(&datasets) {
             let then = view! { <p><a href=path::datasets(consortium)>"See the datasets"</a></p> };
             return Ok(Sheet::new(
                 "Plan a job",

@@ -1,19 +1,13 @@
 //! A job's report for reading, printing and keeping: the same on the page and in a self-contained file.
 
-mod arms;
 mod costs;
 mod facts;
-mod learning;
-mod membership;
-mod transcription;
 
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, JobId};
-use undertone_api::job::Spec;
 use undertone_api::report::ReportFile;
 
 use super::audit;
-use crate::component::chart::still;
 use crate::component::form::post;
 use crate::component::said::StateMark;
 use crate::screen::{Place, Sheet, screen};
@@ -69,9 +63,6 @@ fn sheet(report: &ReportFile, links: Option<&Links>) -> AnyView {
         Some(links) => view! { <a href=path::job(links.consortium, job.id)>{job.title.clone()}</a> }.into_any(),
         None => job.title.clone().into_any(),
     };
-    let learning = learning::Of::new(report);
-    let figures = kind::figures(report.spec(), &report.measurements);
-    let figures = figures.iter().filter(|figure| !figure.lines.is_empty()).map(still).collect_view();
     let audits = (!report.audits.is_empty()).then(|| {
         view! {
             <section class="panel"><h2>"One-run audit"</h2>
@@ -87,11 +78,7 @@ fn sheet(report: &ReportFile, links: Option<&Links>) -> AnyView {
         <p class="lead">{title}", a job of "{report.consortium.name.clone()}". "<StateMark state=job.state/></p>
         <div class="report">
             <section class="panel answer"><h2>"What came of it"</h2>
-                {match (&learning, report.spec()) {
-                    (Some(learning), _) => learning.headline(),
-                    (None, Spec::Transcription(_)) => transcription::headline(report),
-                    (None, _) => arms::headline(report),
-                }}
+                {kind::render_report_headline(report)}
                 <dl class="facts">
                     <div><dt>"Proposed by"</dt><dd>{job.proposed_by.clone()}</dd></div>
                     {job.started_at.map(|at| view! { <div><dt>"Began"</dt><dd>{words::exact(at)}</dd></div> })}
@@ -102,15 +89,7 @@ fn sheet(report: &ReportFile, links: Option<&Links>) -> AnyView {
                 </dl>
                 {links.map(|links| actions(report, links))}
             </section>
-            {match &learning {
-                Some(learning) if learning.is_told() => learning.sections(),
-                None if matches!(report.spec(), Spec::Transcription(_)) => transcription::section(report),
-                _ => view! {
-                    {arms::tables(report)}
-                    <section class="charts" aria-label="Learning curves">{figures}</section>
-                }.into_any(),
-            }}
-            {membership::section(report)}
+            {kind::render_report_sections(report)}
             {audits}
             {costs::section(report)}
             {facts::sections(report, links.map(|links| links.consortium))}
@@ -138,27 +117,6 @@ fn actions(report: &ReportFile, links: &Links) -> AnyView {
         <details class="more"><summary>"Repeat this job"</summary>{again}</details>
     }
     .into_any()
-}
-
-/// Returns an arm's title in the tables.
-fn arm_title(arm: &str) -> String {
-    match arm {
-        "public" => "Public only".to_owned(),
-        "open" => "Public + open private".to_owned(),
-        "private" => "Public + private by DP-SGD".to_owned(),
-        other => other.to_owned(),
-    }
-}
-
-/// Formats a difference in percentage points, with its sign.
-fn points(difference: f64) -> String {
-    let text = format!("{:+.2}", difference * 100.0);
-    text.replace('-', "−")
-}
-
-/// Formats an interval of rates, in percent.
-fn between([low, high]: [f64; 2]) -> String {
-    format!("{:.1} to {:.1} %", low * 100.0, high * 100.0)
 }
 
 #[cfg(test)]

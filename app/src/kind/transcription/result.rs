@@ -8,7 +8,7 @@ use undertone_api::job::transcription::{Attack, Errors, Outcome, ProviderResult,
 use crate::words;
 
 /// Renders the result of a job.
-pub(super) fn told(report: &Report, participants: &[Participant]) -> AnyView {
+pub(super) fn render_result(report: &Report, participants: &[Participant]) -> AnyView {
     let name = participants
         .iter()
         .find(|party| party.dataset == report.dataset)

@@ -36,13 +36,10 @@ fn parameters(report: &ReportFile) -> AnyView {
 
 fn datasets(report: &ReportFile) -> AnyView {
     // A query log has no speakers, and those of recordings are not counted; nothing is divided by their number.
-    let outside = report.spec().outside().is_some();
-    let asks = outside || report.spec().questions().is_some();
+    let terms = kind::terms(report.spec());
     let rows = report.datasets.iter().map(|used| {
         let what = match used.purpose {
-            Purpose::Participate if outside => "transcribed",
-            Purpose::Participate if asks => "its questions",
-            Purpose::Participate => "trained on",
+            Purpose::Participate => terms.participation,
             Purpose::Evaluate => "measured on",
         };
         let content = used.digest.clone().map_or_else(
@@ -54,7 +51,7 @@ fn datasets(report: &ReportFile) -> AnyView {
                 <th scope="row">{used.name.clone()}<br/><small>{used.organization_name.clone()}</small></th>
                 <td data-label="used">{format!("{}, {what}", words::visibility(used.visibility))}</td>
                 <td data-label="records" class="number">{format!("about {}", words::count(used.records.0))}</td>
-                {(!asks).then(|| view! {
+                {terms.has_unit_counts.then(|| view! {
                     <td data-label="speakers" class="number">{format!("about {}", words::count(used.speakers.0))}</td>
                     <td data-label="n" class="number">{words::count(used.units)}</td>
                 })}
@@ -67,7 +64,7 @@ fn datasets(report: &ReportFile) -> AnyView {
             <table class="cards">
                 <thead><tr>
                     <th scope="col">"Dataset"</th><th scope="col">"Used"</th><th scope="col" class="number">"Records"</th>
-                    {(!asks).then(|| view! { <th scope="col" class="number">"Speakers"</th><th scope="col" class="number">"n in divisions"</th> })}
+                    {terms.has_unit_counts.then(|| view! { <th scope="col" class="number">"Speakers"</th><th scope="col" class="number">"n in divisions"</th> })}
                     <th scope="col">"SHA-256 of the content"</th>
                 </tr></thead>
                 <tbody>{rows.collect_view()}</tbody>

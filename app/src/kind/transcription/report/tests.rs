@@ -1,8 +1,7 @@
 //! The report of a transcription, on the page and as a file; and the other pages about its recordings and its approval.
 
 use crate::fixture::{CONSORTIUM, HEARD, HEARD_PUBLIC, HEARING, OFFERED, recordings_id, render, report_of};
-use crate::page::report::document;
-use crate::path;
+use crate::{path, report_document};
 
 /// Renders a page by its address.
 async fn page(address: &str) -> String {
@@ -65,7 +64,7 @@ async fn of_public_recordings_everything_that_came_of_it_is_drawn() {
 
 #[tokio::test]
 async fn the_file_has_every_drawing_and_needs_nothing() {
-    let file = document(&report_of(HEARD_PUBLIC).await);
+    let file = report_document(&report_of(HEARD_PUBLIC).await);
     for foreign in ["<script", "src=", "url(", "<link", "<form", "javascript:"] {
         assert!(!file.contains(foreign), "{foreign}");
     }

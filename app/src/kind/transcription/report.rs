@@ -1,49 +1,54 @@
 //! The report of a transcription: the promises, and, for public recordings, the outcome.
 
-mod drawn;
+mod drawings;
 
 use leptos::prelude::*;
 use undertone_api::id::JobId;
-use undertone_api::job::{Report, Spec};
+use undertone_api::job::Report as AnyReport;
+use undertone_api::job::transcription::{Report, Spec};
 use undertone_api::report::ReportFile;
 
-use crate::{kind, words};
+use super::result;
+use crate::words;
 
 /// Renders the result of the job in a sentence.
-pub(super) fn headline(report: &ReportFile) -> AnyView {
-    let text = match (&report.outcome, report.spec()) {
-        (Some(Report::Transcription(found)), _) => {
-            let wrong = found.outcome.as_ref().and_then(|outcome| outcome.errors).and_then(|errors| errors.ours.rate());
-            match wrong {
+pub(super) fn render_headline(spec: &Spec, file: &ReportFile) -> AnyView {
+    let text = match find_outcome(file) {
+        Some(report) => {
+            let errors = report.outcome.as_ref().and_then(|outcome| outcome.errors);
+            match errors.and_then(|errors| errors.ours.rate()) {
                 Some(rate) => format!("{} of the words are wrong.", words::percent(rate)),
                 None => "The transcript is at the site, and nowhere else.".to_owned(),
             }
         }
-        (_, Spec::Transcription(spec)) => {
-            format!("{} to hear a part each.", words::plural(spec.providers.len() as u64, "recognizer"))
-        }
-        _ => "Nothing came of it.".to_owned(),
+        None => format!("{} to hear a part each.", words::plural(spec.providers.len() as u64, "recognizer")),
     };
     view! { <p class="headline">{text}</p> }.into_any()
 }
 
 /// Renders promises, word errors, histograms and cost: in words and numbers, then drawn; and the location of the rest.
-pub(super) fn section(report: &ReportFile) -> AnyView {
-    let Some(found) = &report.outcome else { return ().into_any() };
-    let (drawn, untold) = match found {
-        Report::Transcription(found) => (drawn::section(found), found.outcome.is_none().then(|| untold(report.job.id))),
-        Report::DpSgd(_) | Report::ActiveLearning(_) => (().into_any(), None),
-    };
+/// Empty before there is a result.
+pub(super) fn render_sections(file: &ReportFile) -> AnyView {
+    let Some(report) = find_outcome(file) else { return ().into_any() };
+    let local_files = report.outcome.is_none().then(|| render_local_files(file.job.id));
     view! {
-        <section class="panel"><h2>"Heard and hidden"</h2>{kind::result(report.spec(), found, &[])}</section>
-        {drawn}
-        {untold}
+        <section class="panel"><h2>"Heard and hidden"</h2>{result::render_result(report, &[])}</section>
+        {drawings::render_section(report)}
+        {local_files}
     }
     .into_any()
 }
 
-/// Describes the figures from private recordings, and their location at the site.
-fn untold(job: JobId) -> AnyView {
+/// Returns the result in a job's report, if there is one.
+fn find_outcome(file: &ReportFile) -> Option<&Report> {
+    match &file.outcome {
+        Some(AnyReport::Transcription(report)) => Some(report),
+        _ => None,
+    }
+}
+
+/// Renders the list of the files at the site with the figures from private recordings.
+fn render_local_files(job: JobId) -> AnyView {
     view! {
         <section class="panel"><h2>"What is not here, and where it lies"</h2>
             <p>"In the folder "<code>{format!("transcripts/{job}/")}</code>" of the site, for its owner alone, until somebody there removes it:"</p>

@@ -1,9 +1,9 @@
 //! The pools: the number of questions that each gate released, with ε and δ; and the frequencies of queries.
 
 use leptos::prelude::*;
-use undertone_api::job::active_learning::{PoolResult, Report as Found};
+use undertone_api::job::active_learning::{Frequency, PoolResult, Report};
 
-use super::Of;
+use super::LearningReport;
 use crate::component::drawing::{Bars, shortened};
 use crate::words;
 
@@ -11,12 +11,12 @@ use crate::words;
 const MARKS: usize = 4;
 
 /// Renders every pool with its price, and the distribution of frequencies.
-pub(super) fn section(of: &Of<'_>, found: &Found) -> AnyView {
-    if found.pools.is_empty() && found.frequency.is_empty() {
+pub(super) fn render_section(report: &LearningReport<'_>, outcome: &Report) -> AnyView {
+    if outcome.pools.is_empty() && outcome.frequency.is_empty() {
         return ().into_any();
     }
-    let rows = found.pools.iter().map(|pool| row(of, pool)).collect_view();
-    let frequencies = frequencies(of, found);
+    let rows = outcome.pools.iter().map(|pool| render_pool(report, pool)).collect_view();
+    let frequencies = plot_frequencies(report, outcome);
     view! {
         <section class="panel"><h2>"What was asked of whom, and what it cost"</h2>
             <table class="cards">
@@ -36,13 +36,13 @@ pub(super) fn section(of: &Of<'_>, found: &Found) -> AnyView {
     .into_any()
 }
 
-fn row(of: &Of<'_>, pool: &PoolResult) -> AnyView {
+fn render_pool(report: &LearningReport<'_>, pool: &PoolResult) -> AnyView {
     let epsilon = pool.epsilon.map_or_else(|| "public".to_owned(), words::epsilon);
     let delta = pool.delta.map_or_else(|| "–".to_owned(), words::delta);
     let unit = if pool.epsilon.is_some() { words::unit(pool.unit) } else { "nobody: public data" };
     view! {
         <tr>
-            <th scope="row">{of.name(pool.dataset)}</th>
+            <th scope="row">{report.name(pool.dataset)}</th>
             <td data-label="questions" class="number">{words::count(pool.queries)}</td>
             <td data-label="β" class="number">{words::number(pool.sampling_rate)}</td>
             <td data-label="k" class="number">{words::count(pool.threshold.into())}</td>
@@ -55,25 +55,23 @@ fn row(of: &Of<'_>, pool: &PoolResult) -> AnyView {
 }
 
 /// Draws the number of queries by frequency, with the gates' thresholds.
-fn frequencies(of: &Of<'_>, found: &Found) -> Option<Bars> {
-    if found.frequency.is_empty() {
+fn plot_frequencies(report: &LearningReport<'_>, outcome: &Report) -> Option<Bars> {
+    if outcome.frequency.is_empty() {
         return None;
     }
-    let shown = of.spec.participants.iter().any(|party| party.gate.is_some_and(|gate| gate.shows_counts()));
-    let (note, name) = if shown {
+    let shows_counts = report.spec.participants.iter().any(|party| party.gate.is_some_and(|gate| gate.shows_counts()));
+    let (note, name) = if shows_counts {
         ("Of the counts that the sites paid for showing: kept rows of released questions.", "released questions")
     } else {
         ("Of the lead’s public log. A text needs about k/β rows to pass a gate.", "queries of the lead’s log")
     };
-    let chosen = of.chosen();
-    let marks = chosen.iter().take(MARKS).map(|gate| {
-        let least = if shown { f64::from(gate.threshold) } else { f64::from(gate.threshold) / gate.rate };
+    let gates = report.used_gates();
+    let marks = gates.iter().take(MARKS).map(|gate| {
+        let least = if shows_counts { f64::from(gate.threshold) } else { f64::from(gate.threshold) / gate.rate };
         let name = shortened(&gate.name, 20);
         (least, format!("{name}: k {} at β {}", gate.threshold, words::number(gate.rate)))
     });
-    let bar = |one: &undertone_api::job::active_learning::Frequency| {
-        (one.occurrences as f64, one.occurrences.saturating_mul(2) as f64, one.queries)
-    };
+    let bar = |bin: &Frequency| (bin.occurrences as f64, bin.occurrences.saturating_mul(2) as f64, bin.queries);
     Some(Bars {
         title: "How often queries are asked".to_owned(),
         file: "frequencies".to_owned(),
@@ -81,7 +79,7 @@ fn frequencies(of: &Of<'_>, found: &Found) -> Option<Bars> {
         x: "occurrences".to_owned(),
         y: "distinct queries".to_owned(),
         name: name.to_owned(),
-        counts: found.frequency.iter().map(bar).collect(),
+        counts: outcome.frequency.iter().map(bar).collect(),
         outline: None,
         log: true,
         marks: marks.collect(),

@@ -1,18 +1,18 @@
 //! The annotators, by number, and their agreement.
 
 use leptos::prelude::*;
-use undertone_api::job::active_learning::Report as Found;
+use undertone_api::job::active_learning::Report;
 
 use crate::answer::part::{KAPPA, said_kappa};
 use crate::words;
 
 /// Renders the agreement, and a row for each annotator; empty without answers.
-pub(super) fn section(found: &Found) -> AnyView {
-    if found.annotators.is_empty() {
+pub(super) fn render_section(outcome: &Report) -> AnyView {
+    if outcome.annotators.is_empty() {
         return ().into_any();
     }
     let percent = |part: Option<f64>| part.map_or_else(|| "–".to_owned(), words::percent);
-    let rows = found.annotators.iter().map(|one| {
+    let rows = outcome.annotators.iter().map(|one| {
         view! {
             <tr>
                 <th scope="row">{format!("Annotator {}", one.annotator)}</th>
@@ -23,7 +23,7 @@ pub(super) fn section(found: &Found) -> AnyView {
         }
     });
     let rows = rows.collect_view();
-    let kappa = match found.agreement {
+    let kappa = match outcome.agreement {
         Some(kappa) => {
             view! { <p class="headline-small"><abbr title=KAPPA>"Agreement κ"</abbr>" "{said_kappa(kappa)}</p> }
                 .into_any()

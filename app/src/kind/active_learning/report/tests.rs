@@ -1,8 +1,7 @@
 //! The report of an active-learning job, on the page and as a file.
 
 use crate::fixture::{ASKED, ASKING, CONSORTIUM, render, report_of};
-use crate::page::report::document;
-use crate::path;
+use crate::{path, report_document};
 
 #[tokio::test]
 async fn a_report_says_what_answers_taught_what_gates_cost_and_who_agrees() {
@@ -60,7 +59,7 @@ async fn a_report_of_a_job_that_still_asks_shows_its_curve_so_far() {
 
 #[tokio::test]
 async fn the_file_has_every_drawing_and_needs_nothing() {
-    let file = document(&report_of(ASKED).await);
+    let file = report_document(&report_of(ASKED).await);
     for foreign in ["<script", "src=", "url(", "<link", "<form", "javascript:"] {
         assert!(!file.contains(foreign), "{foreign}");
     }

@@ -8,10 +8,10 @@ use crate::component::drawing::{Bars, Drawing, Level, Levels, Outline};
 use crate::words;
 
 /// Renders all drawings; empty for a report without promises.
-pub(super) fn section(found: &Report) -> AnyView {
-    let mut drawings: Vec<Drawing> = promises(found).into_iter().collect();
-    if let Some(outcome) = &found.outcome {
-        drawings.extend(of_public(outcome));
+pub(super) fn render_section(report: &Report) -> AnyView {
+    let mut drawings: Vec<Drawing> = draw_promises(report).into_iter().collect();
+    if let Some(outcome) = &report.outcome {
+        drawings.extend(draw_outcome(outcome));
     }
     if drawings.is_empty() {
         return ().into_any();
@@ -25,18 +25,18 @@ pub(super) fn section(found: &Report) -> AnyView {
 }
 
 /// Draws ε against the number of colluding recognizers.
-fn promises(found: &Report) -> Option<Drawing> {
-    let rows = found.promises.iter().map(|promise| Level {
-        name: together(promise.colluding.get()),
+fn draw_promises(report: &Report) -> Option<Drawing> {
+    let rows = report.promises.iter().map(|promise| Level {
+        name: describe_colluders(promise.colluding.get()),
         value: promise.epsilon,
         said: words::epsilon(promise.epsilon),
-        chosen: promise.colluding.get() == found.colluding,
+        chosen: promise.colluding.get() == report.colluding,
         ..Level::default()
     });
     let levels = Levels {
         title: "ε by how many recognizers put their parts together".to_owned(),
         file: "promises".to_owned(),
-        note: format!("At a distance of {}. Filled: what was charged.", words::plural(found.distance.into(), "count")),
+        note: format!("At a distance of {}. Filled: what was charged.", words::plural(report.distance.into(), "count")),
         of: "recognizers".to_owned(),
         x: "ε, nats".to_owned(),
         scale: 1.0,
@@ -46,22 +46,22 @@ fn promises(found: &Report) -> Option<Drawing> {
     levels.draw()
 }
 
-fn together(many: u32) -> String {
+fn describe_colluders(many: u32) -> String {
     if many == 1 { "one by itself".to_owned() } else { format!("{} together", words::count(many.into())) }
 }
 
-fn of_public(outcome: &Outcome) -> Vec<Drawing> {
-    let mut all: Vec<Drawing> = outcome.errors.as_ref().and_then(errors).into_iter().collect();
-    all.extend(outcome.providers.iter().filter_map(histogram));
-    all.extend(topics(&outcome.providers));
-    all.extend(attacks(&outcome.attacks));
-    all.extend(money(&outcome.providers));
-    all.extend(stages(&outcome.stages));
+fn draw_outcome(outcome: &Outcome) -> Vec<Drawing> {
+    let mut all: Vec<Drawing> = outcome.errors.as_ref().and_then(draw_errors).into_iter().collect();
+    all.extend(outcome.providers.iter().filter_map(draw_histogram));
+    all.extend(draw_topics(&outcome.providers));
+    all.extend(draw_attacks(&outcome.attacks));
+    all.extend(draw_costs(&outcome.providers));
+    all.extend(draw_stages(&outcome.stages));
     all
 }
 
 /// Draws the word error rates of the three transcripts.
-fn errors(errors: &Errors) -> Option<Drawing> {
+fn draw_errors(errors: &Errors) -> Option<Drawing> {
     let transcripts =
         [("cloud alone", errors.cloud), ("offline alone", Some(errors.offline)), ("ours", Some(errors.ours))];
     let rows = transcripts.into_iter().filter_map(|(name, wrong)| {
@@ -91,7 +91,7 @@ fn errors(errors: &Errors) -> Option<Drawing> {
 }
 
 /// Draws the true frequencies of words, and those that a recognizer could count.
-fn histogram(one: &ProviderResult) -> Option<Drawing> {
+fn draw_histogram(one: &ProviderResult) -> Option<Drawing> {
     let most = one.histogram.iter().map(|bin| bin.occurrences).max()?;
     let powers = std::iter::successors(Some(1_u64), |edge| edge.checked_mul(2)).take_while(|edge| *edge <= most);
     let edges: Vec<u64> = std::iter::once(0).chain(powers).collect();
@@ -117,7 +117,7 @@ fn histogram(one: &ProviderResult) -> Option<Drawing> {
 }
 
 /// Draws the distance of each recognizer's topics from the true ones.
-fn topics(all: &[ProviderResult]) -> Option<Drawing> {
+fn draw_topics(all: &[ProviderResult]) -> Option<Drawing> {
     let rows = all.iter().filter_map(|one| {
         let apart = one.topic_distance?;
         Some(Level {
@@ -143,7 +143,7 @@ fn topics(all: &[ProviderResult]) -> Option<Drawing> {
 }
 
 /// Draws the accuracy of attacks against the accuracy of guessing.
-fn attacks(all: &[Attack]) -> Option<Drawing> {
+fn draw_attacks(all: &[Attack]) -> Option<Drawing> {
     let rows = all.iter().map(|attack| Level {
         name: attack.name.clone(),
         value: attack.accuracy,
@@ -166,11 +166,11 @@ fn attacks(all: &[Attack]) -> Option<Drawing> {
 }
 
 /// Draws the cost of each recognizer, a drawing for each currency.
-fn money(all: &[ProviderResult]) -> Vec<Drawing> {
+fn draw_costs(all: &[ProviderResult]) -> Vec<Drawing> {
     let mut currencies: Vec<&str> = all.iter().filter_map(|one| Some(one.cost.as_ref()?.currency.as_str())).collect();
     currencies.sort_unstable();
     currencies.dedup();
-    let drawn = |currency: &str| {
+    let draw_currency = |currency: &str| {
         let rows = all.iter().filter_map(|one| {
             let cost = one.cost.as_ref().filter(|cost| cost.currency == currency)?;
             Some(Level {
@@ -193,11 +193,11 @@ fn money(all: &[ProviderResult]) -> Vec<Drawing> {
         };
         levels.draw()
     };
-    currencies.into_iter().filter_map(drawn).collect()
+    currencies.into_iter().filter_map(draw_currency).collect()
 }
 
 /// Draws the time of each step.
-fn stages(all: &[Stage]) -> Option<Drawing> {
+fn draw_stages(all: &[Stage]) -> Option<Drawing> {
     let rows = all.iter().map(|stage| Level {
         name: stage.name.clone(),
         value: stage.seconds,

@@ -3,11 +3,11 @@
 use leptos::prelude::*;
 use undertone_api::report::{Compared, ReportFile};
 
-use super::{arm_title, points};
+use super::arm_title;
 use crate::words;
 
 /// Renders the job's result on its first test set in words.
-pub(super) fn headline(report: &ReportFile) -> AnyView {
+pub(in crate::kind::dp_sgd) fn render_headline(report: &ReportFile) -> AnyView {
     let Some(private) = report.comparison.iter().find(|one| one.arm == "private") else {
         let text = match report.comparison.first() {
             Some(one) => {
@@ -21,12 +21,12 @@ pub(super) fn headline(report: &ReportFile) -> AnyView {
     let text = match (private.recovered, private.difference) {
         (Some(share), _) => format!(
             "On {test} the private arm gains {} of what open pooling gains: {} points beyond public data alone.",
-            share_said(share),
-            points(private.difference.unwrap_or_default())
+            format_share(share),
+            words::points(private.difference.unwrap_or_default())
         ),
         (None, Some(difference)) => format!(
             "On {test} the private arm is {} points from public data alone, at {}.",
-            points(difference),
+            words::points(difference),
             words::percent(private.accuracy)
         ),
         (None, None) => {
@@ -35,7 +35,9 @@ pub(super) fn headline(report: &ReportFile) -> AnyView {
     };
     let others = report.comparison.iter().filter(|one| one.arm == "private" && one.test != test);
     let others: Vec<String> = others
-        .filter_map(|one| Some(format!("{}: {} points from public data alone", one.test, points(one.difference?))))
+        .filter_map(|one| {
+            Some(format!("{}: {} points from public data alone", one.test, words::points(one.difference?)))
+        })
         .collect();
     view! {
         <p class="headline">{text}</p>
@@ -45,7 +47,7 @@ pub(super) fn headline(report: &ReportFile) -> AnyView {
 }
 
 /// Renders one table for every test set, and one of the time.
-pub(super) fn tables(report: &ReportFile) -> AnyView {
+pub(super) fn render_tables(report: &ReportFile) -> AnyView {
     let mut tests: Vec<&str> = Vec::new();
     for one in &report.comparison {
         if !tests.contains(&one.test.as_str()) {
@@ -55,11 +57,11 @@ pub(super) fn tables(report: &ReportFile) -> AnyView {
     if tests.is_empty() {
         return ().into_any();
     }
-    let tables = tests.iter().map(|test| table(test, report.comparison.iter().filter(|one| one.test == *test)));
+    let tables = tests.iter().map(|test| render_table(test, report.comparison.iter().filter(|one| one.test == *test)));
     view! {
         <section class="panel"><h2>"The arms, side by side"</h2>
             {tables.collect_view()}
-            {time(report)}
+            {render_times(report)}
             <p class="hint">"Every arm starts from the public one. What open pooling gains is its accuracy less that of public data alone; \
                 the share is how much of that another arm gains too. Differences are in points of a percent of the frames."</p>
         </section>
@@ -67,7 +69,7 @@ pub(super) fn tables(report: &ReportFile) -> AnyView {
     .into_any()
 }
 
-fn table<'a>(test: &str, rows: impl Iterator<Item = &'a Compared>) -> AnyView {
+fn render_table<'a>(test: &str, rows: impl Iterator<Item = &'a Compared>) -> AnyView {
     let (mut frames, mut lines) = (0, Vec::new());
     for one in rows {
         frames = one.frames;
@@ -76,8 +78,8 @@ fn table<'a>(test: &str, rows: impl Iterator<Item = &'a Compared>) -> AnyView {
                 <th scope="row">{arm_title(&one.arm)}</th>
                 <td data-label="right" class="number"><strong>{format!("{:.2} %", one.accuracy * 100.0)}</strong></td>
                 <td data-label="loss" class="number">{format!("{:.3}", one.loss)}</td>
-                <td data-label="difference" class="number">{one.difference.map_or_else(|| "–".to_owned(), points)}</td>
-                <td data-label="of the gain" class="number">{one.recovered.map_or_else(|| "–".to_owned(), share_said)}</td>
+                <td data-label="difference" class="number">{one.difference.map_or_else(|| "–".to_owned(), words::points)}</td>
+                <td data-label="of the gain" class="number">{one.recovered.map_or_else(|| "–".to_owned(), format_share)}</td>
             </tr>
         });
     }
@@ -98,13 +100,14 @@ fn table<'a>(test: &str, rows: impl Iterator<Item = &'a Compared>) -> AnyView {
 }
 
 /// Renders the time of each arm, if the lead reported it.
-fn time(report: &ReportFile) -> AnyView {
+fn render_times(report: &ReportFile) -> AnyView {
     let first = report.comparison.first().map(|one| one.test.clone());
-    let timed = report.comparison.iter().filter(|one| Some(&one.test) == first.as_ref());
-    let rows: Vec<_> = timed
+    let arms = report.comparison.iter().filter(|one| Some(&one.test) == first.as_ref());
+    let rows: Vec<_> = arms
         .filter_map(|one| {
             let seconds = one.seconds?;
-            let (noun, count) = (if one.arm == "public" { "epoch" } else { "round" }, f64::from(one.rounds.max(1)));
+            let noun = if one.arm == "public" { "epoch" } else { "round" };
+            let count = f64::from(one.rounds.max(1));
             Some(view! {
                 <tr>
                     <th scope="row">{arm_title(&one.arm)}</th>
@@ -129,6 +132,6 @@ fn time(report: &ReportFile) -> AnyView {
 }
 
 /// Formats a share of a gain. A loss is not a share of one.
-fn share_said(share: f64) -> String {
+fn format_share(share: f64) -> String {
     if share < 0.0 { "none, it loses".to_owned() } else { format!("{:.0} %", share * 100.0) }
 }

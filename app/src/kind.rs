@@ -24,18 +24,18 @@ use undertone_api::job::{Charge, Kind, Measurement, Participant, Report, Spec};
 #[cfg(feature = "ssr")]
 use undertone_api::report::ReportFile;
 
-pub use crate::component::chart::Figure;
+pub use crate::component::chart::ChartFigure;
 #[cfg(feature = "ssr")]
-use crate::component::chart::still;
+use crate::component::chart::render_still;
 #[cfg(feature = "ssr")]
 use crate::standing::Standing;
 #[cfg(feature = "ssr")]
-pub use opened::Opened;
+pub use opened::OpenedDraft;
 
 /// The data of a form: everything that the proposer may see.
 #[cfg(feature = "ssr")]
 #[derive(Clone)]
-pub struct Ground {
+pub struct PlannerData {
     /// The backend for further requests.
     pub backend: std::sync::Arc<dyn crate::backend::Backend>,
     /// The consortium of the future job.
@@ -47,7 +47,7 @@ pub struct Ground {
     /// The query of the page: a saved plan, or empty.
     pub query: String,
     /// The draft to edit, if any.
-    pub opened: Option<Opened>,
+    pub opened: Option<OpenedDraft>,
 }
 
 /// The words with which pages describe a job of a kind.
@@ -81,7 +81,7 @@ pub trait Card: Kind {
 
     /// Renders the form in which a job of this kind is planned and proposed.
     #[cfg(feature = "ssr")]
-    fn form(ground: Ground) -> impl Future<Output = AnyView> + Send;
+    fn form(ground: PlannerData) -> impl Future<Output = AnyView> + Send;
 
     /// Returns the facts of the job, as pairs of a term and its description.
     fn facts(&self) -> Vec<(&'static str, String)>;
@@ -95,7 +95,7 @@ pub trait Card: Kind {
     }
 
     /// Returns the charts of its measurements: always the same number, whatever their progress.
-    fn figures(&self, measurements: &[Measurement]) -> Vec<Figure>;
+    fn figures(&self, measurements: &[Measurement]) -> Vec<ChartFigure>;
 
     /// Renders the result.
     fn result(&self, result: &Self::Result, participants: &[Participant]) -> AnyView;
@@ -140,7 +140,7 @@ pub fn can_begin(datasets: &[Dataset]) -> bool {
 /// Renders the forms of the kinds with suitable data, with their titles; each receives the data of its content. For an
 /// opened draft, only the form of its kind.
 #[cfg(feature = "ssr")]
-pub async fn forms(ground: Ground) -> Vec<(&'static str, AnyView)> {
+pub async fn render_forms(ground: PlannerData) -> Vec<(&'static str, AnyView)> {
     use undertone_api::dataset::Content;
     use undertone_api::job::{active_learning, dp_sgd, transcription};
     let with_content = |content| {
@@ -200,7 +200,7 @@ pub fn audience(spec: &Spec, parties: String) -> String {
 }
 
 /// Calls [`Card::figures`].
-pub fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> {
+pub fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<ChartFigure> {
     match spec {
         Spec::DpSgd(spec) => spec.figures(measurements),
         Spec::ActiveLearning(spec) => spec.figures(measurements),
@@ -240,7 +240,7 @@ pub fn render_report_sections(report: &ReportFile) -> AnyView {
 
 /// Renders the charts that have measurements, for pages that are read and printed.
 #[cfg(feature = "ssr")]
-fn render_curves(figures: &[Figure]) -> AnyView {
-    let charts = figures.iter().filter(|figure| !figure.lines.is_empty()).map(still).collect_view();
+fn render_curves(figures: &[ChartFigure]) -> AnyView {
+    let charts = figures.iter().filter(|figure| !figure.lines.is_empty()).map(render_still).collect_view();
     view! { <section class="charts" aria-label="Learning curves">{charts}</section> }.into_any()
 }

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use undertone_api::id::JobId;
 
 use crate::call::ask;
-use crate::component::chart::{Chart, Figure};
+use crate::component::chart::{Chart, ChartFigure};
 
 /// A job at one moment, as displayed: every part in HTML that the server rendered and escaped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ pub struct Live {
     /// The charge of each party.
     pub parties: String,
     /// The charts.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<ChartFigure>,
     /// The newest rounds.
     pub rounds: String,
     /// The rounds before them.

@@ -23,12 +23,12 @@ pub fn share(fraction: f64) -> String {
 /// Formats a spent, requested or reserved ε: rounded up. Two decimals below 100, none from 1,000, never fewer than two
 /// significant digits.
 pub fn epsilon(value: f64) -> String {
-    rounded(value, Toward::Up)
+    round_toward(value, RoundingDirection::Up)
 }
 
 /// Formats a remaining ε: rounded down.
 pub fn epsilon_left(value: f64) -> String {
-    rounded(value, Toward::Down)
+    round_toward(value, RoundingDirection::Down)
 }
 
 /// Formats a limit: exactly as it was set, up to four decimals.
@@ -40,12 +40,12 @@ pub fn limit(value: f64) -> String {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Toward {
+enum RoundingDirection {
     Up,
     Down,
 }
 
-fn rounded(value: f64, toward: Toward) -> String {
+fn round_toward(value: f64, toward: RoundingDirection) -> String {
     if value.is_nan() || value == f64::INFINITY {
         return "∞".to_owned();
     }
@@ -63,8 +63,8 @@ fn rounded(value: f64, toward: Toward) -> String {
     // If the nearest decimal is on the wrong side, use the next one. Its distance is one last digit.
     let nearest: f64 = text.parse().unwrap_or(value);
     match toward {
-        Toward::Up if nearest < value => text = format!("{:.decimals$}", nearest + step),
-        Toward::Down if nearest > value => text = format!("{:.decimals$}", (nearest - step).max(0.0)),
+        RoundingDirection::Up if nearest < value => text = format!("{:.decimals$}", nearest + step),
+        RoundingDirection::Down if nearest > value => text = format!("{:.decimals$}", (nearest - step).max(0.0)),
         _ => {}
     }
     group(&text)
@@ -137,7 +137,7 @@ pub fn releases(paid: u64, event: &Event) -> String {
 }
 
 /// Formats a list of names in words, in their order: `a, b and c`.
-pub fn listed(names: &[&str]) -> String {
+pub fn join_names(names: &[&str]) -> String {
     match names {
         [] => String::new(),
         [one] => (*one).to_owned(),
@@ -254,7 +254,7 @@ pub const fn any_one(unit: PrivacyUnit) -> &'static str {
 }
 
 /// Returns the noun that an account's ε counts, in a gauge.
-pub const fn counted(unit: PrivacyUnit) -> &'static str {
+pub const fn gauge_noun(unit: PrivacyUnit) -> &'static str {
     match unit {
         PrivacyUnit::Record | PrivacyUnit::Speaker | PrivacyUnit::User => self::unit(unit),
         PrivacyUnit::Words => "counts of pieces by word",
@@ -262,7 +262,7 @@ pub const fn counted(unit: PrivacyUnit) -> &'static str {
 }
 
 /// Returns the measurement that belongs beside a guarantee's ε; `None` if no attack is known to circumvent it.
-pub const fn measured_beside(unit: PrivacyUnit) -> Option<&'static str> {
+pub const fn unit_measurement(unit: PrivacyUnit) -> Option<&'static str> {
     match unit {
         PrivacyUnit::Record | PrivacyUnit::Speaker | PrivacyUnit::User => None,
         PrivacyUnit::Words => Some(TOLD_APART),
@@ -356,8 +356,8 @@ mod tests {
     use undertone_privacy::{Event, NoiseMultiplier};
 
     use super::{
-        bytes, count, delta, duration, epsilon, epsilon_left, exact, limit, listed, number, percent, plural, relative,
-        releases, share,
+        bytes, count, delta, duration, epsilon, epsilon_left, exact, join_names, limit, number, percent, plural,
+        relative, releases, share,
     };
 
     #[test]
@@ -432,7 +432,7 @@ mod tests {
         let step = Event::Gaussian { noise_multiplier: NoiseMultiplier::new(1.0).expect("a noise") };
         assert_eq!(releases(1, &step), "1 release");
         assert_eq!(releases(44, &step.clone().times(20)), "44 rounds of 20 releases each");
-        assert_eq!(listed(&["a", "b", "c"]), "a, b and c");
+        assert_eq!(join_names(&["a", "b", "c"]), "a, b and c");
     }
 
     #[test]

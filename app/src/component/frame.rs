@@ -4,7 +4,7 @@ use leptos::prelude::*;
 use leptos_meta::Title;
 use undertone_api::member::Member;
 
-use super::copy::Copyable;
+use super::copy::CopyField;
 use super::gauge::Hatching;
 use super::keys::Keys;
 use super::once;
@@ -22,7 +22,7 @@ pub(crate) fn bare(title: String, word: Option<Word>, body: AnyView) -> AnyView 
         <main id="main" class="bare">
             <p class="brand"><img src=asset::MARK alt="" width="28" height="28"/>"Undertone"</p>
             <h1>{title}</h1>
-            {said(word)}
+            {render_message(word)}
             {body}
         </main>
         <Keys places=Vec::new() own=Vec::new()/>
@@ -93,7 +93,7 @@ pub(crate) fn framed(sheet: Sheet, place: Place, desk: &Desk, member: &Member, w
             </header>
             <main id="main" tabindex="-1">
                 <h1>{title}</h1>
-                {said(word)}
+                {render_message(word)}
                 {body}
             </main>
         </div>
@@ -103,7 +103,7 @@ pub(crate) fn framed(sheet: Sheet, place: Place, desk: &Desk, member: &Member, w
 }
 
 /// Renders the message that the previous request left.
-fn said(word: Option<Word>) -> AnyView {
+fn render_message(word: Option<Word>) -> AnyView {
     let until = |at| format!("It works once, until {}. It is shown only now.", words::exact(at));
     match word {
         None => ().into_any(),
@@ -112,7 +112,7 @@ fn said(word: Option<Word>) -> AnyView {
         Some(Word::Link { label, link, expires_at }) => view! {
             <div class="notice good" role="status">
                 <p class="notice-title">{format!("The link for {label}")}</p>
-                <Copyable text=link label="Link".to_owned()/>
+                <CopyField text=link label="Link".to_owned()/>
                 <p>{until(expires_at)}</p>
             </div>
         }
@@ -120,17 +120,17 @@ fn said(word: Option<Word>) -> AnyView {
         Some(Word::Key { name, key, expires_at }) => view! {
             <div class="notice good" role="status">
                 <p class="notice-title">{format!("The key for {name}")}</p>
-                <Copyable text=key label="Key".to_owned()/>
+                <CopyField text=key label="Key".to_owned()/>
                 <p>{format!("It holds until {}. It is shown only now.", words::exact(expires_at))}</p>
             </div>
         }
         .into_any(),
-        Some(Word::Factor { secret, uri }) => once::factor(&secret, uri),
-        Some(Word::Codes { codes }) => once::codes(codes),
+        Some(Word::Factor { secret, uri }) => once::render_secret(&secret, uri),
+        Some(Word::Codes { codes }) => once::render_recovery_codes(codes),
         Some(Word::Token { name, token, expires_at }) => view! {
             <div class="notice good" role="status">
                 <p class="notice-title">{format!("Enrol {name}: run this at the site, on the machine that holds the data")}</p>
-                <Copyable text=format!("undertone-worker enroll {token}") label="Command".to_owned()/>
+                <CopyField text=format!("undertone-worker enroll {token}") label="Command".to_owned()/>
                 <p>"It makes the site's key there, where it stays, and trusts this server's certificate only. "{until(expires_at)}</p>
                 <p>"Then start it: "<code>"undertone-worker run"</code></p>
             </div>

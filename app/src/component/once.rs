@@ -2,19 +2,19 @@
 
 use leptos::prelude::*;
 
-use super::copy::Copyable;
+use super::copy::CopyField;
 use super::form::{Field, post};
-use super::qr::qr;
+use super::qr::render_qr;
 
 /// Renders a secret for an authenticator, with the form for its first code.
-pub(crate) fn factor(secret: &str, uri: String) -> AnyView {
+pub(crate) fn render_secret(secret: &str, uri: String) -> AnyView {
     let fours: Vec<_> = secret.as_bytes().chunks(4).map(|four| String::from_utf8_lossy(four).into_owned()).collect();
     view! {
         <div class="notice good" role="status">
             <p class="notice-title">"Scan this with your authenticator"</p>
-            {qr(&uri, "A picture of the secret for an authenticator; the same as the text below")}
+            {render_qr(&uri, "A picture of the secret for an authenticator; the same as the text below")}
             <p>"Or type the secret in: "<code class="secret">{fours.join(" ")}</code></p>
-            <details class="more"><summary>"As an address"</summary><Copyable text=uri label="Address".to_owned()/></details>
+            <details class="more"><summary>"As an address"</summary><CopyField text=uri label="Address".to_owned()/></details>
             <p>"It is shown only now. Two-factor is on when you have given a first code below."</p>
         </div>
     }
@@ -22,7 +22,7 @@ pub(crate) fn factor(secret: &str, uri: String) -> AnyView {
 }
 
 /// Renders the form for the first code of a secret.
-pub(crate) fn confirm() -> AnyView {
+pub(crate) fn render_confirmation() -> AnyView {
     post(
         "confirm-factor",
         Vec::new(),
@@ -34,7 +34,7 @@ pub(crate) fn confirm() -> AnyView {
 }
 
 /// Renders recovery codes.
-pub(crate) fn codes(codes: Vec<String>) -> AnyView {
+pub(crate) fn render_recovery_codes(codes: Vec<String>) -> AnyView {
     view! {
         <div class="notice good" role="status">
             <p class="notice-title">"Two-factor is on. Keep these recovery codes"</p>

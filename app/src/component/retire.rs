@@ -6,10 +6,10 @@ use undertone_api::retirement::{LONGEST_REASON, Retirement};
 use undertone_api::worker::Worker;
 
 use super::form::{Field, post};
-use super::said::When;
+use super::said::RelativeTime;
 
 /// Returns the form that retires `name`, by the server function `call`, with its consequences.
-pub(crate) fn retire_form(
+pub(crate) fn render_retire_form(
     call: &str,
     hidden: Vec<(&'static str, String)>,
     name: &str,
@@ -29,7 +29,7 @@ pub(crate) fn retire_form(
 }
 
 /// Returns the form that writes off the worker `name`, with its consequences.
-pub(crate) fn write_off_form(hidden: Vec<(&'static str, String)>, name: &str) -> AnyView {
+pub(crate) fn render_write_off_form(hidden: Vec<(&'static str, String)>, name: &str) -> AnyView {
     let form = post(
         "write-off-worker",
         hidden,
@@ -48,10 +48,10 @@ pub(crate) fn write_off_form(hidden: Vec<(&'static str, String)>, name: &str) ->
 }
 
 /// Returns the lines about a worker's write-off and about its receipts since the server was restored.
-pub(crate) fn reconciliation_lines(worker: &Worker, now: OffsetDateTime) -> AnyView {
+pub(crate) fn render_reconciliation(worker: &Worker, now: OffsetDateTime) -> AnyView {
     let written_off = worker.write_off.as_ref().map(|write_off| {
         view! {
-            <span class="state over">"– written off "<When at=write_off.at now/></span>
+            <span class="state over">"– written off "<RelativeTime at=write_off.at now/></span>
             <p class="hint">{write_off.reason.clone()}</p>
         }
     });
@@ -63,13 +63,13 @@ pub(crate) fn reconciliation_lines(worker: &Worker, now: OffsetDateTime) -> AnyV
                 state.receipts
             ),
         };
-        view! { <p class="hint">"Server restored "<When at=state.restored_at now/>": "{text}</p> }
+        view! { <p class="hint">"Server restored "<RelativeTime at=state.restored_at now/>": "{text}</p> }
     });
     view! { {written_off}{reconciled} }.into_any()
 }
 
 /// Returns the form that restores `name`, by the server function `call`.
-pub(crate) fn restore_form(call: &str, hidden: Vec<(&'static str, String)>, name: &str) -> AnyView {
+pub(crate) fn render_restore_form(call: &str, hidden: Vec<(&'static str, String)>, name: &str) -> AnyView {
     let form = post(
         call,
         hidden,
@@ -83,9 +83,9 @@ pub(crate) fn restore_form(call: &str, hidden: Vec<(&'static str, String)>, name
 }
 
 /// Returns the state of a current retirement: its time and the reason.
-pub(crate) fn retired(retirement: &Retirement, now: OffsetDateTime) -> AnyView {
+pub(crate) fn render_retirement(retirement: &Retirement, now: OffsetDateTime) -> AnyView {
     view! {
-        <span class="state over">"– retired "<When at=retirement.at now/></span>
+        <span class="state over">"– retired "<RelativeTime at=retirement.at now/></span>
         <p class="hint">{retirement.reason.clone()}</p>
     }
     .into_any()

@@ -19,23 +19,27 @@ use undertone_api::job::{Charge, Measurement, Participant};
 use undertone_api::report::ReportFile;
 
 #[cfg(feature = "ssr")]
-use super::Ground;
+use super::PlannerData;
 use super::{Card, KindTerms};
-use crate::component::chart::Figure;
+use crate::component::chart::ChartFigure;
 
-pub use plan::{Part, Plan, Trials};
+pub use plan::{LogPart, QuestionPlan, RehearsalPlan};
 #[cfg(feature = "ssr")]
 pub use planner::{propose_questions, save_questions, weigh_questions};
 
 /// Reads a draft as a plan; also returns the paths that the plan cannot represent.
 #[cfg(feature = "ssr")]
-fn reopened(draft: &undertone_api::job::NewDraft, first: Plan, datasets: &[Dataset]) -> (Plan, Vec<String>) {
-    let first = Plan { title: draft.title.clone(), ..first };
-    super::opened::reopened(
+fn restore_plan(
+    draft: &undertone_api::job::NewDraft,
+    first: QuestionPlan,
+    datasets: &[Dataset],
+) -> (QuestionPlan, Vec<String>) {
+    let first = QuestionPlan { title: draft.title.clone(), ..first };
+    super::opened::restore_plan(
         &draft.spec,
         first,
         |plan| plan.spec(datasets).ok(),
-        |spec, first| Plan::of(&draft.title, spec, first),
+        |spec, first| QuestionPlan::from_spec(&draft.title, spec, first),
     )
 }
 
@@ -57,16 +61,16 @@ impl Card for Spec {
     }
 
     #[cfg(feature = "ssr")]
-    async fn form(ground: Ground) -> AnyView {
-        let Ground { consortium, datasets, standings, query, opened, .. } = ground;
-        match Plan::first(&datasets, &standings) {
+    async fn form(ground: PlannerData) -> AnyView {
+        let PlannerData { consortium, datasets, standings, query, opened, .. } = ground;
+        match QuestionPlan::first(&datasets, &standings) {
             Some(first) => {
                 let (plan, told) = opened.map_or((first.clone(), None), |opened| {
-                    let (plan, lost) = reopened(&opened.draft.content, first, &datasets);
-                    (plan, Some(super::opened::notice(&opened, planner::FORM, planner::SAVE, &lost)))
+                    let (plan, lost) = restore_plan(&opened.draft.content, first, &datasets);
+                    (plan, Some(super::opened::render_notice(&opened, planner::FORM, planner::SAVE, &lost)))
                 });
-                let plan = Plan::from_query(&query).unwrap_or(plan);
-                let form = planner::planner(&plan, &datasets, &standings, consortium);
+                let plan = QuestionPlan::from_query(&query).unwrap_or(plan);
+                let form = planner::render_planner(&plan, &datasets, &standings, consortium);
                 view! { {told}{form} }.into_any()
             }
             None => view! {
@@ -79,11 +83,11 @@ impl Card for Spec {
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
-        said::facts(self)
+        said::list_facts(self)
     }
 
     fn consent(&self, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
-        said::consent(self, dataset, charge)
+        said::describe_consent(self, dataset, charge)
     }
 
     fn audience(&self, parties: String) -> String {
@@ -91,12 +95,12 @@ impl Card for Spec {
         format!("{parties}, and by everybody who answers questions")
     }
 
-    fn figures(&self, measurements: &[Measurement]) -> Vec<Figure> {
-        result::figures(self, measurements)
+    fn figures(&self, measurements: &[Measurement]) -> Vec<ChartFigure> {
+        result::list_figures(self, measurements)
     }
 
     fn result(&self, result: &Report, participants: &[Participant]) -> AnyView {
-        result::table(self, result, participants)
+        result::render_result(self, result, participants)
     }
 
     #[cfg(feature = "ssr")]

@@ -22,12 +22,12 @@ use undertone_api::job::{Charge, Measurement, Participant};
 use undertone_api::report::ReportFile;
 
 #[cfg(feature = "ssr")]
-use super::Ground;
+use super::PlannerData;
 use super::{Card, KindTerms};
-use crate::component::chart::Figure;
+use crate::component::chart::ChartFigure;
 
 #[cfg(feature = "ssr")]
-pub use plan::{Heard, Plan};
+pub use plan::{RecognizerRow, TranscriptionPlan};
 #[cfg(feature = "ssr")]
 pub use planner::{propose_transcription, save_transcription, weigh_transcription};
 
@@ -49,9 +49,9 @@ impl Card for Spec {
     }
 
     #[cfg(feature = "ssr")]
-    async fn form(ground: Ground) -> AnyView {
-        let Ground { consortium, datasets, standings, query, opened, .. } = ground;
-        let Some(first) = Plan::first(&datasets, &standings) else {
+    async fn form(ground: PlannerData) -> AnyView {
+        let PlannerData { consortium, datasets, standings, query, opened, .. } = ground;
+        let Some(first) = TranscriptionPlan::first(&datasets, &standings) else {
             return view! {
                 <p class="hint">"Recordings can be transcribed once a dataset of recordings is registered here."</p>
             }
@@ -59,29 +59,29 @@ impl Card for Spec {
         };
         let (plan, told) = opened.map_or((first.clone(), None), |opened| {
             let content = &opened.draft.content;
-            let first = Plan { title: content.title.clone(), ..first };
-            let of = |spec: &Self, first| Plan::of(&content.title, spec, first);
-            let (plan, lost) = super::opened::reopened(&content.spec, first, |plan| plan.spec().ok(), of);
-            (plan, Some(super::opened::notice(&opened, planner::FORM, planner::SAVE, &lost)))
+            let first = TranscriptionPlan { title: content.title.clone(), ..first };
+            let of = |spec: &Self, first| TranscriptionPlan::from_spec(&content.title, spec, first);
+            let (plan, lost) = super::opened::restore_plan(&content.spec, first, |plan| plan.spec().ok(), of);
+            (plan, Some(super::opened::render_notice(&opened, planner::FORM, planner::SAVE, &lost)))
         });
-        let plan = Plan::from_query(&query).unwrap_or(plan);
-        let form = planner::planner(&plan, &datasets, &standings, consortium);
+        let plan = TranscriptionPlan::from_query(&query).unwrap_or(plan);
+        let form = planner::render_planner(&plan, &datasets, &standings, consortium);
         view! { {told}{form} }.into_any()
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
-        said::facts(self)
+        said::list_facts(self)
     }
 
     fn consent(&self, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
-        said::consent(self, dataset, charge)
+        said::describe_consent(self, dataset, charge)
     }
 
     fn audience(&self, _: String) -> String {
         "the recognizers that are named above; this server sees none of it".to_owned()
     }
 
-    fn figures(&self, _: &[Measurement]) -> Vec<Figure> {
+    fn figures(&self, _: &[Measurement]) -> Vec<ChartFigure> {
         // Nothing is measured during the run: a figure of private recordings would be a release.
         Vec::new()
     }

@@ -22,7 +22,7 @@ const STILL: Duration = Duration::from_millis(400);
 
 /// Renders the form with its numbers. The children are its fields, rendered on the server.
 #[island]
-pub fn Weighed(
+pub fn PricedForm(
     /// The kind's word in addresses.
     word: String,
     /// The consortium of the future job.

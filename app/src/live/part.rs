@@ -14,8 +14,8 @@ use undertone_api::signed::Consent;
 use undertone_privacy::Event;
 
 use super::Live;
-use crate::component::gauge::{Gauge, Reading};
-use crate::component::said::{Digest, StateMark, VisibilityMark, When};
+use crate::component::gauge::{Gauge, GaugeReading};
+use crate::component::said::{Digest, RelativeTime, StateMark, VisibilityMark};
 use crate::{kind, words};
 
 /// The number of rounds that are displayed at once.
@@ -52,8 +52,8 @@ pub(crate) fn live(
         |rounds: Vec<RoundView>| if rounds.is_empty() { String::new() } else { table(progress, rounds, at).to_html() };
     let now = view! { <StateMark state/>" "<span class="job-now">{now(progress)}</span> };
     let timing = view! {
-        {job.started_at.map(|began| view! { "Began "<When at=began now=at/>". " })}
-        {job.finished_at.map(|over| view! { "Over since "<When at=over now=at/>". " })}
+        {job.started_at.map(|began| view! { "Began "<RelativeTime at=began now=at/>". " })}
+        {job.finished_at.map(|over| view! { "Over since "<RelativeTime at=over now=at/>". " })}
     };
     Live {
         at: words::exact(at),
@@ -80,7 +80,7 @@ pub(crate) fn troubles(all: &[Diagnosis], now: OffsetDateTime) -> String {
         return String::new();
     }
     let rows = all.iter().map(|one| {
-        let since = one.since.map(|at| view! { " (since "<When at now/>")" });
+        let since = one.since.map(|at| view! { " (since "<RelativeTime at now/>")" });
         view! {
             <li><p><strong>{one.party.clone()}</strong>": "{one.reason.clone()}{since}"."</p><p class="hint">{one.remedy.clone()}</p></li>
         }
@@ -96,7 +96,7 @@ fn log_panel(job: &Job, log: &[LogLine], now: OffsetDateTime) -> String {
     let all = crate::path::job_log(job.summary.consortium, job.summary.id);
     view! {
         <div class="panel-head"><h2>"Log"</h2><a href=all>"All of it, with filters"</a></div>
-        {crate::page::job_log::table(log, now)}
+        {crate::page::job_log::render_table(log, now)}
     }
     .to_html()
 }
@@ -180,7 +180,7 @@ fn parties(progress: &Progress, in_the_clear: &[(DatasetId, u64)]) -> AnyView {
 fn one(party: Participant, exact: u64, state: State) -> AnyView {
     let (over, proposed) = (state.is_over(), state == State::Proposed);
     let reserved = party.epsilon_reserved.unwrap_or_default();
-    let reading = Reading::of_participant(&party, over);
+    let reading = GaugeReading::from_participant(&party, over);
     let releases = party.charge.as_ref().map(|charge| {
         let of = words::releases(charge.releases, &charge.event);
         if proposed { of } else { format!("{} of {of} paid", words::count(party.releases)) }
@@ -273,7 +273,7 @@ fn table(progress: &Progress, rounds: Vec<RoundView>, now: OffsetDateTime) -> An
         view! {
             <tr class:late=late>
                 <th scope="row">{format!("{} {}", round.series, round.round)}</th>
-                <td data-label="opened"><When at=round.opened_at now=now/></td>
+                <td data-label="opened"><RelativeTime at=round.opened_at now=now/></td>
                 <td data-label="state">{standing(&round, now)}</td>
                 <td data-label="submissions"><ul class="marks">{parts.into_iter().map(mark).collect_view()}</ul></td>
             </tr>

@@ -17,7 +17,7 @@ use crate::{path, words};
 pub(crate) use security::security;
 
 /// Renders the tabs of the settings, the one at `here` marked. To add one: a line in the list.
-pub(crate) fn tabs(here: &str) -> AnyView {
+pub(crate) fn render_tabs(here: &str) -> AnyView {
     let pages = [
         (path::SETTINGS, "You"),
         (path::SECURITY, "Security"),
@@ -32,12 +32,12 @@ pub(crate) fn tabs(here: &str) -> AnyView {
 
 /// Returns the organizations that the member may see: none for a member who only annotates, or has yet to set up a
 /// second factor.
-pub(super) async fn seen(desk: &Desk) -> Answer<Vec<Organization>> {
+pub(super) async fn list_organizations(desk: &Desk) -> Answer<Vec<Organization>> {
     if desk.consortia.is_empty() { Ok(Vec::new()) } else { desk.backend.known_organizations().await }
 }
 
 /// Renders an operator's form to reset a forgotten password.
-fn let_in() -> AnyView {
+fn render_reset_form() -> AnyView {
     let form = post(
         "make-reset",
         Vec::new(),
@@ -65,7 +65,7 @@ pub(crate) fn settings() -> AnyView {
     screen(Place::Settings, async |desk| {
         let member = desk.member()?;
         let mut names: Vec<_> = desk.consortia.iter().map(|known| (known.id.to_string(), known.name.clone())).collect();
-        names.extend(seen(&desk).await?.into_iter().map(|known| (known.id.to_string(), known.name)));
+        names.extend(list_organizations(&desk).await?.into_iter().map(|known| (known.id.to_string(), known.name)));
         let named = |id: String| names.iter().find(|(known, _)| *known == id).map_or(id, |(_, name)| name.clone());
         let roles = member.grants.iter().map(|grant| {
             let place = match grant.scope {
@@ -92,7 +92,7 @@ pub(crate) fn settings() -> AnyView {
         Ok(Sheet::new(
             "Settings",
             view! {
-                {tabs(path::SETTINGS)}
+                {render_tabs(path::SETTINGS)}
                 <section class="panel"><h2>"You"</h2>
                     <dl class="facts">
                         <div><dt>"Name"</dt><dd>{member.name.clone()}</dd></div>
@@ -104,7 +104,7 @@ pub(crate) fn settings() -> AnyView {
                     </dl>
                 </section>
                 <section class="panel"><h2>"Appearance"</h2>{theme}</section>
-                {member.operator.then(let_in)}
+                {member.operator.then(render_reset_form)}
                 {member.operator.then(|| view! {
                     <section class="panel"><h2>"This server"</h2>
                         <p><a href=path::ACCOUNTS>"Accounts and operators"</a></p>

@@ -8,10 +8,10 @@ use time::OffsetDateTime;
 use undertone_api::organization::Purpose;
 use undertone_api::retirement::AccountState;
 
-use super::account::tabs;
+use super::account::render_tabs;
 use super::organization::people;
 use crate::component::form::{Field, post};
-use crate::component::retire::{restore_form, retire_form, retired};
+use crate::component::retire::{render_restore_form, render_retire_form, render_retirement};
 use crate::path;
 use crate::screen::{Place, Sheet, screen};
 
@@ -28,7 +28,7 @@ pub(crate) fn accounts() -> AnyView {
         let own = desk.member()?.id;
         let accounts = desk.backend.accounts().await?;
         let links = desk.backend.invitations(Purpose::Operator).await?;
-        let rows = accounts.iter().map(|account| row(account, account.member.id != own, desk.now));
+        let rows = accounts.iter().map(|account| render_row(account, account.member.id != own, desk.now));
         let invite = post(
             "invite-operator",
             Vec::new(),
@@ -44,7 +44,7 @@ pub(crate) fn accounts() -> AnyView {
         Ok(Sheet::new(
             "Accounts",
             view! {
-                {tabs(path::ACCOUNTS)}
+                {render_tabs(path::ACCOUNTS)}
                 <section class="panel"><h2>"Accounts of this server"</h2>
                     <table class="cards">
                         <thead><tr><th scope="col">"Name"</th><th scope="col">"E-mail"</th><th scope="col">"State"</th><th scope="col">"Change"</th></tr></thead>
@@ -53,24 +53,24 @@ pub(crate) fn accounts() -> AnyView {
                 </section>
                 <section class="panel"><h2>"Operators"</h2>
                     <details class="more"><summary>"Invite an operator"</summary>{invite}</details>
-                    {people::links(&links, "withdraw-operator", &[], desk.now)}
+                    {people::render_links(&links, "withdraw-operator", &[], desk.now)}
                 </section>
             },
         ))
     })
 }
 
-fn row(account: &AccountState, is_other: bool, now: OffsetDateTime) -> AnyView {
+fn render_row(account: &AccountState, is_other: bool, now: OffsetDateTime) -> AnyView {
     let member = &account.member;
     let hidden = || vec![("member", member.id.to_string())];
     let state = match &account.retirement {
-        Some(retirement) => retired(retirement, now),
+        Some(retirement) => render_retirement(retirement, now),
         None if member.operator => view! { <span class="state done">"● operator"</span> }.into_any(),
         None => view! { <span class="state done">"● in use"</span> }.into_any(),
     };
     let change = match &account.retirement {
-        Some(_) => restore_form("restore-account", hidden(), &member.name),
-        None if is_other => retire_form("retire-account", hidden(), &member.name, CONSEQUENCES),
+        Some(_) => render_restore_form("restore-account", hidden(), &member.name),
+        None if is_other => render_retire_form("retire-account", hidden(), &member.name, CONSEQUENCES),
         None => view! { <span class="hint">"your own"</span> }.into_any(),
     };
     view! {

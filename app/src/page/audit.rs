@@ -8,11 +8,16 @@ use undertone_api::job::audit::{Attack, AuditView, Family, Guessed, Method, Verd
 use undertone_api::job::{Job, State};
 
 use crate::component::form::post;
-use crate::component::said::{Digest, When};
+use crate::component::said::{Digest, RelativeTime};
 use crate::{path, words};
 
 /// Renders the audit of a job: the promise and the result, for each party. Empty if none is promised.
-pub(super) fn section(job: &Job, datasets: &[Dataset], audits: &[AuditView], now: time::OffsetDateTime) -> AnyView {
+pub(super) fn render_section(
+    job: &Job,
+    datasets: &[Dataset],
+    audits: &[AuditView],
+    now: time::OffsetDateTime,
+) -> AnyView {
     let promised: Vec<&Dataset> = datasets.iter().filter(|dataset| job.spec.audited(dataset).is_some()).collect();
     if promised.is_empty() && audits.is_empty() {
         return ().into_any();
@@ -35,7 +40,7 @@ pub(super) fn section(job: &Job, datasets: &[Dataset], audits: &[AuditView], now
         }
         _ => "Every audit is here; the files are withheld until the job is over.".to_owned(),
     };
-    let table = (!audits.is_empty()).then(|| table(audits, true, now));
+    let table = (!audits.is_empty()).then(|| render_table(audits, true, now));
     view! {
         <section class="panel"><h2>"Audit"</h2>
             <p class="headline" class:danger=disproved>{headline}</p>
@@ -52,7 +57,7 @@ pub(super) fn section(job: &Job, datasets: &[Dataset], audits: &[AuditView], now
 }
 
 /// Renders the finding of each party's audit, optionally with the attacks on finished models.
-pub(super) fn table(audits: &[AuditView], with_attacks: bool, now: time::OffsetDateTime) -> AnyView {
+pub(super) fn render_table(audits: &[AuditView], with_attacks: bool, now: time::OffsetDateTime) -> AnyView {
     let rows = audits.iter().map(|view| {
         let ours = &view.assessment;
         let attacks = view.statement.finding.attacks.iter().filter(|_| with_attacks);
@@ -67,12 +72,12 @@ pub(super) fn table(audits: &[AuditView], with_attacks: bool, now: time::OffsetD
                     <span>{format!("at least ε {}", words::epsilon_left(ours.shown))}<br/>
                         <small>{format!("{} for certain of 999 in 1,000", words::epsilon_left(ours.blocking))}</small></span>
                 </td>
-                <td data-label="says">{said(view)}</td>
+                <td data-label="says">{describe_verdict(view)}</td>
                 <td data-label="from"><div>
-                    {view.statement.finding.trials.iter().map(|guessed| view! { <div>{counts(guessed)}</div> }).collect_view()}
-                    {attacks.map(|attack| view! { <div><small>{attack_said(attack)}</small></div> }).collect_view()}
+                    {view.statement.finding.trials.iter().map(|guessed| view! { <div>{describe_guesses(guessed)}</div> }).collect_view()}
+                    {attacks.map(|attack| view! { <div><small>{describe_attack(attack)}</small></div> }).collect_view()}
                 </div></td>
-                <td data-label="signed"><span><Digest digest=view.signed.digest()/><br/><small><When at=view.received_at now/></small></span></td>
+                <td data-label="signed"><span><Digest digest=view.signed.digest()/><br/><small><RelativeTime at=view.received_at now/></small></span></td>
             </tr>
         }
     });
@@ -89,7 +94,7 @@ pub(super) fn table(audits: &[AuditView], with_attacks: bool, now: time::OffsetD
 }
 
 /// Describes the meaning of a verdict in a sentence.
-fn said(view: &AuditView) -> String {
+fn describe_verdict(view: &AuditView) -> String {
     match view.verdict {
         Verdict::Consistent => "Below the claim, which it could have disproved.".to_owned(),
         Verdict::Uninformative => format!(
@@ -100,7 +105,7 @@ fn said(view: &AuditView) -> String {
     }
 }
 
-fn counts(guessed: &Guessed) -> String {
+fn describe_guesses(guessed: &Guessed) -> String {
     let family = match guessed.trial.family {
         Family::Direction => "gradients",
         Family::Recording => "made-up recordings",
@@ -113,7 +118,7 @@ fn counts(guessed: &Guessed) -> String {
     )
 }
 
-fn attack_said(attack: &Attack) -> String {
+fn describe_attack(attack: &Attack) -> String {
     let method = match attack.method {
         Method::LossThreshold => "Loss threshold",
         Method::LikelihoodRatio => "Likelihood ratio",
@@ -136,7 +141,7 @@ fn attack_said(attack: &Attack) -> String {
 }
 
 /// Renders a freeze of a dataset: cause, time, and the form to clear it for its steward. Empty without freezes.
-pub(super) fn freeze(
+pub(super) fn render_freeze(
     consortium: ConsortiumId,
     dataset: &Dataset,
     freezes: &[Freeze],
@@ -147,7 +152,7 @@ pub(super) fn freeze(
     if !last.frozen {
         return view! {
             <p class="hint">
-                {format!("It was frozen after an audit, and cleared by {}: “{}” ", last.by, last.reason)}<When at=last.at now/>
+                {format!("It was frozen after an audit, and cleared by {}: “{}” ", last.by, last.reason)}<RelativeTime at=last.at now/>
             </p>
         }
         .into_any();
@@ -168,7 +173,7 @@ pub(super) fn freeze(
     view! {
         <section class="panel" role="alert"><h2>"Frozen"</h2>
             <p class="headline danger">"No job can reserve anything on this dataset."</p>
-            <p>{last.reason.clone()}". "<When at=last.at now/>", by the audit of "<a href=path::job(consortium, last.job)>"this job"</a>"."</p>
+            <p>{last.reason.clone()}". "<RelativeTime at=last.at now/>", by the audit of "<a href=path::job(consortium, last.job)>"this job"</a>"."</p>
             {clear}
         </section>
     }
@@ -179,13 +184,13 @@ pub(super) fn freeze(
 mod tests {
     use undertone_api::job::audit::{Attack, Family, Guessed, Method, OperatingPoint, Trial};
 
-    use super::{attack_said, counts};
+    use super::{describe_attack, describe_guesses};
 
     #[test]
     fn counts_and_attacks_are_said_in_words() {
         let guessed =
             Guessed { trial: Trial { family: Family::Direction, canaries: 1000, guesses: 500 }, correct: 260 };
-        assert_eq!(counts(&guessed), "260 of 500 guesses right about 1,000 gradients");
+        assert_eq!(describe_guesses(&guessed), "260 of 500 guesses right about 1,000 gradients");
         let attack = Attack {
             series: None,
             method: Method::LossThreshold,
@@ -195,8 +200,8 @@ mod tests {
             auc_interval: None,
             points: vec![OperatingPoint { aimed: 0.01, true_positives: 2, false_positives: 1 }],
         };
-        let said = attack_said(&attack);
+        let said = describe_attack(&attack);
         assert!(said.starts_with("Loss threshold: AUC 0.51; 2"), "{said}");
-        assert!(attack_said(&Attack { members: 0, ..attack }).contains("found"), "nothing is divided by nobody");
+        assert!(describe_attack(&Attack { members: 0, ..attack }).contains("found"), "nothing is divided by nobody");
     }
 }

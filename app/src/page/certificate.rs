@@ -2,7 +2,7 @@
 
 mod party;
 
-pub(super) use party::{account_change, several};
+pub(super) use party::{describe_adjacency, render_promises};
 
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, JobId, OrganizationId};
@@ -10,7 +10,7 @@ use undertone_api::signed::certificate::Together;
 use undertone_api::signed::{Certificate, Head};
 
 use super::overlap;
-use crate::component::files::files;
+use crate::component::files::render_files;
 use crate::component::said::StateMark;
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, words};
@@ -22,15 +22,15 @@ pub(crate) fn certificate() -> AnyView {
         let id: JobId = desk.id("job")?;
         let certificate = desk.backend.certificate(id).await?;
         let file = desk.backend.certificate_file(id);
-        Ok(Sheet::new("Certificate", sheet(&certificate, consortium, &file)))
+        Ok(Sheet::new("Certificate", render_certificate(&certificate, consortium, &file)))
     })
 }
 
-fn sheet(certificate: &Certificate, consortium: ConsortiumId, file: &str) -> AnyView {
+fn render_certificate(certificate: &Certificate, consortium: ConsortiumId, file: &str) -> AnyView {
     let job = &certificate.job;
     let charged = certificate.parties.iter().any(|party| party.charged.is_some());
-    let sums = certificate.together.iter().map(|together| sum(certificate, together)).collect_view();
-    let parties = certificate.parties.iter().map(party::section).collect_view();
+    let sums = certificate.together.iter().map(|together| render_total(certificate, together)).collect_view();
+    let parties = certificate.parties.iter().map(party::render_section).collect_view();
     view! {
         <p class="lead"><a href=path::job(consortium, job.id)>{job.title.clone()}</a>", a job of "{certificate.consortium.name.clone()}". "
             <StateMark state=job.state/></p>
@@ -38,7 +38,7 @@ fn sheet(certificate: &Certificate, consortium: ConsortiumId, file: &str) -> Any
             <section class="panel answer"><h2>"What it cost"</h2>
                 {if charged { sums.into_any() } else { view! { <p class="headline">"Only public data were used: nobody's privacy was spent."</p> }.into_any() }}
                 {charged.then(|| view! {
-                    <p>{overlap::sentence(certificate.overlap.overlap)}" "{overlap::author(&certificate.overlap, None)}</p>
+                    <p>{overlap::describe_rule(certificate.overlap.overlap)}" "{overlap::render_author(&certificate.overlap, None)}</p>
                 })}
                 <dl class="facts">
                     <div><dt>"Issued"</dt><dd>{words::exact(certificate.issued_at)}" by "{certificate.issuer.address.clone()}</dd></div>
@@ -49,16 +49,16 @@ fn sheet(certificate: &Certificate, consortium: ConsortiumId, file: &str) -> Any
                 <div class="actions"><a class="button primary" href=file.to_owned() download=format!("certificate-{}.json", job.id)>"Download the certificate"</a></div>
             </section>
             {parties}
-            {files("For these files", &certificate.artifacts)}
-            {signatures(certificate)}
-            {check(certificate)}
+            {render_files("For these files", &certificate.artifacts)}
+            {render_signatures(certificate)}
+            {render_check(certificate)}
         </div>
     }
     .into_any()
 }
 
 /// Describes the consortium's number for one unit in a sentence.
-fn sum(certificate: &Certificate, together: &Together) -> AnyView {
+fn render_total(certificate: &Certificate, together: &Together) -> AnyView {
     let one = words::any_one(together.unit);
     let named = |id: &OrganizationId| {
         let party = certificate.parties.iter().find(|party| party.organization == *id);
@@ -84,7 +84,7 @@ fn sum(certificate: &Certificate, together: &Together) -> AnyView {
     };
     view! {
         {headline}
-        <p class="hint">{format!("By this job alone, {counted} {}.", listed(&names))}</p>
+        <p class="hint">{format!("By this job alone, {counted} {}.", list_names(&names))}</p>
         {(together.in_the_clear > 0).then(|| view! {
             <p class="in-the-clear">{format!(
                 "{} left in the clear besides, because an owner opened a dataset for a comparison. No ε covers them.",
@@ -95,7 +95,7 @@ fn sum(certificate: &Certificate, together: &Together) -> AnyView {
     .into_any()
 }
 
-fn signatures(certificate: &Certificate) -> AnyView {
+fn render_signatures(certificate: &Certificate) -> AnyView {
     let head = certificate.head.as_ref().and_then(|head| serde_json::from_str::<Head>(&head.payload).ok());
     let sites = certificate.parties.iter().filter(|party| party.charged.is_some()).map(|party| {
         view! { <div><dt>{format!("{}, for {}", party.organization_name, party.dataset_name)}</dt><dd><code>{party.site_key.clone()}</code></dd></div> }
@@ -117,7 +117,7 @@ fn signatures(certificate: &Certificate) -> AnyView {
     .into_any()
 }
 
-fn check(certificate: &Certificate) -> AnyView {
+fn render_check(certificate: &Certificate) -> AnyView {
     let job = certificate.job.id;
     let model = certificate.artifacts.iter().find(|file| file.name.ends_with(".safetensors"));
     let model = model.map_or_else(String::new, |file| format!(" --model {}", file.name));
@@ -139,7 +139,7 @@ fn check(certificate: &Certificate) -> AnyView {
 }
 
 /// Formats a list of names in words.
-fn listed(names: &[String]) -> String {
+fn list_names(names: &[String]) -> String {
     match names {
         [] => "nobody".to_owned(),
         [one] => one.clone(),

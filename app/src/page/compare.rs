@@ -10,8 +10,8 @@ use undertone_api::page::PageQuery;
 use undertone_api::problem::{Problem, Violation};
 use undertone_api::report::{How, ReportFile};
 
-use super::nothing;
-use crate::component::drawing::{Estimate, Forest};
+use super::render_empty;
+use crate::component::drawing::{ForestPlot, IntervalEstimate};
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, words};
 
@@ -25,7 +25,7 @@ pub(crate) fn compare() -> AnyView {
     screen(Place::Models, async |desk| {
         let consortium = desk.consortium()?.id;
         desk.member()?;
-        let chosen = chosen(&desk.query)?;
+        let chosen = parse_jobs(&desk.query)?;
         let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
         let finished: Vec<_> = jobs.into_iter().filter(|job| job.state == State::Finished).collect();
         let mut reports = Vec::new();
@@ -37,22 +37,22 @@ pub(crate) fn compare() -> AnyView {
             reports.push((*job, desk.backend.report(*job).await?));
         }
         let body = if reports.len() < FEWEST {
-            nothing(
+            render_empty(
                 "Choose two to six finished jobs: what their models get right, what they cost, and in what they differ.",
                 (),
             )
         } else {
             view! {
-                {right(&reports)}
-                {costs(&reports, consortium)}
-                {differences(&reports, consortium)}
+                {render_accuracy(&reports)}
+                {render_costs(&reports, consortium)}
+                {render_differences(&reports, consortium)}
             }
             .into_any()
         };
         Ok(Sheet::new(
             "Compare models",
             view! {
-                {choice(&finished, &chosen, consortium)}
+                {render_choice(&finished, &chosen, consortium)}
                 {body}
             },
         ))
@@ -60,7 +60,7 @@ pub(crate) fn compare() -> AnyView {
 }
 
 /// Parses the jobs in the address: `job=<id>` for each.
-fn chosen(query: &str) -> Result<Vec<JobId>, Problem> {
+fn parse_jobs(query: &str) -> Result<Vec<JobId>, Problem> {
     let mut chosen = Vec::new();
     for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
         if name != "job" || value.is_empty() {
@@ -80,7 +80,7 @@ fn chosen(query: &str) -> Result<Vec<JobId>, Problem> {
 }
 
 /// Renders the form to choose jobs.
-fn choice(finished: &[JobSummary], chosen: &[JobId], consortium: ConsortiumId) -> AnyView {
+fn render_choice(finished: &[JobSummary], chosen: &[JobId], consortium: ConsortiumId) -> AnyView {
     if finished.len() < FEWEST {
         return view! { <p class="hint">"At least two jobs must have finished."</p> }.into_any();
     }
@@ -102,7 +102,7 @@ fn choice(finished: &[JobSummary], chosen: &[JobId], consortium: ConsortiumId) -
 }
 
 /// Returns the name of each job: its title, numbered if two are equal.
-fn names(reports: &[(JobId, ReportFile)]) -> Vec<String> {
+fn number_titles(reports: &[(JobId, ReportFile)]) -> Vec<String> {
     let title = |report: &ReportFile| report.job.title.clone();
     reports
         .iter()
@@ -116,9 +116,9 @@ fn names(reports: &[(JobId, ReportFile)]) -> Vec<String> {
 }
 
 /// Renders the models' accuracy by test set and arm, with intervals.
-fn right(reports: &[(JobId, ReportFile)]) -> AnyView {
-    let names = names(reports);
-    let mut tests: BTreeMap<String, Vec<Estimate>> = BTreeMap::new();
+fn render_accuracy(reports: &[(JobId, ReportFile)]) -> AnyView {
+    let names = number_titles(reports);
+    let mut tests: BTreeMap<String, Vec<IntervalEstimate>> = BTreeMap::new();
     for ((_, report), name) in reports.iter().zip(&names) {
         let arms = report.comparison.iter().map(|one| one.arm.as_str()).collect::<std::collections::BTreeSet<_>>();
         for one in &report.comparison {
@@ -128,11 +128,15 @@ fn right(reports: &[(JobId, ReportFile)]) -> AnyView {
             }
             let name =
                 if arms.len() > 1 && !arms.contains("private") { format!("{name}, {}", one.arm) } else { name.clone() };
-            tests.entry(one.test.clone()).or_default().push(Estimate::of(name, one.accuracy, one.frames));
+            tests.entry(one.test.clone()).or_default().push(IntervalEstimate::with_wilson_interval(
+                name,
+                one.accuracy,
+                one.frames,
+            ));
         }
     }
     let drawn = tests.into_iter().filter_map(|(test, rows)| {
-        let forest = Forest {
+        let forest = ForestPlot {
             title: format!("Right on {test}"),
             file: format!("models-{test}"),
             note: "Whiskers: 95 % by Wilson’s interval, as if every frame stood for itself".to_owned(),
@@ -143,7 +147,7 @@ fn right(reports: &[(JobId, ReportFile)]) -> AnyView {
     });
     let drawn: Vec<_> = drawn.collect();
     if drawn.is_empty() {
-        return nothing("None of these jobs has measured anything.", ());
+        return render_empty("None of these jobs has measured anything.", ());
     }
     view! {
         <section class="panel"><h2>"What they get right"</h2>
@@ -155,8 +159,8 @@ fn right(reports: &[(JobId, ReportFile)]) -> AnyView {
 }
 
 /// Renders the cost of each job to each party.
-fn costs(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> AnyView {
-    let names = names(reports);
+fn render_costs(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> AnyView {
+    let names = number_titles(reports);
     let mut rows = Vec::new();
     for ((id, report), name) in reports.iter().zip(names) {
         let rounds = report.comparison.iter().map(|one| one.rounds).max().unwrap_or_default();
@@ -197,7 +201,7 @@ fn costs(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> AnyView {
 }
 
 /// Renders the fields of the specs that differ.
-fn differences(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> AnyView {
+fn render_differences(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> AnyView {
     let specs: Vec<BTreeMap<String, String>> = reports
         .iter()
         .map(|(_, report)| {
@@ -212,10 +216,10 @@ fn differences(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> Any
     if differing.is_empty() {
         return view! { <section class="panel"><h2>"In what they differ"</h2><p>"Their specs are the same."</p></section> }.into_any();
     }
-    let heads = reports.iter().zip(names(reports)).map(|((id, _), name)| {
+    let heads = reports.iter().zip(number_titles(reports)).map(|((id, _), name)| {
         view! { <th scope="col"><a href=path::report(consortium, *id)>{name}</a></th> }
     });
-    let names = names(reports);
+    let names = number_titles(reports);
     let rows = differing.into_iter().map(|field| {
         let cells = specs.iter().zip(&names).map(|(spec, name)| {
             view! { <td data-label=name.clone()>{spec.get(field).cloned().unwrap_or_else(|| "–".to_owned())}</td> }
@@ -255,17 +259,17 @@ mod tests {
 
     use serde_json::json;
 
-    use super::{MOST, chosen, flatten};
+    use super::{MOST, flatten, parse_jobs};
     use crate::fixture::{CONSORTIUM, FINISHED, RUNNING, render};
 
     #[test]
     fn the_jobs_stand_in_the_address_each_once_and_at_most_six() {
         let id = |index: u128| format!("job={}", uuid::Uuid::from_u128(index));
         let query = format!("{}&{}&{}&x=1", id(1), id(2), id(1));
-        assert_eq!(chosen(&query).expect("two").len(), 2);
+        assert_eq!(parse_jobs(&query).expect("two").len(), 2);
         let many: Vec<_> = (0..=MOST as u128).map(id).collect();
-        assert!(chosen(&many.join("&")).is_err());
-        assert!(chosen("job=x").is_err());
+        assert!(parse_jobs(&many.join("&")).is_err());
+        assert!(parse_jobs("job=x").is_err());
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use leptos::prelude::*;
 
-use super::nothing;
-use super::overview::budgets;
+use super::overview::render_budgets;
+use super::render_empty;
 use crate::screen::{Place, Sheet, screen};
 
 /// Renders the list.
@@ -12,12 +12,12 @@ pub(crate) fn datasets() -> AnyView {
         let consortium = desk.consortium()?;
         let datasets = desk.backend.datasets(consortium.id).await?;
         let list = if datasets.is_empty() {
-            nothing(
+            render_empty(
                 "No dataset is registered. A worker prepares one where the recordings are and registers how large it is, roughly.",
                 view! { <p><code>"undertone-worker data prepare"</code></p> },
             )
         } else {
-            budgets(&datasets, consortium.id)
+            render_budgets(&datasets, consortium.id)
         };
         Ok(Sheet::new(
             "Datasets",

@@ -7,7 +7,7 @@ use undertone_api::plan::Plan;
 use undertone_api::problem::Problem;
 
 use crate::component::form::post;
-use crate::component::said::{ProblemBox, When};
+use crate::component::said::{ProblemBox, RelativeTime};
 use crate::screen::{Desk, Place, Sheet, screen};
 use crate::{kind, path, words};
 
@@ -22,42 +22,42 @@ pub(crate) fn draft() -> AnyView {
                 let job = NewJob { title: draft.content.title.clone(), spec };
                 let facts = kind::facts(&job.spec);
                 let plan = desk.backend.plan(consortium, job).await?;
-                view! { {costs(plan)}{facts_of(facts)} }.into_any()
+                view! { {render_costs(plan)}{render_facts(facts)} }.into_any()
             }
             Err(_) => ().into_any(),
         };
         let title = if draft.content.title.is_empty() { "Draft" } else { &draft.content.title }.to_owned();
-        let (standing, actions) = (standing(&desk, &draft), actions(consortium, &draft));
+        let (standing, actions) = (render_standing(&desk, &draft), render_actions(consortium, &draft));
         let lacks = (!draft.violations.is_empty()).then(|| {
             let problem =
                 Problem { title: "What stands in its way".to_owned(), ..Problem::validation(draft.violations.clone()) };
             view! { <ProblemBox problem/> }
         });
-        Ok(Sheet::new(title, view! { {standing}{lacks}{actions}{about}{form(consortium, &draft)} }))
+        Ok(Sheet::new(title, view! { {standing}{lacks}{actions}{about}{render_form(consortium, &draft)} }))
     })
 }
 
-fn standing(desk: &Desk, draft: &Draft) -> AnyView {
+fn render_standing(desk: &Desk, draft: &Draft) -> AnyView {
     let headline = if draft.violations.is_empty() { "Ready to be proposed" } else { "Not ready to be proposed" };
     let (consortium, now) = (draft.consortium, desk.now);
     view! {
         <p class="headline">{headline}</p>
-        <p>{format!("Begun by {} ", draft.author)}<When at=draft.created_at now/>", changed "<When at=draft.updated_at now/>
+        <p>{format!("Begun by {} ", draft.author)}<RelativeTime at=draft.created_at now/>", changed "<RelativeTime at=draft.updated_at now/>
             ". Only your organization's researchers see it; nobody was asked about it."</p>
         {draft.cloned_from.map(|job| view! { <p>"Copied from "<a href=path::job(consortium, job)>"another job"</a>"."</p> })}
     }
     .into_any()
 }
 
-fn hidden(consortium: ConsortiumId, draft: &Draft) -> Vec<(&'static str, String)> {
+fn hidden_fields(consortium: ConsortiumId, draft: &Draft) -> Vec<(&'static str, String)> {
     vec![("consortium", consortium.to_string()), ("draft", draft.id.to_string())]
 }
 
-fn actions(consortium: ConsortiumId, draft: &Draft) -> AnyView {
+fn render_actions(consortium: ConsortiumId, draft: &Draft) -> AnyView {
     let propose = draft.violations.is_empty().then(|| {
         post(
             "propose-draft",
-            hidden(consortium, draft),
+            hidden_fields(consortium, draft),
             view! {
                 <p class="hint">"A manifest is signed and the owners are asked. The draft becomes the job. Nothing runs and nothing is charged before all have approved and every ledger has reserved."</p>
                 <button type="submit" class="primary">"Propose to the owners"</button>
@@ -66,7 +66,7 @@ fn actions(consortium: ConsortiumId, draft: &Draft) -> AnyView {
     });
     let delete = post(
         "delete-draft",
-        hidden(consortium, draft),
+        hidden_fields(consortium, draft),
         view! {
             <p class="hint">"Nobody was asked about it, and nothing else goes with it. It cannot be taken back."</p>
             <button type="submit" class="danger">"Delete the draft"</button>
@@ -77,7 +77,7 @@ fn actions(consortium: ConsortiumId, draft: &Draft) -> AnyView {
 }
 
 /// Renders the remainder of each owner's budget.
-fn costs(plan: Plan) -> AnyView {
+fn render_costs(plan: Plan) -> AnyView {
     if plan.parties.is_empty() {
         return ().into_any();
     }
@@ -108,15 +108,15 @@ fn costs(plan: Plan) -> AnyView {
     .into_any()
 }
 
-fn facts_of(facts: Vec<(&'static str, String)>) -> AnyView {
+fn render_facts(facts: Vec<(&'static str, String)>) -> AnyView {
     let rows = facts.into_iter().map(|(term, what)| view! { <div><dt>{term}</dt><dd>{what}</dd></div> }).collect_view();
     view! { <section class="panel"><h2>"What it would do"</h2><dl class="facts">{rows}</dl></section> }.into_any()
 }
 
-fn form(consortium: ConsortiumId, draft: &Draft) -> AnyView {
+fn render_form(consortium: ConsortiumId, draft: &Draft) -> AnyView {
     let content = &draft.content;
     let spec = serde_json::to_string_pretty(&content.spec).unwrap_or_default();
-    let mut hidden = hidden(consortium, draft);
+    let mut hidden = hidden_fields(consortium, draft);
     hidden.push(("version", draft.version.to_string()));
     hidden.push(("kind", content.kind.clone()));
     let rows = spec.lines().count().clamp(8, 40).to_string();

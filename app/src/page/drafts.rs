@@ -6,11 +6,11 @@ use undertone_api::id::ConsortiumId;
 use undertone_api::job::{Draft, Spec};
 
 use crate::component::form::post;
-use crate::component::said::When;
+use crate::component::said::RelativeTime;
 use crate::path;
 
 /// Renders the section.
-pub(super) fn section(consortium: ConsortiumId, drafts: &[Draft], now: OffsetDateTime) -> AnyView {
+pub(super) fn render_section(consortium: ConsortiumId, drafts: &[Draft], now: OffsetDateTime) -> AnyView {
     let row = |draft: &Draft| {
         let title = Some(draft.content.title.clone()).filter(|title| !title.is_empty());
         let (class, ready) = if draft.violations.is_empty() {
@@ -24,7 +24,7 @@ pub(super) fn section(consortium: ConsortiumId, drafts: &[Draft], now: OffsetDat
                 <td data-label="kind">{draft.content.kind.clone()}</td>
                 <td data-label="standing"><span class=class>{ready}</span></td>
                 <td data-label="begun by">{draft.author.clone()}</td>
-                <td data-label="changed"><When at=draft.updated_at now/></td>
+                <td data-label="changed"><RelativeTime at=draft.updated_at now/></td>
             </tr>
         }
     };

@@ -8,10 +8,10 @@ use leptos::prelude::*;
 use undertone_api::member::Scope;
 use undertone_api::organization::Organization;
 
-use super::{nothing, provider};
+use super::{provider, render_empty};
 use crate::backend::PasskeyCeremony;
 use crate::component::form::{Field, post};
-use crate::component::passkey::{passkey_form, passkey_script};
+use crate::component::passkey::{render_passkey_form, render_passkey_script};
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, viewer};
 
@@ -36,7 +36,7 @@ pub(crate) fn home() -> AnyView {
             } else {
                 "You are in no consortium yet. One that wants you sends a link."
             };
-            return Ok(Sheet::new("Welcome", nothing(text, begin)));
+            return Ok(Sheet::new("Welcome", render_empty(text, begin)));
         }
         let list = desk.consortia.iter().map(|consortium| {
             view! {
@@ -49,13 +49,13 @@ pub(crate) fn home() -> AnyView {
 }
 
 /// Returns the destination after sign-in.
-fn wanted(query: &str) -> String {
+fn parse_destination(query: &str) -> String {
     #[derive(serde::Deserialize)]
-    struct Query {
+    struct SignInQuery {
         #[serde(default = "home_address")]
         to: String,
     }
-    crate::query::parse::<Query>(query).map_or_else(home_address, |query| query.to)
+    crate::query::parse::<SignInQuery>(query).map_or_else(home_address, |query| query.to)
 }
 
 fn home_address() -> String {
@@ -65,11 +65,11 @@ fn home_address() -> String {
 /// Renders the sign-in.
 pub(crate) fn sign_in() -> AnyView {
     screen(Place::Outside, async |desk| {
-        let to = wanted(&desk.query);
-        let provider = provider::sign_in(&desk, &to);
+        let to = parse_destination(&desk.query);
+        let provider = provider::render_sign_in(&desk, &to);
         let button = view! { <button type="submit">"Sign in with a passkey"</button> };
-        let passkey = passkey_form(PasskeyCeremony::SignIn, "passkey-sign-in", vec![("to", to.clone())], button);
-        let passkey = view! { {passkey}{passkey_script()} };
+        let passkey = render_passkey_form(PasskeyCeremony::SignIn, "passkey-sign-in", vec![("to", to.clone())], button);
+        let passkey = view! { {passkey}{render_passkey_script()} };
         let form = post(
             "sign-in",
             vec![("to", to)],
@@ -82,7 +82,7 @@ pub(crate) fn sign_in() -> AnyView {
         Ok(Sheet::new(
             "Sign in",
             view! {
-                {provider::said(&desk)}{form}{passkey}{provider}
+                {provider::render_failure(&desk)}{form}{passkey}{provider}
                 <p class="hint">"There is no open registration: members join by a link. A new server prints its operator's link when it first starts."</p>
             },
         ))
@@ -90,7 +90,7 @@ pub(crate) fn sign_in() -> AnyView {
 }
 
 /// Renders the form to found a consortium.
-pub(crate) fn found() -> AnyView {
+pub(crate) fn new_consortium() -> AnyView {
     screen(Place::Nowhere, async |desk| {
         let member = desk.member()?;
         let mine = |organization: &Organization| {

@@ -17,7 +17,7 @@ use undertone_privacy::Event;
 use crate::call::native;
 use crate::component::form::post;
 use crate::component::gauge::Gauge;
-use crate::component::said::{Digest, ProblemBox, When};
+use crate::component::said::{Digest, ProblemBox, RelativeTime};
 use crate::live::LiveJob;
 use crate::live::part::in_the_clear;
 use crate::screen::{Desk, Place, Sheet, screen};
@@ -33,7 +33,7 @@ pub(crate) fn job() -> AnyView {
         let first = native::text(&native::live(desk.backend.as_ref(), &job).await?)?;
         let datasets = desk.backend.datasets(consortium).await?;
         let in_the_clear = in_the_clear(&job, &datasets);
-        let decisions = decisions(&desk, member, consortium, &job, &datasets, &in_the_clear).await?;
+        let decisions = render_decisions(&desk, member, consortium, &job, &datasets, &in_the_clear).await?;
         let refused = (!job.refusals.is_empty()).then(|| {
             let problem = Problem {
                 refusals: job.refusals.clone(),
@@ -41,12 +41,12 @@ pub(crate) fn job() -> AnyView {
             };
             view! { <ProblemBox problem/> }
         });
-        let timeline = rounds::section(&job, desk.backend.progress(id).await?, desk.now);
+        let timeline = rounds::render_section(&job, desk.backend.progress(id).await?, desk.now);
         let audits = desk.backend.audits(id).await?;
-        let audit = super::audit::section(&job, &datasets, &audits, desk.now);
+        let audit = super::audit::render_section(&job, &datasets, &audits, desk.now);
         let facts = kind::facts(&job.spec);
         let asks = kind::has_questions(&job.spec) && viewer::answers(member);
-        let certified = certified(consortium, &job);
+        let certified = render_certificate_link(consortium, &job);
         let summary = job.summary.clone();
         Ok(Sheet::new(
             summary.title,
@@ -60,7 +60,7 @@ pub(crate) fn job() -> AnyView {
                 <section class="panel"><h2>{kind::title(&job.spec)}</h2>
                     <dl class="facts">
                         {facts.into_iter().map(|(term, what)| view! { <div><dt>{term}</dt><dd>{what}</dd></div> }).collect_view()}
-                        <div><dt>"Proposed"</dt><dd>{summary.proposed_by}", "<When at=summary.created_at now=desk.now/></dd></div>
+                        <div><dt>"Proposed"</dt><dd>{summary.proposed_by}", "<RelativeTime at=summary.created_at now=desk.now/></dd></div>
                         {asks.then(|| view! { <div><dt>"Questions"</dt><dd><a href=crate::path::annotate(consortium, id)>"Answer them, or take them away"</a></dd></div> })}
                         <div><dt>"Report"</dt><dd><a href=crate::path::report(consortium, job.summary.id)>"What came of it, in full"</a></dd></div>
                         <div><dt>"Certificate"</dt><dd>{certified}</dd></div>
@@ -74,7 +74,7 @@ pub(crate) fn job() -> AnyView {
 }
 
 /// Renders the link to the certificate, or the time of its creation.
-fn certified(consortium: ConsortiumId, job: &Job) -> AnyView {
+fn render_certificate_link(consortium: ConsortiumId, job: &Job) -> AnyView {
     let released = job.participants.iter().any(|party| party.releases > 0);
     if job.summary.state == State::Finished || (job.summary.state.is_over() && released) {
         return view! { <a href=crate::path::certificate(consortium, job.summary.id)>"What it cost, signed"</a> }
@@ -85,7 +85,7 @@ fn certified(consortium: ConsortiumId, job: &Job) -> AnyView {
 }
 
 /// Renders the viewer's pending decisions.
-async fn decisions(
+async fn render_decisions(
     desk: &Desk,
     member: &Member,
     consortium: ConsortiumId,
@@ -108,14 +108,14 @@ async fn decisions(
             let exact = in_the_clear.iter().find(|(id, _)| *id == party.dataset).map_or(0, |(_, exact)| *exact);
             let own = standings.iter().filter(|(id, _)| *id == party.dataset).flat_map(|(_, own)| own);
             let site = sites.iter().find(|(dataset, _)| *dataset == party.dataset).map(|(_, site)| site);
-            parts.push(approval(desk, consortium, job, party, own, (speakers, exact), site));
+            parts.push(render_approval(desk, consortium, job, party, own, (speakers, exact), site));
         }
     }
-    parts.push(life::steps(member, consortium, job, desk.now));
+    parts.push(life::render_actions(member, consortium, job, desk.now));
     Ok(parts.collect_view().into_any())
 }
 
-fn approval<'a>(
+fn render_approval<'a>(
     desk: &Desk,
     consortium: ConsortiumId,
     job: &Job,
@@ -153,7 +153,7 @@ fn approval<'a>(
             let and = if exact > 0 { ", and exact gradients" } else { "" };
             let label = format!("Approve and reserve ε {}{and}", words::epsilon(payment.own));
             let Payment { reading, ghost, .. } = payment;
-            let mut lines = spelled(&payment, party, speakers, kind::terms(&job.spec).records);
+            let mut lines = describe_charge(&payment, party, speakers, kind::terms(&job.spec).records);
             lines.extend(kind::consent(&job.spec, party.dataset, Some(charge)));
             (lines, view! { <Gauge reading ghost=Some(ghost)/> }.into_any(), label)
         }
@@ -171,10 +171,10 @@ fn approval<'a>(
         ),
     };
     if exact > 0 {
-        what.extend(published(exact));
+        what.extend(describe_exact_releases(exact));
     }
     let parties =
-        if others.is_empty() { "this server".to_owned() } else { format!("this server and {}", listed(&others)) };
+        if others.is_empty() { "this server".to_owned() } else { format!("this server and {}", list_names(&others)) };
     let audience = kind::audience(&job.spec, parties);
     let retention = kind::terms(&job.spec).retention;
     view! {
@@ -186,10 +186,10 @@ fn approval<'a>(
                 {what.into_iter().map(|line| view! { <li>{line}</li> }).collect_view()}
                 <li>{format!("What is released is seen by {audience}. {retention} {}.", party.organization_name)}</li>
                 <li>"The site's own ledger and policy must agree as well, whatever is decided here."</li>
-                {job.answer_by.map(|by| view! { <li>"Without an answer the job is refused "<When at=by now=desk.now/>"."</li> })}
+                {job.answer_by.map(|by| view! { <li>"Without an answer the job is refused "<RelativeTime at=by now=desk.now/>"."</li> })}
             </ul>
             <p><a href=crate::path::review(consortium, job.summary.id, party.dataset)>"Read the manifest, and who learns what"</a></p>
-            {sign::approve_form(site, (job.summary.id, party.dataset, &job.manifest), hidden(), desk.backend.review_file(job.summary.id, party.dataset), label)}
+            {sign::render_approval_form(site, (job.summary.id, party.dataset, &job.manifest), hidden(), desk.backend.review_file(job.summary.id, party.dataset), label)}
             <details class="more"><summary>"Refuse instead"</summary>
                 {post("refuse", hidden(), view! {
                     <p class="hint">"The job ends for everybody, and nothing is charged to anyone. It cannot be taken back; a changed job can be proposed."</p>
@@ -203,7 +203,7 @@ fn approval<'a>(
 }
 
 /// Describes the effects of an approval, sentence by sentence.
-fn spelled(payment: &Payment, party: &Participant, speakers: u64, records: &str) -> Vec<String> {
+fn describe_charge(payment: &Payment, party: &Participant, speakers: u64, records: &str) -> Vec<String> {
     let each = words::each(payment.reading.unit);
     let delta = words::delta(payment.reading.delta);
     let mut lines = vec![format!(
@@ -237,7 +237,7 @@ fn spelled(payment: &Payment, party: &Participant, speakers: u64, records: &str)
 }
 
 /// Describes the open arm's use of an open dataset.
-fn published(releases: u64) -> [String; 2] {
+fn describe_exact_releases(releases: u64) -> [String; 2] {
     [
         format!(
             "In the open arm exact gradients leave the site, {}. No ε covers them: they may let others reconstruct \
@@ -249,20 +249,20 @@ fn published(releases: u64) -> [String; 2] {
 }
 
 /// Formats a list of names in words, each name once.
-fn listed(names: &[String]) -> String {
+fn list_names(names: &[String]) -> String {
     let mut unique: Vec<&str> = names.iter().map(String::as_str).collect();
     unique.sort_unstable();
     unique.dedup();
-    words::listed(&unique)
+    words::join_names(&unique)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::listed;
+    use super::list_names;
 
     #[test]
     fn names_are_listed_once_each() {
         let names = ["b", "a", "b"].map(str::to_owned);
-        assert_eq!(listed(&names), "a and b");
+        assert_eq!(list_names(&names), "a and b");
     }
 }

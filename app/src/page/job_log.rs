@@ -7,8 +7,8 @@ use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::Job;
 use undertone_api::job::log::{Level, LogLine, LogQuery};
 
-use super::nothing;
-use crate::component::said::When;
+use super::render_empty;
+use crate::component::said::RelativeTime;
 use crate::live::follow::Follow;
 use crate::path;
 use crate::screen::{Place, Sheet, screen};
@@ -19,19 +19,19 @@ pub(crate) fn job_log() -> AnyView {
         let consortium = desk.consortium()?.id;
         let id: JobId = desk.id("job")?;
         let job = desk.backend.job(id).await?;
-        let query = asked(&desk.query);
+        let query = parse_query(&desk.query);
         let page = desk.backend.job_log(id, query.clone()).await?;
         let newest = query.cursor.is_none();
-        let next = page
-            .next
-            .map(|next| view! { <p><a rel="next" href=address(consortium, id, &query, &next)>"Older lines"</a></p> });
+        let next = page.next.map(
+            |next| view! { <p><a rel="next" href=page_address(consortium, id, &query, &next)>"Older lines"</a></p> },
+        );
         let list = if page.items.is_empty() {
-            nothing(
+            render_empty(
                 "Nothing was noted. Sites say what they do in their parts, unless their policy says `logs = \"none\"`.",
                 (),
             )
         } else {
-            table(&page.items, desk.now)
+            render_table(&page.items, desk.now)
         };
         let live =
             (newest && !job.summary.state.is_over()).then(|| view! { <Follow events=format!("/ui/events?job={id}")/> });
@@ -41,7 +41,7 @@ pub(crate) fn job_log() -> AnyView {
                 <p><a href=path::job(consortium, id)>"The job"</a>" · "<a href=desk.backend.job_log_file(id) download="">"Take the whole log away (JSON Lines)"</a></p>
                 <p class="hint">"Numbers and words of a fixed list, never a text of a site's own: no file name, no figure, no message of an error can stand here."</p>
                 {live}
-                {filters(consortium, id, &job, &query)}
+                {render_filters(consortium, id, &job, &query)}
                 <div data-live="log">{list}</div>
                 {next}
             },
@@ -52,14 +52,14 @@ pub(crate) fn job_log() -> AnyView {
 /// The form's filters in the address: an empty field is no filter.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Asked {
+struct LogFilter {
     dataset: String,
     level: String,
     cursor: Option<String>,
 }
 
-fn asked(query: &str) -> LogQuery {
-    let Asked { dataset, level, cursor } = crate::query::parse(query).unwrap_or_default();
+fn parse_query(query: &str) -> LogQuery {
+    let LogFilter { dataset, level, cursor } = crate::query::parse(query).unwrap_or_default();
     LogQuery {
         dataset: dataset.parse().ok(),
         level: serde_json::from_value(serde_json::Value::String(level)).ok(),
@@ -68,13 +68,13 @@ fn asked(query: &str) -> LogQuery {
     }
 }
 
-fn address(consortium: ConsortiumId, job: JobId, query: &LogQuery, cursor: &str) -> String {
+fn page_address(consortium: ConsortiumId, job: JobId, query: &LogQuery, cursor: &str) -> String {
     let dataset = query.dataset.map(|dataset| format!("&dataset={dataset}")).unwrap_or_default();
-    let level = query.level.map(|level| format!("&level={}", word(level))).unwrap_or_default();
+    let level = query.level.map(|level| format!("&level={}", level_word(level))).unwrap_or_default();
     format!("{}?cursor={cursor}{dataset}{level}", path::job_log(consortium, job))
 }
 
-const fn word(level: Level) -> &'static str {
+const fn level_word(level: Level) -> &'static str {
     match level {
         Level::Info => "info",
         Level::Warning => "warning",
@@ -82,7 +82,7 @@ const fn word(level: Level) -> &'static str {
     }
 }
 
-fn filters(consortium: ConsortiumId, id: JobId, job: &Job, query: &LogQuery) -> AnyView {
+fn render_filters(consortium: ConsortiumId, id: JobId, job: &Job, query: &LogQuery) -> AnyView {
     let parties = job.participants.iter().map(|party| {
         let name = format!("{}, {}", party.dataset_name, party.organization_name);
         view! { <option value=party.dataset.to_string() selected=query.dataset == Some(party.dataset)>{name}</option> }
@@ -90,7 +90,7 @@ fn filters(consortium: ConsortiumId, id: JobId, job: &Job, query: &LogQuery) -> 
     let levels = [(Level::Info, "everything"), (Level::Warning, "warnings and errors"), (Level::Error, "errors")];
     let levels = levels.map(|(level, said)| {
         let chosen = query.level.unwrap_or(Level::Info) == level;
-        view! { <option value=word(level) selected=chosen>{said}</option> }
+        view! { <option value=level_word(level) selected=chosen>{said}</option> }
     });
     view! {
         <form class="filters" method="get" action=path::job_log(consortium, id)>
@@ -105,7 +105,7 @@ fn filters(consortium: ConsortiumId, id: JobId, job: &Job, query: &LogQuery) -> 
 }
 
 /// Renders lines as a table, newest first.
-pub(crate) fn table(lines: &[LogLine], now: OffsetDateTime) -> AnyView {
+pub(crate) fn render_table(lines: &[LogLine], now: OffsetDateTime) -> AnyView {
     let rows = lines.iter().map(|line| {
         let who = match (&line.dataset_name, &line.organization_name) {
             (Some(dataset), Some(owner)) => format!("{dataset}, {owner}"),
@@ -118,7 +118,7 @@ pub(crate) fn table(lines: &[LogLine], now: OffsetDateTime) -> AnyView {
         };
         view! {
             <tr>
-                <td data-label="when"><When at=line.at now/></td>
+                <td data-label="when"><RelativeTime at=line.at now/></td>
                 <th scope="row">{who}</th>
                 <td data-label="level"><span class=class>{mark}</span></td>
                 <td data-label="what">{line.text.clone()}</td>

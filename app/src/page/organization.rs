@@ -11,10 +11,12 @@ use undertone_api::organization::{Organization, Purpose};
 use undertone_api::problem::{Code, Problem};
 use undertone_api::worker::Worker;
 
-use super::nothing;
+use super::render_empty;
 use crate::component::form::{Field, post};
-use crate::component::retire::{reconciliation_lines, restore_form, retire_form, retired, write_off_form};
-use crate::component::said::{Digest, When};
+use crate::component::retire::{
+    render_reconciliation, render_restore_form, render_retire_form, render_retirement, render_write_off_form,
+};
+use crate::component::said::{Digest, RelativeTime};
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, viewer, words};
 
@@ -50,30 +52,30 @@ pub(crate) fn organization() -> AnyView {
         });
         let invite = runs.then(|| post("invite-member", hidden(), view! {
             <Field name="label" label="For whom"/>
-            {people::boxes(&[])}
+            {people::render_boxes(&[])}
             <p class="hint">"Whoever opens the link first joins with these roles. It works once and is shown once."</p>
             <button type="submit" class="primary">"Make a link"</button>
         }));
-        let standing = viewer::admits(member, consortium).then(|| standing(&organization, consortium));
-        let state = organization.retirement.as_ref().map(|retirement| retired(retirement, desk.now));
+        let standing = viewer::admits(member, consortium).then(|| render_standing(&organization, consortium));
+        let state = organization.retirement.as_ref().map(|retirement| render_retirement(retirement, desk.now));
         Ok(Sheet::new(
             organization.name.clone(),
             view! {
                 {state}
                 {viewer::reads_log_of(member, id).then(|| view! { <p><a href=path::organization_log(consortium, id)>"Audit log of this organization"</a></p> })}
                 <section class="panel"><h2>"Workers"</h2>
-                    {workers(&organization.workers, consortium, retires.then_some(runs), desk.now)}
-                    {changes(&organization.workers, desk.now)}
+                    {render_workers(&organization.workers, consortium, retires.then_some(runs), desk.now)}
+                    {render_key_changes(&organization.workers, desk.now)}
                     {enrol.map(|form| view! { <details class="more" open=organization.workers.is_empty()><summary>"Enrol a worker"</summary>{form}</details> })}
                 </section>
                 <section class="panel"><h2>"Members"</h2>
                     {members.map_or_else(
                         || view! { <p class="hint">{format!("{}. Who they are is for the organization to know.", words::plural(organization.members.into(), "member"))}</p> }.into_any(),
-                        |members| people::members(&members, consortium, id, runs, desk.now),
+                        |members| people::render_members(&members, consortium, id, runs, desk.now),
                     )}
                     {invite.map(|form| view! { <details class="more"><summary>"Invite a member"</summary>{form}</details> })}
-                    {people::retired(&retired_members, &hidden(), desk.now)}
-                    {people::links(&links, "withdraw-member", &hidden(), desk.now)}
+                    {people::render_retired(&retired_members, &hidden(), desk.now)}
+                    {people::render_links(&links, "withdraw-member", &hidden(), desk.now)}
                 </section>
                 {standing}
             },
@@ -82,7 +84,7 @@ pub(crate) fn organization() -> AnyView {
 }
 
 /// Returns the section in which a consortium admin retires or restores the organization.
-fn standing(organization: &Organization, consortium: ConsortiumId) -> AnyView {
+fn render_standing(organization: &Organization, consortium: ConsortiumId) -> AnyView {
     const CONSEQUENCES: &[&str] = &[
         "Its members lose this consortium at once: jobs, models, questions, and their roles over it.",
         "Its parts in jobs end. A proposed job is refused; an admitted one goes on with the others while its quorum allows.",
@@ -90,14 +92,14 @@ fn standing(organization: &Organization, consortium: ConsortiumId) -> AnyView {
     ];
     let hidden = vec![("consortium", consortium.to_string()), ("organization", organization.id.to_string())];
     let form = match &organization.retirement {
-        Some(_) => restore_form("restore-organization", hidden, &organization.name),
-        None => retire_form("retire-organization", hidden, &organization.name, CONSEQUENCES),
+        Some(_) => render_restore_form("restore-organization", hidden, &organization.name),
+        None => render_retire_form("retire-organization", hidden, &organization.name, CONSEQUENCES),
     };
     view! { <section class="panel"><h2>"Standing in the consortium"</h2>{form}</section> }.into_any()
 }
 
 /// Returns the forms for a worker; `runs` states whether the viewer is an admin of its organization.
-fn worker_forms(worker: &Worker, consortium: ConsortiumId, runs: bool) -> AnyView {
+fn render_worker_forms(worker: &Worker, consortium: ConsortiumId, runs: bool) -> AnyView {
     const CONSEQUENCES: &[&str] = &[
         "Its calls fail at once, its leases end, and its key can no longer be rotated.",
         "Its parts in jobs end. A proposed job is refused; an admitted one goes on with the others while its quorum allows.",
@@ -111,8 +113,8 @@ fn worker_forms(worker: &Worker, consortium: ConsortiumId, runs: bool) -> AnyVie
         ]
     };
     let Some(retirement) = &worker.retirement else {
-        let retire = retire_form("retire-worker", hidden(), &worker.name, CONSEQUENCES);
-        let write_off = worker.write_off.is_none().then(|| write_off_form(hidden(), &worker.name));
+        let retire = render_retire_form("retire-worker", hidden(), &worker.name, CONSEQUENCES);
+        let write_off = worker.write_off.is_none().then(|| render_write_off_form(hidden(), &worker.name));
         return view! { {retire}{write_off} }.into_any();
     };
     let replace = runs.then(|| {
@@ -124,12 +126,12 @@ fn worker_forms(worker: &Worker, consortium: ConsortiumId, runs: bool) -> AnyVie
         });
         view! { <details class="more"><summary>"Replace"<span class="visually-hidden">{format!(" {}", worker.name)}</span></summary>{form}</details> }
     });
-    let restore = (!runs || retirement.is_own).then(|| restore_form("restore-worker", hidden(), &worker.name));
+    let restore = (!runs || retirement.is_own).then(|| render_restore_form("restore-worker", hidden(), &worker.name));
     view! { {restore}{replace} }.into_any()
 }
 
 /// Renders the changes of the sites' keys, the last first.
-fn changes(workers: &[Worker], now: OffsetDateTime) -> AnyView {
+fn render_key_changes(workers: &[Worker], now: OffsetDateTime) -> AnyView {
     let mut all: Vec<_> =
         workers.iter().flat_map(|worker| worker.key_changes.iter().map(move |change| (&worker.name, change))).collect();
     if all.is_empty() {
@@ -141,7 +143,7 @@ fn changes(workers: &[Worker], now: OffsetDateTime) -> AnyView {
             <tr>
                 <th scope="row">{worker.clone()}</th>
                 <td data-label="change" class="number">{words::count(change.number.into())}</td>
-                <td data-label="when"><When at=change.at now/></td>
+                <td data-label="when"><RelativeTime at=change.at now/></td>
                 <td data-label="until then"><Digest digest=change.old.clone()/></td>
                 <td data-label="from then on"><Digest digest=change.new.clone()/></td>
                 <td data-label="receipts before it" class="number">{words::count(change.receipts)}</td>
@@ -162,25 +164,28 @@ fn changes(workers: &[Worker], now: OffsetDateTime) -> AnyView {
 
 /// Returns the workers. They have forms if the viewer may retire them (`runs` is `Some`); `runs` states whether the
 /// viewer is an admin of the organization.
-fn workers(workers: &[Worker], consortium: ConsortiumId, runs: Option<bool>, now: OffsetDateTime) -> AnyView {
+fn render_workers(workers: &[Worker], consortium: ConsortiumId, runs: Option<bool>, now: OffsetDateTime) -> AnyView {
     if workers.is_empty() {
-        return nothing("No worker is enrolled. A worker runs beside the data and is the only one who reads them.", ());
+        return render_empty(
+            "No worker is enrolled. A worker runs beside the data and is the only one who reads them.",
+            (),
+        );
     }
     let rows = workers.iter().map(|worker| {
         let offline = match (worker.online, worker.last_seen_at) {
             (true, _) => view! { <span class="state done">"● online"</span> }.into_any(),
-            (false, Some(at)) => view! { <span class="state bad">"◍ last heard of "<When at now/></span> }.into_any(),
+            (false, Some(at)) => view! { <span class="state bad">"◍ last heard of "<RelativeTime at now/></span> }.into_any(),
             (false, None) => view! { <span class="state waiting">"◌ not connected yet"</span> }.into_any(),
         };
         let seen = match &worker.retirement {
-            Some(retirement) => retired(retirement, now),
+            Some(retirement) => render_retirement(retirement, now),
             None => offline,
         };
-        let change = runs.map(|runs| view! { <td data-label="change">{worker_forms(worker, consortium, runs)}</td> });
+        let change = runs.map(|runs| view! { <td data-label="change">{render_worker_forms(worker, consortium, runs)}</td> });
         view! {
             <tr>
                 <th scope="row">{worker.name.clone()}</th>
-                <td data-label="state">{seen}{reconciliation_lines(worker, now)}{worker.diagnoses.iter().map(|one| view! { <p class="hint">{one.remedy.clone()}</p> }).collect_view()}</td>
+                <td data-label="state">{seen}{render_reconciliation(worker, now)}{worker.diagnoses.iter().map(|one| view! { <p class="hint">{one.remedy.clone()}</p> }).collect_view()}</td>
                 <td data-label="version">{worker.version.clone()}</td>
                 <td data-label="can run">{worker.kinds.join(", ")}</td>
                 <td data-label="key"><Digest digest=worker.public_key.clone()/></td>

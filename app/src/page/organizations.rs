@@ -7,7 +7,7 @@ use undertone_api::organization::Purpose;
 
 use super::organization::people;
 use crate::component::form::{Field, post};
-use crate::component::retire::retired;
+use crate::component::retire::render_retirement;
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, viewer, words};
 
@@ -26,7 +26,7 @@ pub(crate) fn organizations() -> AnyView {
             view! {
                 <tr>
                     <th scope="row"><a href=path::organization(consortium, organization.id)>{organization.name.clone()}</a>
-                        {organization.retirement.as_ref().map(|retirement| retired(retirement, desk.now))}</th>
+                        {organization.retirement.as_ref().map(|retirement| render_retirement(retirement, desk.now))}</th>
                     <td data-label="workers">{workers}</td>
                     <td data-label="datasets" class="number">{words::count(organization.datasets.into())}</td>
                     <td data-label="members" class="number">{words::count(organization.members.into())}</td>
@@ -54,7 +54,7 @@ pub(crate) fn organizations() -> AnyView {
         if admin {
             links.extend(desk.backend.invitations(Purpose::Organization { consortium }).await?);
             links.extend(desk.backend.invitations(Purpose::Annotator { consortium }).await?);
-            roles = Some(over::over(&desk.backend.consortium_members(consortium).await?, consortium));
+            roles = Some(over::render_section(&desk.backend.consortium_members(consortium).await?, consortium));
         }
         let hidden = [("consortium", consortium.to_string())];
         Ok(Sheet::new(
@@ -65,7 +65,7 @@ pub(crate) fn organizations() -> AnyView {
                     <tbody>{rows.collect_view()}</tbody>
                 </table>
                 {invite}
-                {people::links(&links, "withdraw-organization", &hidden, desk.now)}
+                {people::render_links(&links, "withdraw-organization", &hidden, desk.now)}
                 {roles}
             },
         ))

@@ -7,11 +7,11 @@ use undertone_api::id::ConsortiumId;
 use undertone_privacy::ledger::Overlap;
 
 use crate::component::form::post;
-use crate::component::said::When;
+use crate::component::said::RelativeTime;
 use crate::words;
 
 /// Describes the rule in one sentence.
-pub(super) fn sentence(overlap: Overlap) -> String {
+pub(super) fn describe_rule(overlap: Overlap) -> String {
     match overlap {
         Overlap::Disjoint => {
             "Nobody is in the data of more than one organization, so what a job costs a person is the \
@@ -32,12 +32,12 @@ pub(super) fn sentence(overlap: Overlap) -> String {
 }
 
 /// Renders the author of the rule; the time relative to `now`, or in full for printed pages.
-pub(super) fn author(rule: &OverlapRule, now: Option<OffsetDateTime>) -> AnyView {
+pub(super) fn render_author(rule: &OverlapRule, now: Option<OffsetDateTime>) -> AnyView {
     match (&rule.attested_by, rule.attested_at) {
         (Some(by), Some(at)) => {
             let statement = (!rule.statement.is_empty()).then(|| format!(" “{}”", rule.statement));
             let when = match now {
-                Some(now) => view! { <When at now/> }.into_any(),
+                Some(now) => view! { <RelativeTime at now/> }.into_any(),
                 None => view! { "on "{words::exact(at)} }.into_any(),
             };
             view! { <span>{format!("Declared by {by} ")}{when}"."{statement}</span> }.into_any()
@@ -47,7 +47,7 @@ pub(super) fn author(rule: &OverlapRule, now: Option<OffsetDateTime>) -> AnyView
 }
 
 /// Renders the rule, earlier declarations, and the form for an admin.
-pub(super) fn section(
+pub(super) fn render_section(
     consortium: ConsortiumId,
     rule: &OverlapRule,
     history: &[OverlapRule],
@@ -55,7 +55,7 @@ pub(super) fn section(
     now: OffsetDateTime,
 ) -> AnyView {
     let before = history.iter().skip(1).map(|rule| {
-        view! { <li>{sentence(rule.overlap)}" "{author(rule, Some(now))}</li> }
+        view! { <li>{describe_rule(rule.overlap)}" "{render_author(rule, Some(now))}</li> }
     });
     let before = (history.len() > 1).then(|| {
         view! {
@@ -66,16 +66,16 @@ pub(super) fn section(
     });
     view! {
         <section class="panel" id="overlap"><h2>"People in several organizations"</h2>
-            <p>{sentence(rule.overlap)}</p>
-            <p class="hint">{author(rule, Some(now))}" Every certificate says this rule and who declared it."</p>
+            <p>{describe_rule(rule.overlap)}</p>
+            <p class="hint">{render_author(rule, Some(now))}" Every certificate says this rule and who declared it."</p>
             {before}
-            {admin.then(|| form(consortium, rule.overlap))}
+            {admin.then(|| render_form(consortium, rule.overlap))}
         </section>
     }
     .into_any()
 }
 
-fn form(consortium: ConsortiumId, now: Overlap) -> AnyView {
+fn render_form(consortium: ConsortiumId, now: Overlap) -> AnyView {
     let (chosen, most) = match now {
         Overlap::Disjoint => ("disjoint", 2),
         Overlap::Overlapping { at_most: None } => ("everywhere", 2),
@@ -112,13 +112,13 @@ fn form(consortium: ConsortiumId, now: Overlap) -> AnyView {
 mod tests {
     use undertone_privacy::ledger::Overlap;
 
-    use super::sentence;
+    use super::describe_rule;
 
     #[test]
     fn a_rule_is_said_in_words() {
-        assert!(sentence(Overlap::default()).contains("every organization"));
-        assert!(sentence(Overlap::Disjoint).contains("greatest of the organizations"));
-        let two = sentence(Overlap::Overlapping { at_most: Some(2) });
+        assert!(describe_rule(Overlap::default()).contains("every organization"));
+        assert!(describe_rule(Overlap::Disjoint).contains("greatest of the organizations"));
+        let two = describe_rule(Overlap::Overlapping { at_most: Some(2) });
         assert!(two.contains("up to 2 organizations") && two.contains("in the 2 where"), "{two}");
     }
 }

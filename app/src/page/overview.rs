@@ -7,10 +7,10 @@ use undertone_api::job::{JobSummary, State};
 use undertone_api::page::PageQuery;
 use undertone_api::problem::Problem;
 
-use super::dataset::history::burn_down;
-use super::jobs::table;
-use super::{nothing, overlap};
-use crate::component::gauge::{Gauge, Reading};
+use super::dataset::history::render_burn_down;
+use super::jobs::render_table;
+use super::{overlap, render_empty};
+use crate::component::gauge::{Gauge, GaugeReading};
 use crate::component::said::VisibilityMark;
 use crate::live::follow::Follow;
 use crate::screen::{Desk, Place, Sheet, screen};
@@ -54,7 +54,7 @@ pub(crate) fn overview() -> AnyView {
             let name = datasets.iter().find(|dataset| dataset.id == id).map(|dataset| dataset.name.clone());
             frozen.push((path::dataset(consortium.id, id), name.unwrap_or_default(), freeze.reason));
         }
-        let over_time = over_time(&desk, consortium.id, &datasets, &jobs).await?;
+        let over_time = render_histories(&desk, consortium.id, &datasets, &jobs).await?;
         let running = jobs.iter().filter(|job| matches!(job.state, State::Running | State::Queued)).count();
         let headline = match (running, waits.len()) {
             (0, 0) => "Nothing runs, nothing waits for you".to_owned(),
@@ -66,10 +66,14 @@ pub(crate) fn overview() -> AnyView {
         };
         let waits: Vec<_> =
             waits.into_iter().map(|(to, ask, rest)| view! { <li><a href=to>{ask}</a>{rest}</li> }).collect();
-        let first =
-            first_steps(consortium.id, organizations.len(), datasets.is_empty(), viewer::admits(member, consortium.id));
+        let first = render_first_steps(
+            consortium.id,
+            organizations.len(),
+            datasets.is_empty(),
+            viewer::admits(member, consortium.id),
+        );
         let recent: Vec<_> = jobs.into_iter().take(8).collect();
-        let rule = overlap::section(
+        let rule = overlap::render_section(
             consortium.id,
             &consortium.overlap,
             &history,
@@ -94,9 +98,9 @@ pub(crate) fn overview() -> AnyView {
                     <h2>"Budgets"</h2>
                     <div data-live="budgets">
                     {if datasets.is_empty() {
-                        nothing("No dataset is registered. A worker registers one when it has prepared it.", view! { <p><code>"undertone-worker data prepare"</code></p> })
+                        render_empty("No dataset is registered. A worker registers one when it has prepared it.", view! { <p><code>"undertone-worker data prepare"</code></p> })
                     } else {
-                        budgets(&datasets, consortium.id)
+                        render_budgets(&datasets, consortium.id)
                     }}
                     </div>
                 </section>
@@ -107,9 +111,9 @@ pub(crate) fn overview() -> AnyView {
                     </div>
                     <div data-live="jobs">
                     {if recent.is_empty() {
-                        nothing("No job was proposed yet.", ())
+                        render_empty("No job was proposed yet.", ())
                     } else {
-                        table(&recent, desk.now)
+                        render_table(&recent, desk.now)
                     }}
                     </div>
                 </section>
@@ -120,7 +124,7 @@ pub(crate) fn overview() -> AnyView {
 }
 
 /// Renders the budgets over time, side by side, for the datasets with rows that the viewer may read.
-async fn over_time(
+async fn render_histories(
     desk: &Desk,
     consortium: ConsortiumId,
     datasets: &[Dataset],
@@ -138,7 +142,7 @@ async fn over_time(
     let mut drawn = Vec::new();
     for (id, history) in &histories {
         let Some(dataset) = first.iter().find(|dataset| dataset.id == *id) else { continue };
-        drawn.extend(history.iter().filter_map(|account| burn_down(account, &dataset.name, &title, desk.now)));
+        drawn.extend(history.iter().filter_map(|account| render_burn_down(account, &dataset.name, &title, desk.now)));
     }
     if drawn.is_empty() {
         return Ok(().into_any());
@@ -148,7 +152,7 @@ async fn over_time(
 }
 
 /// Renders every dataset with its gauges.
-pub(super) fn budgets(datasets: &[Dataset], consortium: ConsortiumId) -> AnyView {
+pub(super) fn render_budgets(datasets: &[Dataset], consortium: ConsortiumId) -> AnyView {
     let rows = datasets.iter().map(|dataset| {
         let gauges = if dataset.visibility == Visibility::Public {
             view! { <p class="gauge-text">"Public: no budget is needed."</p> }.into_any()
@@ -159,7 +163,7 @@ pub(super) fn budgets(datasets: &[Dataset], consortium: ConsortiumId) -> AnyView
                 .accounts
                 .iter()
                 .filter(|account| standing::budgeted(account))
-                .map(|account| view! { <Gauge reading=Reading::from(account)/> })
+                .map(|account| view! { <Gauge reading=GaugeReading::from(account)/> })
                 .collect_view()
                 .into_any()
         };
@@ -177,7 +181,7 @@ pub(super) fn budgets(datasets: &[Dataset], consortium: ConsortiumId) -> AnyView
 }
 
 /// Renders the next steps of a new consortium.
-fn first_steps(consortium: ConsortiumId, organizations: usize, no_data: bool, admits: bool) -> AnyView {
+fn render_first_steps(consortium: ConsortiumId, organizations: usize, no_data: bool, admits: bool) -> AnyView {
     if organizations > 1 && !no_data {
         return ().into_any();
     }

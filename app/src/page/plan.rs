@@ -4,8 +4,8 @@ use leptos::prelude::*;
 use undertone_api::dataset::Visibility;
 use undertone_api::problem::{Problem, Violation};
 
-use super::nothing;
-use crate::kind::{Ground, Opened, can_begin, forms};
+use super::render_empty;
+use crate::kind::{OpenedDraft, PlannerData, can_begin, render_forms};
 use crate::path;
 use crate::screen::{Desk, Place, Sheet, screen};
 
@@ -14,13 +14,13 @@ pub(crate) fn plan() -> AnyView {
     screen(Place::Jobs, async |desk| {
         let consortium = desk.consortium()?.id;
         desk.member()?;
-        let opened = opened(&desk).await?;
+        let opened = find_draft(&desk).await?;
         let datasets = desk.backend.datasets(consortium).await?;
         if !can_begin(&datasets) {
             let then = view! { <p><a href=path::datasets(consortium)>"See the datasets"</a></p> };
             return Ok(Sheet::new(
                 "Plan a job",
-                nothing(
+                render_empty(
                     "A job needs a public dataset, which leads, trains the warm start and measures, or recordings to transcribe. Neither is registered here.",
                     then,
                 ),
@@ -30,8 +30,8 @@ pub(crate) fn plan() -> AnyView {
         let standings = desk.backend.standings(consortium, private.map(|dataset| dataset.id).collect()).await?;
         let (backend, query) = (std::sync::Arc::clone(&desk.backend), desk.query.clone());
         let draft = opened.as_ref().map(|opened| path::draft(consortium, opened.draft.id));
-        let ground = Ground { backend, consortium, datasets, standings, query, opened };
-        let forms: Vec<_> = forms(ground)
+        let ground = PlannerData { backend, consortium, datasets, standings, query, opened };
+        let forms: Vec<_> = render_forms(ground)
             .await
             .into_iter()
             .map(|(title, form)| view! { <section><h2 class="kind">{title}</h2>{form}</section> })
@@ -39,7 +39,7 @@ pub(crate) fn plan() -> AnyView {
         if let (Some(draft), true) = (draft, forms.is_empty()) {
             let then = view! { <p><a href=draft>"Back to the draft"</a></p> };
             let text = "The planner needs a public dataset of the draft’s kind, and none is registered here. The draft can be written as JSON.";
-            return Ok(Sheet::new("Plan a job", nothing(text, then)));
+            return Ok(Sheet::new("Plan a job", render_empty(text, then)));
         }
         Ok(Sheet::new(
             "Plan a job",
@@ -52,19 +52,19 @@ pub(crate) fn plan() -> AnyView {
 }
 
 /// Returns the draft in the address, and the version that its reader has seen.
-async fn opened(desk: &Desk) -> Result<Option<Opened>, Problem> {
+async fn find_draft(desk: &Desk) -> Result<Option<OpenedDraft>, Problem> {
     #[derive(Default, serde::Deserialize)]
-    struct Query {
+    struct DraftQuery {
         draft: Option<String>,
         version: Option<String>,
     }
-    let query = crate::query::parse::<Query>(&desk.query).unwrap_or_default();
+    let query = crate::query::parse::<DraftQuery>(&desk.query).unwrap_or_default();
     let Some(id) = query.draft else { return Ok(None) };
     let wrong = |field: &str| Problem::validation(vec![Violation::new(field, "follow the link on the draft's page")]);
     let id = id.parse().map_err(|_| wrong("draft"))?;
     let seen: Option<u64> = query.version.map(|version| version.parse()).transpose().map_err(|_| wrong("version"))?;
     let draft = desk.backend.draft(id).await?;
-    Ok(Some(Opened { seen: seen.unwrap_or(draft.version), draft }))
+    Ok(Some(OpenedDraft { seen: seen.unwrap_or(draft.version), draft }))
 }
 
 #[cfg(test)]

@@ -12,34 +12,35 @@ use crate::path;
 use crate::screen::Desk;
 
 /// Renders the buttons that sign in at a provider and redirect to `to`, one for each provider.
-pub(super) fn sign_in(desk: &Desk, to: &str) -> Option<AnyView> {
-    way(desk, "to", to, "Sign in with")
+pub(super) fn render_sign_in(desk: &Desk, to: &str) -> Option<AnyView> {
+    render_buttons(desk, "to", to, "Sign in with")
 }
 
 /// Renders the buttons with which the bearer of a link joins at a provider, if there is no sign-in.
-pub(super) fn accept(desk: &Desk, secret: &str) -> Option<AnyView> {
+pub(super) fn render_acceptance(desk: &Desk, secret: &str) -> Option<AnyView> {
     if desk.member().is_ok() {
         return None;
     }
-    way(desk, "invitation", secret, "Come in with")
+    render_buttons(desk, "invitation", secret, "Come in with")
 }
 
 /// Renders the button with which a member links an identity at the provider; it leads back to the page of API keys.
-pub(super) fn link(provider: &SignInProvider) -> AnyView {
-    button(provider, "link", "true", format!("Link an identity at {}", provider.name))
+pub(super) fn render_link(provider: &SignInProvider) -> AnyView {
+    render_button(provider, "link", "true", format!("Link an identity at {}", provider.name))
 }
 
-fn way(desk: &Desk, name: &str, value: &str, says: &str) -> Option<AnyView> {
+fn render_buttons(desk: &Desk, name: &str, value: &str, says: &str) -> Option<AnyView> {
     let providers = desk.backend.providers();
     if providers.is_empty() {
         return None;
     }
-    let buttons = providers.iter().map(|provider| button(provider, name, value, format!("{says} {}", provider.name)));
+    let buttons =
+        providers.iter().map(|provider| render_button(provider, name, value, format!("{says} {}", provider.name)));
     Some(view! { <div class="provider"><p class="hint">"or"</p>{buttons.collect_view()}</div> }.into_any())
 }
 
 /// Renders a link instead of a form: the content security policy restricts forms to this site.
-fn button(provider: &SignInProvider, name: &str, value: &str, says: String) -> AnyView {
+fn render_button(provider: &SignInProvider, name: &str, value: &str, says: String) -> AnyView {
     let mut query = BTreeMap::from([(name, value)]);
     if !provider.id.is_empty() {
         query.insert("provider", &provider.id);
@@ -50,18 +51,18 @@ fn button(provider: &SignInProvider, name: &str, value: &str, says: String) -> A
 }
 
 /// Renders the reason for a return without a session, by the word in the address.
-pub(super) fn said(desk: &Desk) -> Option<AnyView> {
+pub(super) fn render_failure(desk: &Desk) -> Option<AnyView> {
     #[derive(serde::Deserialize)]
-    struct Query {
+    struct ProviderQuery {
         provider: String,
     }
-    let Query { provider: word } = crate::query::parse(&desk.query)?;
-    let (code, detail) = meaning(&word)?;
+    let ProviderQuery { provider: word } = crate::query::parse(&desk.query)?;
+    let (code, detail) = explain_failure(&word)?;
     Some(view! { <ProblemBox problem=Problem::new(code, detail)/> }.into_any())
 }
 
 /// Returns the meaning of each word, with the remedy.
-fn meaning(word: &str) -> Option<(Code, &'static str)> {
+fn explain_failure(word: &str) -> Option<(Code, &'static str)> {
     Some(match word {
         "attempt" => (
             Code::Unauthenticated,
@@ -114,7 +115,7 @@ fn meaning(word: &str) -> Option<(Code, &'static str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::meaning;
+    use super::explain_failure;
     use crate::fixture::{render, send};
     use crate::path;
 
@@ -140,7 +141,7 @@ mod tests {
             "limited",
         ] {
             let page = render(&format!("/sign-in?provider={word}"), false, "").await.body;
-            let (_, said) = meaning(word).expect("a word of the server's");
+            let (_, said) = explain_failure(word).expect("a word of the server's");
             assert!(page.contains(said), "{word}: {page}");
         }
         let strange = render("/sign-in?provider=%3Cb%3E", false, "").await.body;

@@ -20,17 +20,17 @@ pub(crate) fn report() -> AnyView {
         let id: JobId = desk.id("job")?;
         let report = desk.backend.report(id).await?;
         let links =
-            Links { consortium, file: desk.backend.report_file(id), document: desk.backend.report_document(id) };
-        Ok(Sheet::new("Report", sheet(&report, Some(&links))))
+            ReportLinks { consortium, file: desk.backend.report_file(id), document: desk.backend.report_document(id) };
+        Ok(Sheet::new("Report", render_report(&report, Some(&links))))
     })
 }
 
 /// Renders the report as a self-contained file: no script, no font, no external picture.
 pub fn document(report: &ReportFile) -> String {
     let owner = Owner::new();
-    let body = owner.with(|| sheet(report, None).to_html());
-    let title = escaped(&format!("Report · {}", report.job.title));
-    let style = style();
+    let body = owner.with(|| render_report(report, None).to_html());
+    let title = escape_html(&format!("Report · {}", report.job.title));
+    let style = inline_style();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
@@ -40,24 +40,24 @@ pub fn document(report: &ReportFile) -> String {
 }
 
 /// Returns the style sheet without its external resources.
-fn style() -> String {
+fn inline_style() -> String {
     let sheet = asset::assets().iter().find(|asset| asset.path == asset::STYLE).map_or(&[][..], |asset| asset.bytes);
     let text = String::from_utf8_lossy(sheet);
     text.split_inclusive('\n').filter(|line| !line.trim_start().starts_with("@font-face")).collect()
 }
 
-fn escaped(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// The links of the page; the file has none.
-struct Links {
+struct ReportLinks {
     consortium: ConsortiumId,
     file: String,
     document: String,
 }
 
-fn sheet(report: &ReportFile, links: Option<&Links>) -> AnyView {
+fn render_report(report: &ReportFile, links: Option<&ReportLinks>) -> AnyView {
     let job = &report.job;
     let title = match links {
         Some(links) => view! { <a href=path::job(links.consortium, job.id)>{job.title.clone()}</a> }.into_any(),
@@ -66,7 +66,7 @@ fn sheet(report: &ReportFile, links: Option<&Links>) -> AnyView {
     let audits = (!report.audits.is_empty()).then(|| {
         view! {
             <section class="panel"><h2>"One-run audit"</h2>
-                {audit::table(&report.audits, false, report.made_at)}
+                {audit::render_table(&report.audits, false, report.made_at)}
                 <p class="hint">"The audit guesses which canaries were in the data from every vector that was released. It can "<em>"disprove"</em>" a \
                     claim: a measured bound above it means that what was released is not what was paid for. It can never prove \
                     one: below the claim a sharper attack may still be possible, and perfect guesses show no more than about the \
@@ -87,18 +87,18 @@ fn sheet(report: &ReportFile, links: Option<&Links>) -> AnyView {
                     {report.reason.clone().map(|why| view! { <div><dt>"Why it ended so"</dt><dd>{why}</dd></div> })}
                     <div><dt>"This report"</dt><dd>{words::exact(report.made_at)}", "<code>{report.format.clone()}</code></dd></div>
                 </dl>
-                {links.map(|links| actions(report, links))}
+                {links.map(|links| render_actions(report, links))}
             </section>
             {kind::render_report_sections(report)}
             {audits}
-            {costs::section(report)}
-            {facts::sections(report, links.map(|links| links.consortium))}
+            {costs::render_section(report)}
+            {facts::render_sections(report, links.map(|links| links.consortium))}
         </div>
     }
     .into_any()
 }
 
-fn actions(report: &ReportFile, links: &Links) -> AnyView {
+fn render_actions(report: &ReportFile, links: &ReportLinks) -> AnyView {
     let id = report.job.id;
     let hidden = vec![("consortium", links.consortium.to_string()), ("job", id.to_string())];
     let again = post(

@@ -26,20 +26,20 @@ pub(crate) fn review() -> AnyView {
             title,
             view! {
                 <p class="lead"><a href=back>{job.summary.title.clone()}</a>", proposed by "{job.summary.proposed_by.clone()}</p>
-                {times(&review)}
-                {cost(&review)}
-                {learned(&review.learned)}
+                {render_times(&review)}
+                {render_cost(&review)}
+                {render_disclosures(&review.learned)}
                 <section class="panel"><h2>{kind::title(&job.spec)}</h2>
                     <dl class="facts">{facts.into_iter().map(|(term, what)| view! { <div><dt>{term}</dt><dd>{what}</dd></div> }).collect_view()}</dl>
                     <ul class="consequences">{consent.into_iter().map(|line| view! { <li>{line}</li> }).collect_view()}</ul>
                 </section>
-                {manifest(&review)}
+                {render_manifest(&review)}
             },
         ))
     })
 }
 
-fn times(review: &Review) -> AnyView {
+fn render_times(review: &Review) -> AnyView {
     let answer =
         review.answer_by.map(|at| view! { "An answer is awaited until "<Day at/>"; without one the job is refused. " });
     let end = review.not_after.map(|at| view! { "Whatever is answered, no site runs it after "<Day at/>"." });
@@ -47,7 +47,7 @@ fn times(review: &Review) -> AnyView {
 }
 
 /// Renders the owner's account before and after.
-fn cost(review: &Review) -> AnyView {
+fn render_cost(review: &Review) -> AnyView {
     let Some(cost) = &review.cost else { return ().into_any() };
     let own = cost
         .epsilon
@@ -76,7 +76,7 @@ fn cost(review: &Review) -> AnyView {
 }
 
 /// Renders the disclosures, a row for each observer and item.
-fn learned(rows: &[Disclosure]) -> AnyView {
+fn render_disclosures(rows: &[Disclosure]) -> AnyView {
     let row = |row: &Disclosure| {
         let epsilon = match (row.form, row.epsilon) {
             (Disclosed::Fact, _) => "–".to_owned(),
@@ -106,7 +106,7 @@ fn learned(rows: &[Disclosure]) -> AnyView {
     .into_any()
 }
 
-fn manifest(review: &Review) -> AnyView {
+fn render_manifest(review: &Review) -> AnyView {
     let Review { manifest, digest, server_key, .. } = review;
     view! {
         <section class="panel"><h2>"The signed manifest"</h2>

@@ -239,7 +239,7 @@ async fn a_link_for_a_member_holds_the_roles_that_were_chosen() {
 #[tokio::test]
 async fn a_refused_proposal_shows_spent_asked_left_and_what_would_fit() {
     let page = render(&path::plan(CONSORTIUM), true, "").await;
-    let body = form_of(&page.body).replace("plan%5Btitle%5D=", "plan%5Btitle%5D=too+much");
+    let body = planner_fields(&page.body).replace("plan%5Btitle%5D=", "plan%5Btitle%5D=too+much");
     let came = send("propose-dp-sgd", &body, true).await;
     assert_eq!((came.status.as_u16(), came.location()), (302, "/from?x=1"), "{}", came.body);
     let cookies = came.cookies();
@@ -252,7 +252,7 @@ async fn a_refused_proposal_shows_spent_asked_left_and_what_would_fit() {
 #[tokio::test]
 async fn the_planner_s_form_is_a_job_without_any_script() {
     let page = render(&path::plan(CONSORTIUM), true, "").await;
-    let body = form_of(&page.body).replace("plan%5Btitle%5D=", "plan%5Btitle%5D=by+hand");
+    let body = planner_fields(&page.body).replace("plan%5Btitle%5D=", "plan%5Btitle%5D=by+hand");
     let came = send("propose-dp-sgd", &body, true).await;
     assert_eq!(
         (came.status.as_u16(), came.location()),
@@ -272,7 +272,7 @@ async fn an_island_gets_values_and_problems_not_redirects() {
 #[tokio::test]
 async fn a_refused_island_is_told_in_words_with_the_status() {
     let page = render(&path::plan(CONSORTIUM), true, "").await.body;
-    let body = form_of(&page).replace("plan%5Btitle%5D=", "plan%5Btitle%5D=too+much");
+    let body = planner_fields(&page).replace("plan%5Btitle%5D=", "plan%5Btitle%5D=too+much");
     let came = send("propose-dp-sgd", &body, false).await;
     assert_eq!(came.status, 409, "{}", came.body);
     let told: String = serde_json::from_str(&came.body).expect("a text");
@@ -282,7 +282,7 @@ async fn a_refused_island_is_told_in_words_with_the_status() {
 /// Renders the planner with one of the plan's numbers replaced.
 async fn planner_with(field: &str, value: &str) -> String {
     let page = render(&path::plan(CONSORTIUM), true, "").await.body;
-    let query: Vec<String> = form_of(&page)
+    let query: Vec<String> = planner_fields(&page)
         .split('&')
         .map(|pair| match pair.split_once('=') {
             Some((name, _)) if name == field => format!("{name}={value}"),
@@ -329,10 +329,10 @@ async fn a_refused_plan_links_to_three_that_fit() {
 #[tokio::test]
 async fn the_tight_numbers_of_a_changed_plan_are_asked_of_the_server() {
     let page = render(&path::plan(CONSORTIUM), true, "").await.body;
-    let came = send("weigh-dp-sgd", &form_of(&page), false).await;
+    let came = send("weigh-dp-sgd", &planner_fields(&page), false).await;
     let told: String = serde_json::from_str(&came.body).expect("a text");
     assert!(told.contains("ward-a") && told.contains("Budget with it"), "{told}");
-    let wrong = form_of(&page).replace("plan%5Bhidden%5D=200", "plan%5Bhidden%5D=0");
+    let wrong = planner_fields(&page).replace("plan%5Bhidden%5D=200", "plan%5Bhidden%5D=0");
     assert_eq!(send("weigh-dp-sgd", &wrong, false).await.status, 200);
 }
 
@@ -371,7 +371,7 @@ async fn a_frozen_dataset_says_why_and_its_steward_may_clear_it() {
 }
 
 /// Returns the fields that a browser would post for the planner's form: named, enabled fields, checked boxes.
-pub(super) fn form_of(page: &str) -> String {
+pub(super) fn planner_fields(page: &str) -> String {
     let form = page
         .split("action=\"/ui/propose-dp-sgd\"")
         .nth(1)

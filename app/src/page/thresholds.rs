@@ -5,14 +5,14 @@ use leptos::prelude::*;
 use serde::Deserialize;
 use undertone_api::plan::thresholds::{Asked, Line, csv};
 
-use crate::component::chart::percent_encoded;
+use crate::component::chart::percent_encode;
 use crate::path;
 use crate::screen::{Place, Sheet, screen};
 use crate::words;
 
 /// The fields of the page's own form in its address.
 #[derive(Debug, Default, Deserialize)]
-struct Query {
+struct ThresholdQuery {
     #[serde(default)]
     epsilon: String,
     #[serde(default)]
@@ -25,11 +25,11 @@ struct Query {
 pub(crate) fn thresholds() -> AnyView {
     screen(Place::Jobs, async |desk| {
         desk.member()?;
-        let query: Query = crate::query::parse(&desk.query).unwrap_or_default();
+        let query: ThresholdQuery = crate::query::parse(&desk.query).unwrap_or_default();
         let asked = Asked::parse(&query.epsilon, &query.delta, &query.rate);
         let made = asked.and_then(|asked| asked.lines().map(|lines| (asked, lines)));
         let body = match made {
-            Ok((asked, lines)) => table(&asked, &lines),
+            Ok((asked, lines)) => render_table(&asked, &lines),
             Err(error) => view! { <p class="notice bad" role="alert">{format!("No table: {error}.")}</p> }.into_any(),
         };
         Ok(Sheet::new(
@@ -37,18 +37,18 @@ pub(crate) fn thresholds() -> AnyView {
             view! {
                 <p class="lead">"How often a text must be asked before it may be shown, so that nobody’s single row matters."</p>
                 {body}
-                {form(&query)}
-                {meaning()}
+                {render_form(&query)}
+                {render_explanation()}
             },
         ))
     })
 }
 
-fn table(asked: &Asked, lines: &[Line]) -> AnyView {
+fn render_table(asked: &Asked, lines: &[Line]) -> AnyView {
     let heads = asked.rates.iter().map(|rate| view! { <th scope="col" class="number">"β "{words::number(*rate)}</th> });
     let groups = asked.epsilons.iter().map(|epsilon| {
         let own = lines.iter().filter(|line| line.epsilon.total_cmp(epsilon).is_eq());
-        let rows = own.map(|line| row(line, &asked.rates)).collect_view();
+        let rows = own.map(|line| render_row(line, &asked.rates)).collect_view();
         let span = asked.rates.len() + 1;
         view! {
             <tbody>
@@ -59,7 +59,7 @@ fn table(asked: &Asked, lines: &[Line]) -> AnyView {
             </tbody>
         }
     });
-    let file = format!("data:text/csv;charset=utf-8,{}", percent_encoded(&csv(lines)));
+    let file = format!("data:text/csv;charset=utf-8,{}", percent_encode(&csv(lines)));
     view! {
         <section class="panel">
             <div class="scroll" tabindex="0" role="group" aria-label="Table">
@@ -75,7 +75,7 @@ fn table(asked: &Asked, lines: &[Line]) -> AnyView {
     .into_any()
 }
 
-fn row(line: &Line, rates: &[f64]) -> AnyView {
+fn render_row(line: &Line, rates: &[f64]) -> AnyView {
     let cells = rates.iter().map(|rate| {
         let text = line.at(*rate).map_or_else(
             || "–".to_owned(),
@@ -87,7 +87,7 @@ fn row(line: &Line, rates: &[f64]) -> AnyView {
 }
 
 /// Renders the form for other numbers, which puts them into the address.
-fn form(query: &Query) -> AnyView {
+fn render_form(query: &ThresholdQuery) -> AnyView {
     let field = |name: &'static str, label: &'static str, usual: &'static str, value: &str| {
         let value = value.to_owned();
         view! {
@@ -110,7 +110,7 @@ fn form(query: &Query) -> AnyView {
     .into_any()
 }
 
-fn meaning() -> AnyView {
+fn render_explanation() -> AnyView {
     view! {
         <section class="panel">
             <h2>"How to read it"</h2>

@@ -7,7 +7,7 @@ use undertone_api::job::{NewJob, Spec, dp_sgd};
 use undertone_api::plan::{Knob, NewPlan, Plan};
 use undertone_api::problem::Code;
 use undertone_app::Standing;
-use undertone_app::kind::dp_sgd::{Verdict, prices};
+use undertone_app::kind::dp_sgd::{Verdict, price_plan};
 use undertone_privacy::{NoiseMultiplier, SamplingRate};
 
 use crate::testing::on_both;
@@ -123,7 +123,7 @@ on_both! {
                 party.sampling_rate = SamplingRate::new(rate).unwrap();
                 party.noise.as_mut().unwrap().noise_multiplier = NoiseMultiplier::new(noise).unwrap();
             }
-            let there = prices(&spec, &datasets, &standings);
+            let there = price_plan(&spec, &datasets, &standings);
             let here = planned(&world, spec).await;
             assert_eq!(there.buys, here.buys);
             assert_eq!(there.offers.len(), here.offers.len());

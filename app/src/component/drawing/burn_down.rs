@@ -8,10 +8,10 @@ use undertone_api::budget::EntryKind;
 use undertone_api::id::JobId;
 use undertone_api::ledger::HistoryPoint;
 
-use super::axis::{Axis, BOTTOM, HEIGHT, LEFT, RIGHT, Said, TOP, WIDTH, rows};
-use super::time::Times;
-use super::{Cell, Drawing, Table, markup, place};
-use crate::component::chart::{Scale, apart};
+use super::axis::{BOTTOM, DrawingAxis, HEIGHT, LEFT, NumberFormat, RIGHT, TOP, WIDTH, render_rows};
+use super::time::TimeAxis;
+use super::{DrawingTable, StaticDrawing, TableCell, round_position, to_markup};
+use crate::component::chart::{LinearScale, spread};
 use crate::words;
 
 /// Room for the labels at the right end.
@@ -35,23 +35,23 @@ pub(crate) struct BurnDown {
 
 impl BurnDown {
     /// Draws the budget; `title` names jobs. `None` without a point.
-    pub(crate) fn draw(self, title: &impl Fn(JobId) -> String) -> Option<Drawing> {
+    pub(crate) fn draw(self, title: &impl Fn(JobId) -> String) -> Option<StaticDrawing> {
         let (first, last) = (*self.points.first()?, *self.points.last()?);
         let right = RIGHT - NAMES;
         let most = self.points.iter().map(|point| point.limit).fold(0.0, f64::max);
-        let x = Times::new(first.at, self.now.max(last.at), LEFT, right);
-        let scale = Scale::new(0.0, if most > 0.0 { most } else { 1.0 }, 4, BOTTOM, TOP);
-        let y = Axis::Linear(scale, Said::Plain);
+        let x = TimeAxis::new(first.at, self.now.max(last.at), LEFT, right);
+        let scale = LinearScale::new(0.0, if most > 0.0 { most } else { 1.0 }, 4, BOTTOM, TOP);
+        let y = DrawingAxis::Linear(scale, NumberFormat::Plain);
         let back = |point: &HistoryPoint| (point.limit - point.spent).max(0.0);
         let (left, upper, limit) = (
-            self.path(&x, |point| y.at(point.left)),
-            self.path(&x, |point| y.at(back(point))),
-            self.path(&x, |point| y.at(point.limit)),
+            self.path(&x, |point| y.position(point.left)),
+            self.path(&x, |point| y.position(back(point))),
+            self.path(&x, |point| y.position(point.limit)),
         );
         let ground = format!("{left}V{BOTTOM}H{LEFT}Z");
         let hatching = self.hatching(&x, &y, back);
         let changes = self.changes().into_iter().map(|point| {
-            let at = x.at(point.at);
+            let at = x.position(point.at);
             let anchor = if at > f64::midpoint(LEFT, right) { "end" } else { "start" };
             let shift = if anchor == "end" { -5.0 } else { 5.0 };
             view! {
@@ -66,13 +66,13 @@ impl BurnDown {
             Some(format!("limit {}", words::limit(last.limit))),
         ];
         let shown: Vec<(f64, String)> =
-            ends.into_iter().zip(named).filter_map(|(value, name)| Some((y.at(value), name?))).collect();
-        let places = apart(&shown.iter().map(|(at, _)| *at).collect::<Vec<_>>(), 16.0, TOP + 4.0, BOTTOM);
+            ends.into_iter().zip(named).filter_map(|(value, name)| Some((y.position(value), name?))).collect();
+        let places = spread(&shown.iter().map(|(at, _)| *at).collect::<Vec<_>>(), 16.0, TOP + 4.0, BOTTOM);
         let names = shown.iter().zip(places).map(|((_, name), at)| {
-            view! { <text class="label" x=right + 8.0 y=place(at + 4.0)>{name.clone()}</text> }
+            view! { <text class="label" x=right + 8.0 y=round_position(at + 4.0)>{name.clone()}</text> }
         });
-        let picture = markup(view! {
-            {rows(&y, "ε left", right)}
+        let picture = to_markup(view! {
+            {render_rows(&y, "ε left", right)}
             {x.axis(4, BOTTOM)}
             <path class="ground" d=ground></path>
             <path class="hatching" d=hatching></path>
@@ -82,7 +82,7 @@ impl BurnDown {
             {changes.collect_view()}
             {names.collect_view()}
         });
-        Some(Drawing {
+        Some(StaticDrawing {
             sentence: self.sentence(&first, &last),
             table: self.table(title),
             title: self.title,
@@ -94,28 +94,28 @@ impl BurnDown {
     }
 
     /// Returns a step line: each value holds until the next.
-    fn path(&self, x: &Times, y: impl Fn(&HistoryPoint) -> f64) -> String {
+    fn path(&self, x: &TimeAxis, y: impl Fn(&HistoryPoint) -> f64) -> String {
         let mut path = String::new();
         for point in &self.points {
-            let (across, down) = (x.at(point.at), y(point));
+            let (across, down) = (x.position(point.at), y(point));
             let _ = if path.is_empty() { write!(path, "M{across} {down}") } else { write!(path, "H{across}V{down}") };
         }
-        format!("{path}H{}", x.at(self.now))
+        format!("{path}H{}", x.position(self.now))
     }
 
     /// Returns vertical lines over the reserved part: a hatching without a pattern definition.
-    fn hatching(&self, x: &Times, y: &Axis, back: impl Fn(&HistoryPoint) -> f64) -> String {
+    fn hatching(&self, x: &TimeAxis, y: &DrawingAxis, back: impl Fn(&HistoryPoint) -> f64) -> String {
         let ends = self.points.iter().skip(1).map(|point| point.at).chain([self.now]);
         let mut path = String::new();
         for (point, end) in self.points.iter().zip(ends) {
-            let (top, bottom) = (y.at(back(point)), y.at(point.left));
+            let (top, bottom) = (y.position(back(point)), y.position(point.left));
             if bottom - top < 0.5 {
                 continue;
             }
-            let (from, to) = (x.at(point.at), x.at(end));
+            let (from, to) = (x.position(point.at), x.position(end));
             let mut at = (from / HATCH).ceil() * HATCH;
             while at < to {
-                let _ = write!(path, "M{} {top}V{bottom}", place(at));
+                let _ = write!(path, "M{} {top}V{bottom}", round_position(at));
                 at += HATCH;
             }
         }
@@ -146,7 +146,7 @@ impl BurnDown {
         )
     }
 
-    fn table(&self, title: &impl Fn(JobId) -> String) -> Table {
+    fn table(&self, title: &impl Fn(JobId) -> String) -> DrawingTable {
         let head = ["when", "what", "job", "limit ε", "spent ε", "reserved ε", "left ε"].map(str::to_owned).into();
         let rows = self.points.iter().map(|point| {
             let what = match point.kind {
@@ -156,16 +156,16 @@ impl BurnDown {
                 Some(EntryKind::Settle) => "given back",
             };
             vec![
-                Cell::text(words::machine(point.at)),
-                Cell::text(what),
-                Cell::text(point.job.map(title).unwrap_or_default()),
-                Cell::number(words::limit(point.limit), point.limit),
-                Cell::number(words::epsilon(point.spent), point.spent),
-                Cell::number(words::epsilon(point.committed - point.spent), point.committed - point.spent),
-                Cell::number(words::epsilon_left(point.left), point.left),
+                TableCell::text(words::machine(point.at)),
+                TableCell::text(what),
+                TableCell::text(point.job.map(title).unwrap_or_default()),
+                TableCell::number(words::limit(point.limit), point.limit),
+                TableCell::number(words::epsilon(point.spent), point.spent),
+                TableCell::number(words::epsilon(point.committed - point.spent), point.committed - point.spent),
+                TableCell::number(words::epsilon_left(point.left), point.left),
             ]
         });
-        Table { head, rows: rows.collect() }
+        DrawingTable { head, rows: rows.collect() }
     }
 }
 

@@ -4,10 +4,10 @@
 use leptos::prelude::*;
 
 use super::axis::{LEFT, WIDTH};
-use super::{Drawing, Table, markup, place};
+use super::{DrawingTable, StaticDrawing, round_position, to_markup};
 
 /// A heat map.
-pub(crate) struct Heat {
+pub(crate) struct HeatMap {
     /// Its title.
     pub(crate) title: String,
     /// Name of its files, without extension.
@@ -19,16 +19,16 @@ pub(crate) struct Heat {
     /// The name of the rows, and each row from the top.
     pub(crate) rows: (String, Vec<String>),
     /// The existing squares.
-    pub(crate) squares: Vec<Square>,
+    pub(crate) squares: Vec<HeatSquare>,
     /// The square beside the map, with its name.
-    pub(crate) beside: Option<(String, Square)>,
+    pub(crate) beside: Option<(String, HeatSquare)>,
     /// The numbers.
-    pub(crate) table: Table,
+    pub(crate) table: DrawingTable,
 }
 
 /// One number of a heat map.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Square {
+pub(crate) struct HeatSquare {
     /// Column and row, from 0.
     pub(crate) at: (usize, usize),
     /// The number that the shade repeats.
@@ -54,9 +54,9 @@ const BESIDE: f64 = 96.0;
 const STRONGEST: f64 = 0.42;
 const FAINTEST: f64 = 0.04;
 
-impl Heat {
+impl HeatMap {
     /// Draws the map.
-    pub(crate) fn draw(self) -> Drawing {
+    pub(crate) fn draw(self) -> StaticDrawing {
         let columns = self.columns.1.len().max(1) as f64;
         let aside = END + if self.beside.is_some() { BESIDE } else { 0.0 };
         // Many columns make the drawing wider instead of the numbers smaller.
@@ -69,14 +69,14 @@ impl Heat {
         let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
         let shade = move |value: f64| {
             let part = if high > low { (value - low) / (high - low) } else { 0.5 };
-            place(FAINTEST + part.clamp(0.0, 1.0) * (STRONGEST - FAINTEST))
+            round_position(FAINTEST + part.clamp(0.0, 1.0) * (STRONGEST - FAINTEST))
         };
         let squares = self.squares.iter().filter(|square| square.value.is_finite()).map(|square| {
             let (x, y) = (LEFT + width * square.at.0 as f64, TOP + ROW * square.at.1 as f64);
-            drawn(square, (x, y), width, shade(square.value))
+            render_square(square, (x, y), width, shade(square.value))
         });
         let names = self.columns.1.iter().enumerate().map(|(index, name)| {
-            let x = place(LEFT + width * (index as f64 + 0.5));
+            let x = round_position(LEFT + width * (index as f64 + 0.5));
             view! { <text class="tick" x=x y=bottom + 18.0 text-anchor="middle">{name.clone()}</text> }
         });
         let sides = self.rows.1.iter().enumerate().map(|(index, name)| {
@@ -88,12 +88,12 @@ impl Heat {
             let wide = BESIDE - 14.0;
             let y = f64::midpoint(TOP, bottom) - ROW / 2.0;
             view! {
-                {drawn(square, (x, y), wide, shade(square.value))}
-                <text class="tick" x=place(x + wide / 2.0) y=y - 8.0 text-anchor="middle">{what.clone()}</text>
+                {render_square(square, (x, y), wide, shade(square.value))}
+                <text class="tick" x=round_position(x + wide / 2.0) y=y - 8.0 text-anchor="middle">{what.clone()}</text>
             }
         });
         let middle = f64::midpoint(TOP, bottom);
-        let picture = markup(view! {
+        let picture = to_markup(view! {
             {squares.collect_view()}
             {names.collect_view()}
             {sides.collect_view()}
@@ -101,7 +101,7 @@ impl Heat {
             <text class="axis" x=f64::midpoint(LEFT, right) y=bottom + 38.0 text-anchor="middle">{self.columns.0.clone()}</text>
             <text class="axis" x="12" y=middle text-anchor="middle" transform=format!("rotate(-90 12 {middle})")>{self.rows.0.clone()}</text>
         });
-        Drawing {
+        StaticDrawing {
             sentence: self.sentence(),
             title: self.title,
             file: self.file,
@@ -114,7 +114,7 @@ impl Heat {
 
     /// Describes the best, the worst and the chosen square, and the one beside the map.
     fn sentence(&self) -> String {
-        let name = |square: &Square| {
+        let name = |square: &HeatSquare| {
             let of = |names: &(String, Vec<String>), index: usize| {
                 let name = names.1.get(index).map_or("", String::as_str);
                 format!("{} {name}", names.0)
@@ -133,12 +133,12 @@ impl Heat {
     }
 }
 
-fn drawn(square: &Square, (x, y): (f64, f64), width: f64, shade: f64) -> AnyView {
-    let (x, width, tall) = (place(x), place(width - 3.0), ROW - 3.0);
-    let middle = place(x + width / 2.0);
+fn render_square(square: &HeatSquare, (x, y): (f64, f64), width: f64, shade: f64) -> AnyView {
+    let (x, width, tall) = (round_position(x), round_position(width - 3.0), ROW - 3.0);
+    let middle = round_position(x + width / 2.0);
     let lines = 1 + usize::from(!square.more.is_empty()) + usize::from(square.chosen);
     // Lines of 15 units about the middle of the square.
-    let line = |index: usize| place(y + tall / 2.0 + 4.0 + (index as f64 - (lines as f64 - 1.0) / 2.0) * 15.0);
+    let line = |index: usize| round_position(y + tall / 2.0 + 4.0 + (index as f64 - (lines as f64 - 1.0) / 2.0) * 15.0);
     let more = (!square.more.is_empty()).then(|| {
         view! { <text class="cell-more" x=middle y=line(1) text-anchor="middle">{square.more.clone()}</text> }
     });
@@ -160,15 +160,15 @@ fn drawn(square: &Square, (x, y): (f64, f64), width: f64, shade: f64) -> AnyView
 
 #[cfg(test)]
 mod tests {
-    use super::{Heat, Square};
-    use crate::component::drawing::Table;
+    use super::{HeatMap, HeatSquare};
+    use crate::component::drawing::DrawingTable;
 
-    fn square(at: (usize, usize), value: f64, chosen: bool) -> Square {
-        Square { at, value, said: format!("{:.0} %", value * 100.0), more: String::new(), chosen }
+    fn square(at: (usize, usize), value: f64, chosen: bool) -> HeatSquare {
+        HeatSquare { at, value, said: format!("{:.0} %", value * 100.0), more: String::new(), chosen }
     }
 
-    fn heat(squares: Vec<Square>) -> Heat {
-        Heat {
+    fn heat(squares: Vec<HeatSquare>) -> HeatMap {
+        HeatMap {
             title: "Accuracy".to_owned(),
             file: "accuracy".to_owned(),
             note: String::new(),
@@ -176,7 +176,7 @@ mod tests {
             rows: ("k".to_owned(), vec!["5".to_owned(), "20".to_owned()]),
             squares,
             beside: Some(("baseline".to_owned(), square((0, 0), 0.9, false))),
-            table: Table::default(),
+            table: DrawingTable::default(),
         }
     }
 

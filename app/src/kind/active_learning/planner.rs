@@ -10,10 +10,10 @@ mod form;
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, DraftId};
 
-use super::plan::Plan;
+use super::plan::QuestionPlan;
 use crate::call::Fault;
 
-pub(super) use form::planner;
+pub(super) use form::render_planner;
 
 /// The kind's word in addresses.
 const WORD: &str = "active-learning";
@@ -32,11 +32,11 @@ pub async fn propose_questions(
     consortium: ConsortiumId,
     #[server(default)] draft: Option<DraftId>,
     #[server(default)] version: Option<u64>,
-    ask: Plan,
+    ask: QuestionPlan,
 ) -> Result<String, Fault> {
-    use crate::kind::posted::Posted;
+    use crate::kind::posted::PlanSubmission;
     use undertone_api::job::Spec;
-    let posted = Posted::new(consortium, (draft, version), &ask.title, "ask", &ask);
+    let posted = PlanSubmission::new(consortium, (draft, version), &ask.title, "ask", &ask);
     posted.propose(|datasets| ask.spec(datasets).map(Spec::ActiveLearning)).await
 }
 
@@ -49,11 +49,11 @@ pub async fn save_questions(
     consortium: ConsortiumId,
     #[server(default)] draft: Option<DraftId>,
     #[server(default)] version: Option<u64>,
-    ask: Plan,
+    ask: QuestionPlan,
 ) -> Result<(), Fault> {
-    use crate::kind::posted::Posted;
+    use crate::kind::posted::PlanSubmission;
     use undertone_api::job::Spec;
-    let posted = Posted::new(consortium, (draft, version), &ask.title, "ask", &ask);
+    let posted = PlanSubmission::new(consortium, (draft, version), &ask.title, "ask", &ask);
     posted.save(|datasets| ask.spec(datasets).map(Spec::ActiveLearning)).await
 }
 
@@ -62,7 +62,7 @@ pub async fn save_questions(
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem).
 #[server(prefix = "/ui", endpoint = "weigh-active-learning")]
-pub async fn weigh_questions(consortium: ConsortiumId, ask: Plan) -> Result<String, Fault> {
+pub async fn weigh_questions(consortium: ConsortiumId, ask: QuestionPlan) -> Result<String, Fault> {
     let backend = crate::backend::backend()?;
     let datasets = backend.datasets(consortium).await?;
     let private = |id: &undertone_api::id::DatasetId| {
@@ -71,7 +71,7 @@ pub async fn weigh_questions(consortium: ConsortiumId, ask: Plan) -> Result<Stri
         };
         datasets.iter().any(is_it)
     };
-    let asked = ask.joining().map(|part| part.dataset).filter(private).collect();
+    let asked = ask.participants().map(|part| part.dataset).filter(private).collect();
     let standings = backend.standings(consortium, asked).await?;
-    Ok(cost::told(&ask, &datasets, &standings, consortium))
+    Ok(cost::render_cost(&ask, &datasets, &standings, consortium))
 }

@@ -9,14 +9,14 @@ use undertone_privacy::kanon::Shown;
 use crate::words;
 
 /// Returns the facts of the job, as pairs of a term and its description.
-pub(super) fn facts(spec: &Spec) -> Vec<(&'static str, String)> {
+pub(super) fn list_facts(spec: &Spec) -> Vec<(&'static str, String)> {
     let mut facts = vec![
-        ("Protects", format!("each {} of every private log", who(spec.unit))),
-        ("Labels", labels(spec)),
-        ("Questions", questions(spec)),
-        ("Chosen by", chosen(spec)),
-        ("Answers", answers(spec)),
-        ("Classifier", classifier(spec)),
+        ("Protects", format!("each {} of every private log", unit_noun(spec.unit))),
+        ("Labels", describe_labels(spec)),
+        ("Questions", describe_questions(spec)),
+        ("Chosen by", describe_acquisition(spec)),
+        ("Answers", describe_answers(spec)),
+        ("Classifier", describe_classifier(spec)),
         (
             "Begins with",
             format!("{} of the lead's, from public data", words::plural(spec.golden.into(), "labelled example")),
@@ -38,22 +38,22 @@ pub(super) fn facts(spec: &Spec) -> Vec<(&'static str, String)> {
 }
 
 /// Returns the protected unit in the words of a query log.
-pub(super) const fn who(unit: PrivacyUnit) -> &'static str {
+pub(super) const fn unit_noun(unit: PrivacyUnit) -> &'static str {
     match unit {
         PrivacyUnit::Record => "row",
         PrivacyUnit::User | PrivacyUnit::Speaker | PrivacyUnit::Words => "user",
     }
 }
 
-fn labels(spec: &Spec) -> String {
+fn describe_labels(spec: &Spec) -> String {
     let names: Vec<&str> = spec.labels.iter().take(8).map(|label| label.name.as_str()).collect();
     match spec.labels.len().saturating_sub(names.len()) {
-        0 => words::listed(&names),
+        0 => words::join_names(&names),
         more => format!("{} and {} more", names.join(", "), words::count(more as u64)),
     }
 }
 
-fn questions(spec: &Spec) -> String {
+fn describe_questions(spec: &Spec) -> String {
     format!(
         "{} of up to {}; a round, and the pools before the first, are waited for {}",
         words::plural(spec.rounds.into(), "round"),
@@ -62,12 +62,12 @@ fn questions(spec: &Spec) -> String {
     )
 }
 
-fn chosen(spec: &Spec) -> String {
+fn describe_acquisition(spec: &Spec) -> String {
     let differ = if spec.diversity { "; those of one round are to differ from each other" } else { "" };
     format!("{}{differ}", spec.acquisition.label())
 }
 
-fn answers(spec: &Spec) -> String {
+fn describe_answers(spec: &Spec) -> String {
     let people = match spec.annotators {
         1 => "one person each".to_owned(),
         n => format!("{} people each", words::count(n.into())),
@@ -79,7 +79,7 @@ fn answers(spec: &Spec) -> String {
     }
 }
 
-fn classifier(spec: &Spec) -> String {
+fn describe_classifier(spec: &Spec) -> String {
     let of = spec.classifier;
     let reads = match of.encoder {
         Encoder::Bag => "a bag of n-grams",
@@ -96,7 +96,7 @@ fn classifier(spec: &Spec) -> String {
 }
 
 /// Returns the content that a gate releases, to follow "of your log".
-pub(super) fn shown(gate: &Gate) -> &'static str {
+pub(super) fn describe_release(gate: &Gate) -> &'static str {
     match gate.shown {
         Shown::Set => "each text once, without how often it was asked",
         Shown::Counts | Shown::CountsTight => "each text once, with how many kept rows ask it",
@@ -105,13 +105,13 @@ pub(super) fn shown(gate: &Gate) -> &'static str {
 
 /// Returns the effects of an approval by a log's owner, sentence by sentence: the release, its number, its mechanism,
 /// its cost, and its readers. Empty for logs without a charge, which are described elsewhere.
-pub(super) fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
+pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
     let gate = spec.party(dataset).and_then(|party| party.gate);
     let (Some(gate), Some(charge)) = (gate, charge) else { return Vec::new() };
     let k = gate.threshold.get();
     let mut lines = vec![format!(
         "One list of texts leaves your log, once: {}. People at the consortium's organizations read these texts and label them.",
-        shown(&gate)
+        describe_release(&gate)
     )];
     if charge.unit == PrivacyUnit::User {
         lines.push(format!(

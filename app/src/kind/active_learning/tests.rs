@@ -10,9 +10,9 @@ use undertone_privacy::kanon::Shown;
 use undertone_privacy::ledger::{Balance, Budget, GridKind};
 use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit, mechanism};
 
-use super::plan::Plan;
+use super::plan::QuestionPlan;
 use super::planner::cost;
-use super::said::{consent, facts};
+use super::said::{describe_consent, list_facts};
 use crate::fixture::{self, CONSORTIUM};
 use crate::kind::Card;
 use crate::path;
@@ -38,21 +38,21 @@ fn standings(epsilon: f64, delta: f64) -> Vec<(DatasetId, Vec<Standing>)> {
     vec![(datasets()[1].id, vec![standing])]
 }
 
-fn plan(change: impl FnOnce(&mut Plan)) -> Plan {
-    let mut plan = Plan::first(&datasets(), &standings(2.0, 1e-6)).unwrap();
+fn plan(change: impl FnOnce(&mut QuestionPlan)) -> QuestionPlan {
+    let mut plan = QuestionPlan::first(&datasets(), &standings(2.0, 1e-6)).unwrap();
     "billing | b | what something costs\r\ncard|c\r\n\r\nsomething else".clone_into(&mut plan.labels);
     change(&mut plan);
     plan
 }
 
-fn spec(change: impl FnOnce(&mut Plan)) -> Spec {
+fn spec(change: impl FnOnce(&mut QuestionPlan)) -> Spec {
     let spec = plan(change).spec(&datasets()).unwrap();
     assert_eq!(spec.check(&datasets()), Vec::new());
     spec
 }
 
-fn told(plan: &Plan, epsilon: f64, delta: f64) -> String {
-    Owner::new().with(|| cost::told(plan, &datasets(), &standings(epsilon, delta), CONSORTIUM))
+fn render_cost(plan: &QuestionPlan, epsilon: f64, delta: f64) -> String {
+    Owner::new().with(|| cost::render_cost(plan, &datasets(), &standings(epsilon, delta), CONSORTIUM))
 }
 
 #[test]
@@ -79,7 +79,8 @@ fn a_spec_that_was_planned_opens_as_the_plan_that_stands_for_it() {
     });
     for planned in [plan(|_| ()), rehearsed, told] {
         let spec = planned.spec(&datasets()).unwrap();
-        let opened = Plan::of("a title", &spec, Plan::first(&datasets(), &standings(2.0, 1e-6)).unwrap());
+        let opened =
+            QuestionPlan::from_spec("a title", &spec, QuestionPlan::first(&datasets(), &standings(2.0, 1e-6)).unwrap());
         assert_eq!(opened.title, "a title");
         assert_eq!(opened.spec(&datasets()).unwrap(), spec);
     }
@@ -92,13 +93,13 @@ fn a_plan_survives_its_address() {
         plan.guidelines = "One line.\r\nAnother: 100 %".to_owned();
     });
     let link = plan.link(CONSORTIUM);
-    assert_eq!(Plan::from_query(link.split_once('?').unwrap().1), Some(plan));
-    assert_eq!(Plan::from_query("plan%5Btitle%5D=of+another+kind"), None);
+    assert_eq!(QuestionPlan::from_query(link.split_once('?').unwrap().1), Some(plan));
+    assert_eq!(QuestionPlan::from_query("plan%5Btitle%5D=of+another+kind"), None);
 }
 
 /// Returns the posted form of a valid plan with the consortium's own logs.
-fn posted(title: &str) -> String {
-    let mut plan = Plan::first(&fixture::logs(), &[]).unwrap();
+fn posted_form(title: &str) -> String {
+    let mut plan = QuestionPlan::first(&fixture::logs(), &[]).unwrap();
     plan.labels = (0..40).map(|n| format!("label {n}")).collect::<Vec<_>>().join("\n");
     plan.unit = PrivacyUnit::User;
     title.clone_into(&mut plan.title);
@@ -108,19 +109,19 @@ fn posted(title: &str) -> String {
 
 #[tokio::test]
 async fn the_form_is_a_job_without_any_script() {
-    let came = fixture::send("propose-active-learning", &posted("what callers want"), true).await;
+    let came = fixture::send("propose-active-learning", &posted_form("what callers want"), true).await;
     assert_eq!((came.status.as_u16(), came.location()), (302, path::job(CONSORTIUM, fixture::PROPOSED).as_str()));
-    let refused = fixture::send("propose-active-learning", &posted("too much"), true).await;
+    let refused = fixture::send("propose-active-learning", &posted_form("too much"), true).await;
     assert_eq!(refused.location(), "/from?x=1", "a refusal goes back");
 }
 
 #[tokio::test]
 async fn the_numbers_of_a_changed_plan_are_asked_of_the_server() {
-    let came = fixture::send("weigh-active-learning", &posted(""), false).await;
+    let came = fixture::send("weigh-active-learning", &posted_form(""), false).await;
     let told: String = serde_json::from_str(&came.body).unwrap();
     assert!(told.contains("Fits every budget.") && told.contains("helpdesk-south"), "{told}");
     let wrong =
-        posted("").replace("ask[golden]=100", "ask[golden]=0").replace("ask%5Bgolden%5D=100", "ask%5Bgolden%5D=0");
+        posted_form("").replace("ask[golden]=100", "ask[golden]=0").replace("ask%5Bgolden%5D=100", "ask%5Bgolden%5D=0");
     let told = fixture::send("weigh-active-learning", &wrong, false).await;
     assert!(told.status == 200 && told.body.contains("golden"), "{}", told.body);
 }
@@ -146,7 +147,7 @@ async fn the_page_has_a_form_for_each_kind_with_its_own_data() {
 
 #[test]
 fn what_a_plan_costs_is_said() {
-    let page = told(&plan(|_| ()), 2.0, 1e-6);
+    let page = render_cost(&plan(|_| ()), 2.0, 1e-6);
     for said in [
         "Fits every budget.",
         "Public: it leads, and asks nothing of its own log.",
@@ -156,14 +157,14 @@ fn what_a_plan_costs_is_said() {
     ] {
         assert!(page.contains(said), "{said:?} is not in {page}");
     }
-    let narrow = told(&plan(|plan| (plan.parts[1].rate, plan.parts[1].shown) = (0.6, Shown::Set)), 2.0, 1e-6);
+    let narrow = render_cost(&plan(|plan| (plan.parts[1].rate, plan.parts[1].shown) = (0.6, Shown::Set)), 2.0, 1e-6);
     assert!(narrow.contains("none: needs ε 0.9163 or more"), "counts cannot be shown at this rate: {narrow}");
 }
 
 #[test]
 fn what_is_wrong_is_named_by_its_place() {
     let one = plan(|plan| plan.labels = "only".to_owned());
-    assert!(told(&one, 2.0, 1e-6).contains("<code>labels</code>"), "{}", told(&one, 2.0, 1e-6));
+    assert!(render_cost(&one, 2.0, 1e-6).contains("<code>labels</code>"), "{}", render_cost(&one, 2.0, 1e-6));
     let garbled = plan(|plan| {
         (plan.parts[1].rate, plan.parts[1].threshold, plan.hours) = (0.0, 0, f64::NAN);
         (plan.trials.on, plan.trials.rates) = (true, "few".to_owned());
@@ -178,20 +179,20 @@ fn what_is_wrong_is_named_by_its_place() {
 #[test]
 fn a_refused_plan_leads_to_plans_that_fit() {
     let dear = plan(|plan| plan.parts[1].threshold = 3);
-    let said = told(&dear, 2.0, 1e-6);
+    let said = render_cost(&dear, 2.0, 1e-6);
     assert!(said.contains("Over the limit.") && said.contains("It does not fit"), "{said}");
     let links: Vec<_> = said.split("<a href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
     assert!(links.len() >= 2, "a threshold and a rate: {said}");
     for link in links {
         let query = link.replace("&amp;", "&");
-        let offered = Plan::from_query(query.split_once('?').unwrap().1).unwrap();
-        assert!(told(&offered, 2.0, 1e-6).contains("Fits every budget."), "{link}");
+        let offered = QuestionPlan::from_query(query.split_once('?').unwrap().1).unwrap();
+        assert!(render_cost(&offered, 2.0, 1e-6).contains("Fits every budget."), "{link}");
     }
 }
 
 #[test]
 fn the_threshold_that_is_said_to_be_the_least_is() {
-    let said = told(&plan(|plan| plan.parts[1].rate = 0.2), 2.0, 1e-6);
+    let said = render_cost(&plan(|plan| plan.parts[1].rate = 0.2), 2.0, 1e-6);
     let k: u32 = said.split("account’s: k ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().parse().unwrap();
     let delta = |k: u32| {
         let spec = spec(|plan| (plan.parts[1].rate, plan.parts[1].threshold) = (0.2, k));
@@ -208,7 +209,7 @@ fn a_steward_reads_what_leaves_in_plain_sentences() {
         plan.parts[1].shown = Shown::Set;
     });
     let ours = &datasets()[1];
-    let said = consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
+    let said = describe_consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
     for words in [
         "One list of texts leaves your log, once: each text once, without how often it was asked.",
         "Of each user at most 3 different texts enter, each counted once.",
@@ -219,8 +220,8 @@ fn a_steward_reads_what_leaves_in_plain_sentences() {
     ] {
         assert!(said.contains(words), "{words:?} is not in {said}");
     }
-    assert_eq!(consent(&spec, datasets()[0].id, None), Vec::<String>::new(), "the lead pays nothing");
-    let told = facts(&spec);
+    assert_eq!(describe_consent(&spec, datasets()[0].id, None), Vec::<String>::new(), "the lead pays nothing");
+    let told = list_facts(&spec);
     let fact = |term: &str| told.iter().find(|(known, _)| *known == term).map(|(_, said)| said.as_str()).unwrap();
     assert_eq!(fact("Protects"), "each user of every private log");
     assert_eq!(fact("Labels"), "billing, card and something else");

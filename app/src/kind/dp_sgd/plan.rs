@@ -16,13 +16,13 @@ use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate, calibrate};
 
 use crate::standing::Standing;
 
-pub use layers::{Frozen, Layers};
-pub use steps::{Shape, Step, Steps};
-pub use trials::Trials;
+pub use layers::{FrozenParts, ModelLayers};
+pub use steps::{ScheduleShape, StepOptimizer, StepOptions};
+pub use trials::SelectionPlan;
 
 /// One dataset in a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Part {
+pub struct DatasetPart {
     /// The dataset.
     pub dataset: DatasetId,
     /// Whether it takes part.
@@ -41,7 +41,7 @@ pub struct Part {
 
 /// A plan of a `dp_sgd` job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct TrainingPlan {
     /// Title of the job.
     pub title: String,
     /// The protected unit.
@@ -56,13 +56,13 @@ pub struct Plan {
     #[serde(default)]
     pub audit: bool,
     /// Every dataset of the consortium.
-    pub parts: Vec<Part>,
+    pub parts: Vec<DatasetPart>,
     /// The dataset that leads.
     pub lead: DatasetId,
     /// Rounds of each arm.
     pub rounds: u32,
     /// The optimizer.
-    pub step: Step,
+    pub step: StepOptimizer,
     /// Learning rate of the rounds.
     pub learning_rate: f64,
     /// The number of rounds between measurements.
@@ -83,19 +83,19 @@ pub struct Plan {
     pub spare: u32,
     /// The model's layers.
     #[serde(default)]
-    pub layers: Layers,
+    pub layers: ModelLayers,
     /// The parts that the rounds do not train.
     #[serde(default)]
-    pub frozen: Frozen,
+    pub frozen: FrozenParts,
     /// The options of the steps.
     #[serde(default)]
-    pub steps: Steps,
+    pub steps: StepOptions,
     /// The private selection at every private party.
     #[serde(default)]
-    pub trials: Trials,
+    pub trials: SelectionPlan,
 }
 
-impl Plan {
+impl TrainingPlan {
     /// Makes an initial plan: every private dataset takes part, the largest public one leads, and the noise leaves room
     /// for twice as many releases, but is never less than one clip. `None` without datasets.
     pub fn first(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Option<Self> {
@@ -114,15 +114,15 @@ impl Plan {
             .map(|dataset| {
                 let n = dataset.count(unit).0;
                 let rate = if n <= 20 { 0.5 } else { (10.0 / n as f64).clamp(0.001, 0.5) };
-                Part {
+                DatasetPart {
                     dataset: dataset.id,
                     joins: dataset.visibility != Visibility::Public || dataset.id == lead.id,
                     tests: dataset.visibility == Visibility::Public
                         && dataset.test_records > 0
                         && dataset.worker == lead.worker,
                     rate,
-                    noise: account(dataset.id, standings, unit)
-                        .and_then(|standing| least_noise(standing, rate, u64::from(2 * (rounds + spare))))
+                    noise: find_account(dataset.id, standings, unit)
+                        .and_then(|standing| find_least_noise(standing, rate, u64::from(2 * (rounds + spare))))
                         .map_or(1.0, |noise| noise.max(1.0)),
                     clip: 1.0,
                 }
@@ -137,7 +137,7 @@ impl Plan {
             parts,
             lead: lead.id,
             rounds,
-            step: Step::Adam,
+            step: StepOptimizer::Adam,
             learning_rate: 0.002,
             evaluate_every: 5,
             deadline: 600,
@@ -147,10 +147,10 @@ impl Plan {
             batch: 16,
             warm_rate: 0.003,
             spare,
-            layers: Layers::default(),
-            frozen: Frozen::default(),
-            steps: Steps::default(),
-            trials: Trials::default(),
+            layers: ModelLayers::default(),
+            frozen: FrozenParts::default(),
+            steps: StepOptions::default(),
+            trials: SelectionPlan::default(),
         })
     }
 
@@ -158,20 +158,20 @@ impl Plan {
     #[cfg(feature = "ssr")]
     pub fn from_query(query: &str) -> Option<Self> {
         #[derive(Deserialize)]
-        struct Query {
-            plan: Plan,
+        struct PlanQuery {
+            plan: TrainingPlan,
         }
-        crate::query::parse::<Query>(query).map(|query| query.plan)
+        crate::query::parse::<PlanQuery>(query).map(|query| query.plan)
     }
 
     /// Returns the part of a dataset.
-    pub fn part(&self, dataset: DatasetId) -> Option<&Part> {
+    pub fn part(&self, dataset: DatasetId) -> Option<&DatasetPart> {
         self.parts.iter().find(|part| part.dataset == dataset)
     }
 
     /// Returns the participating parts, the lead first.
-    pub fn joining(&self) -> impl Iterator<Item = &Part> {
-        let leads = move |part: &&Part| part.dataset == self.lead;
+    pub fn participants(&self) -> impl Iterator<Item = &DatasetPart> {
+        let leads = move |part: &&DatasetPart| part.dataset == self.lead;
         self.parts.iter().filter(leads).chain(self.parts.iter().filter(move |part| part.joins && !leads(part)))
     }
 
@@ -182,7 +182,7 @@ impl Plan {
     pub fn spec(&self, datasets: &[Dataset]) -> Result<Spec, Vec<Violation>> {
         let mut violations = Vec::new();
         let mut participants = Vec::new();
-        for (index, part) in self.joining().enumerate() {
+        for (index, part) in self.participants().enumerate() {
             let mut say = |field: &str, message: String| {
                 violations.push(Violation::new(format!("spec.participants.{index}.{field}"), message));
             };
@@ -213,7 +213,7 @@ impl Plan {
             quorum: contributors.saturating_sub(self.may_miss).max(1),
             schedule: self.steps.schedule(),
             averaging: self.steps.averaging(),
-            train: self.frozen.trained(&model),
+            train: self.frozen.trained_parts(&model),
             local_steps: self.steps.local,
             exchange: self.steps.exchange(),
             ..Rounds::new(self.rounds, self.steps.optimizer(arm, self.step, self.learning_rate))
@@ -229,7 +229,7 @@ impl Plan {
             unit: self.unit,
             open: self.open.then(|| rounds(Arm::Open)),
             private: self.private.then(|| rounds(Arm::Private)),
-            audit: (self.audit && self.private).then(|| audit(&model, self.frozen)),
+            audit: (self.audit && self.private).then(|| default_audit(&model, self.frozen)),
             model,
             participants,
             tests,
@@ -244,15 +244,15 @@ impl Plan {
 
 /// Returns an audit that suits most plans: a thousand canaries, or the least possible number of trained parameters if
 /// that is smaller, but at least 20.
-fn audit(model: &Model, frozen: Frozen) -> Audit {
-    let trained = frozen.trained(model).unwrap_or_else(|| model.parts());
+fn default_audit(model: &Model, frozen: FrozenParts) -> Audit {
+    let trained = frozen.trained_parts(model).unwrap_or_else(|| model.parts());
     let canaries = u32::try_from(model.parameters(trained, 1, 1)).unwrap_or(u32::MAX).clamp(20, 1000);
     Audit { canaries, guesses: canaries / 4 * 2, recordings: 100 }
 }
 
 /// Returns the least noise with which `releases` fit into the remainder of an account, rounded up to three decimals;
 /// `None` if no noise suffices.
-pub(super) fn least_noise(standing: &Standing, rate: f64, releases: u64) -> Option<f64> {
+pub(super) fn find_least_noise(standing: &Standing, rate: f64, releases: u64) -> Option<f64> {
     standing.balance.budget()?;
     let headroom = standing.balance.headroom();
     let rate = SamplingRate::new(rate).ok()?;
@@ -261,7 +261,7 @@ pub(super) fn least_noise(standing: &Standing, rate: f64, releases: u64) -> Opti
 }
 
 /// Returns a dataset's account for a unit.
-pub(super) fn account(
+pub(super) fn find_account(
     dataset: DatasetId,
     standings: &[(DatasetId, Vec<Standing>)],
     unit: PrivacyUnit,
@@ -277,13 +277,13 @@ mod tests {
 
     use undertone_api::job::dp_sgd::{Arm, Cell, Clipping, Optimizer, Part, Precision, Schedule};
 
-    use super::{Frozen, Layers, Plan, Shape, Step, Steps};
+    use super::{FrozenParts, ModelLayers, ScheduleShape, StepOptimizer, StepOptions, TrainingPlan};
     use crate::fixture;
 
     #[test]
     fn the_first_plan_is_one_that_can_be_proposed() {
         let (datasets, standings) = (fixture::datasets(), fixture::standings());
-        let plan = Plan::first(&datasets, &standings).expect("there are datasets");
+        let plan = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
         let spec = plan.spec(&datasets).expect("every number of the first plan is in range");
         assert_eq!(spec.check(&datasets), Vec::new());
     }
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn the_first_plan_fits_into_what_is_left_of_every_budget() {
         let (datasets, standings) = (fixture::datasets(), fixture::standings());
-        let plan = Plan::first(&datasets, &standings).expect("there are datasets");
+        let plan = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
         let spec = plan.spec(&datasets).expect("every number of the first plan is in range");
         for dataset in &datasets {
             let Some(charge) = spec.cost(dataset) else { continue };
@@ -304,18 +304,18 @@ mod tests {
 
     #[test]
     fn a_plan_that_was_posted_by_a_plain_form_is_the_plan_that_was_shown() {
-        let plan = Plan::first(&fixture::datasets(), &fixture::standings()).expect("there are datasets");
+        let plan = TrainingPlan::first(&fixture::datasets(), &fixture::standings()).expect("there are datasets");
         let text =
             serde_qs::to_string(&std::collections::BTreeMap::from([("plan", &plan)])).expect("a plan has a query");
-        assert_eq!(Plan::from_query(&text), Some(plan.clone()));
+        assert_eq!(TrainingPlan::from_query(&text), Some(plan.clone()));
         // Browsers write brackets in names as %5B and %5D.
-        assert_eq!(Plan::from_query(&text.replace('[', "%5B").replace(']', "%5D")), Some(plan));
+        assert_eq!(TrainingPlan::from_query(&text.replace('[', "%5B").replace(']', "%5D")), Some(plan));
     }
 
     #[test]
     fn a_plan_with_an_audit_is_one_that_can_be_proposed() {
         let datasets = fixture::datasets();
-        let mut plan = Plan::first(&datasets, &fixture::standings()).expect("there are datasets");
+        let mut plan = TrainingPlan::first(&datasets, &fixture::standings()).expect("there are datasets");
         plan.audit = true;
         for hidden in [2, 8, 200] {
             plan.hidden = hidden;
@@ -328,15 +328,15 @@ mod tests {
     }
 
     /// Returns a plan in which no option has its default.
-    fn elaborate() -> Plan {
-        let mut plan = Plan::first(&fixture::datasets(), &fixture::standings()).expect("there are datasets");
-        plan.layers = Layers { cell: Cell::Gru, layers: 2, bidirectional: true, context: 5, normalize: true };
-        plan.frozen = Frozen { context: true, layer1: true, layer4: true, ..Frozen::default() };
-        plan.step = Step::DpAdam;
-        plan.steps = Steps {
+    fn elaborate() -> TrainingPlan {
+        let mut plan = TrainingPlan::first(&fixture::datasets(), &fixture::standings()).expect("there are datasets");
+        plan.layers = ModelLayers { cell: Cell::Gru, layers: 2, bidirectional: true, context: 5, normalize: true };
+        plan.frozen = FrozenParts { context: true, layer1: true, layer4: true, ..FrozenParts::default() };
+        plan.step = StepOptimizer::DpAdam;
+        plan.steps = StepOptions {
             local: 20,
             momentum: 0.9,
-            shape: Shape::Cosine,
+            shape: ScheduleShape::Cosine,
             warmup: 3,
             last: 0.1,
             averaging: 0.99,
@@ -378,13 +378,13 @@ mod tests {
         for dataset in datasets.iter_mut().filter(|dataset| dataset.visibility != Visibility::Public) {
             dataset.visibility = Visibility::Open;
         }
-        let first = Plan::first(&datasets, &fixture::standings()).expect("there are datasets");
+        let first = TrainingPlan::first(&datasets, &fixture::standings()).expect("there are datasets");
         let mut absent = elaborate();
         absent.parts[1].joins = false;
         (absent.audit, absent.trials.on, absent.may_miss) = (true, false, 1);
         for planned in [first.clone(), elaborate(), absent] {
             let spec = planned.spec(&datasets).expect("every number is in range");
-            let opened = Plan::of("a title", &spec, &first);
+            let opened = TrainingPlan::from_spec("a title", &spec, &first);
             assert_eq!(opened.title, "a title");
             assert_eq!(opened.spec(&datasets), Ok(spec));
         }
@@ -392,22 +392,22 @@ mod tests {
 
     #[test]
     fn an_elaborate_plan_survives_a_plain_form_and_a_link_of_before_is_a_plain_plan() {
-        let text = |plan: &Plan| {
+        let text = |plan: &TrainingPlan| {
             serde_qs::to_string(&std::collections::BTreeMap::from([("plan", plan)])).expect("a plan has a query")
         };
         let plan = elaborate();
-        assert_eq!(Plan::from_query(&text(&plan)), Some(plan));
-        let plain = Plan::first(&fixture::datasets(), &fixture::standings()).expect("there are datasets");
+        assert_eq!(TrainingPlan::from_query(&text(&plan)), Some(plan));
+        let plain = TrainingPlan::first(&fixture::datasets(), &fixture::standings()).expect("there are datasets");
         let news = ["plan[layers]", "plan[frozen]", "plan[steps]", "plan[trials]"];
         let old: Vec<_> =
             text(&plain).split('&').filter(|f| !news.iter().any(|n| f.starts_with(n))).map(str::to_owned).collect();
-        assert_eq!(Plan::from_query(&old.join("&")), Some(plain));
+        assert_eq!(TrainingPlan::from_query(&old.join("&")), Some(plain));
     }
 
     #[test]
     fn a_rate_out_of_range_is_named_by_its_place_in_the_spec() {
         let datasets = fixture::datasets();
-        let mut plan = Plan::first(&datasets, &fixture::standings()).expect("there are datasets");
+        let mut plan = TrainingPlan::first(&datasets, &fixture::standings()).expect("there are datasets");
         for part in &mut plan.parts {
             part.rate = 1.5;
         }

@@ -22,16 +22,16 @@ use undertone_api::id::{ConsortiumId, DatasetId, DraftId};
 use undertone_api::job::Kind;
 use undertone_privacy::PrivacyUnit;
 
-use super::plan::Plan;
-use super::price::prices;
+use super::plan::TrainingPlan;
+use super::price::price_plan;
 use super::said;
 use crate::call::Fault;
 use crate::call::ask::{self, Answered};
 use crate::path;
 use crate::standing::Standing;
 use cost::Costs;
-use field::{Field, Slider, Table, Wrong, meant, options, setter, word};
-use party::party;
+use field::{ChoiceTable, FormField, PlanViolations, Slider, find_word, make_setter, parse_word, table_options};
+use party::render_party;
 
 /// The address that proposes a plan.
 const PROPOSE: &str = "/ui/propose-dp-sgd";
@@ -44,7 +44,7 @@ const UNREACHED: &str =
     "<p class=\"notice bad\" role=\"alert\">The server could not be asked. Try again in a moment.</p>";
 
 /// The protected units to choose from.
-const UNITS: &Table<PrivacyUnit> = &[
+const UNITS: &ChoiceTable<PrivacyUnit> = &[
     (PrivacyUnit::Speaker, "speaker", "speaker: all that one person said"),
     (PrivacyUnit::Record, "record", "record: one utterance by itself"),
     (PrivacyUnit::User, "user", "user: all that the owner's own id column keeps together"),
@@ -59,15 +59,15 @@ const STILL: Duration = Duration::from_millis(600);
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem), to a browser that posts the form itself.
 #[server(prefix = "/ui", endpoint = "propose-dp-sgd")]
-pub async fn propose(
+pub async fn propose_training(
     consortium: ConsortiumId,
     #[server(default)] draft: Option<DraftId>,
     #[server(default)] version: Option<u64>,
-    plan: Plan,
+    plan: TrainingPlan,
 ) -> Result<String, Fault> {
-    use crate::kind::posted::Posted;
+    use crate::kind::posted::PlanSubmission;
     use undertone_api::job::Spec;
-    let posted = Posted::new(consortium, (draft, version), &plan.title, "plan", &plan);
+    let posted = PlanSubmission::new(consortium, (draft, version), &plan.title, "plan", &plan);
     posted.propose(|datasets| plan.spec(datasets).map(Spec::DpSgd)).await
 }
 
@@ -76,15 +76,15 @@ pub async fn propose(
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem).
 #[server(prefix = "/ui", endpoint = "draft-dp-sgd")]
-pub async fn save(
+pub async fn save_training(
     consortium: ConsortiumId,
     #[server(default)] draft: Option<DraftId>,
     #[server(default)] version: Option<u64>,
-    plan: Plan,
+    plan: TrainingPlan,
 ) -> Result<(), Fault> {
-    use crate::kind::posted::Posted;
+    use crate::kind::posted::PlanSubmission;
     use undertone_api::job::Spec;
-    let posted = Posted::new(consortium, (draft, version), &plan.title, "plan", &plan);
+    let posted = PlanSubmission::new(consortium, (draft, version), &plan.title, "plan", &plan);
     posted.save(|datasets| plan.spec(datasets).map(Spec::DpSgd)).await
 }
 
@@ -98,7 +98,7 @@ pub fn Planner(
     /// The balances of their accounts.
     standings: Vec<(DatasetId, Vec<Standing>)>,
     /// The initial plan.
-    plan: Plan,
+    plan: TrainingPlan,
     /// The tight numbers of that plan, as HTML.
     tight: String,
 ) -> impl IntoView {
@@ -123,11 +123,11 @@ pub fn Planner(
         Ok(spec) => datasets.with_value(|datasets| spec.check(datasets)),
         Err(violations) => violations.clone(),
     });
-    provide_context(Wrong(violations));
+    provide_context(PlanViolations(violations));
     let prices = Memo::new(move |_| {
         let spec = spec.read();
         let price = |datasets: &Vec<Dataset>| {
-            standings.with_value(|standings| Some(prices(spec.as_ref().ok()?, datasets, standings)))
+            standings.with_value(|standings| Some(price_plan(spec.as_ref().ok()?, datasets, standings)))
         };
         datasets.with_value(price)
     });
@@ -136,7 +136,7 @@ pub fn Planner(
         plan.track();
         if before.is_some() {
             stale.set(true);
-            weigh_when_still(plan, form, tight, stale);
+            schedule_pricing(plan, form, tight, stale);
         }
     });
     let submit = move |event: SubmitEvent| {
@@ -170,7 +170,7 @@ pub fn Planner(
     let rows = datasets.with_value(|all| {
         let row = |(index, dataset): (usize, &Dataset)| {
             let part = shown.part(dataset.id)?;
-            Some(party(index, dataset, part, plan, prices))
+            Some(render_party(index, dataset, part, plan, prices))
         };
         all.iter().enumerate().map(row).collect::<Vec<_>>()
     });
@@ -178,11 +178,11 @@ pub fn Planner(
     // The description of a round; the price beside it follows.
     let leaves = move || {
         let plan = plan.read();
-        said::leaves(plan.steps.local, plan.trials.on && plan.private)
+        said::describe_releases(plan.steps.local, plan.trials.on && plan.private)
     };
     let curves = datasets.with_value(|all| {
         let charged = all.iter().filter(|dataset| dataset.visibility != Visibility::Public);
-        charged.map(|dataset| curve::curve(dataset, prices)).collect_view()
+        charged.map(|dataset| curve::render_curve(dataset, prices)).collect_view()
     });
 
     view! {
@@ -196,8 +196,8 @@ pub fn Planner(
                             placeholder="What the consortium will know it by" value=shown.title.clone()
                             on:input=move |event| plan.update(|plan| plan.title = event_target_value(&event))/>
                     </label>
-                    {Field { name: "plan[unit]", at: "unit", label: "Protect each" }
-                        .choice(word(UNITS, &shown.unit), options(UNITS), setter(plan, |plan, text: String| plan.unit = meant(UNITS, &text).unwrap_or(plan.unit)))}
+                    {FormField { name: "plan[unit]", at: "unit", label: "Protect each" }
+                        .choice(find_word(UNITS, &shown.unit), table_options(UNITS), make_setter(plan, |plan, text: String| plan.unit = parse_word(UNITS, &text).unwrap_or(plan.unit)))}
                     <div class="field">
                         <span>"Arms of the comparison"</span>
                         <label class="check"><input type="checkbox" checked disabled/>"Public data only: the warm start"</label>
@@ -221,25 +221,25 @@ pub fn Planner(
                 </fieldset>
                 <fieldset>
                     <legend>"Who takes part"</legend>
-                    {Field { name: "plan[lead]", at: "participants.0.dataset", label: "Leads, trains the warm start and measures" }
-                        .choice(&shown.lead.to_string(), leads, setter(plan, |plan, text: String| plan.lead = text.parse().unwrap_or(plan.lead)))}
+                    {FormField { name: "plan[lead]", at: "participants.0.dataset", label: "Leads, trains the warm start and measures" }
+                        .choice(&shown.lead.to_string(), leads, make_setter(plan, |plan, text: String| plan.lead = text.parse().unwrap_or(plan.lead)))}
                     <div class="parties">{rows}</div>
                 </fieldset>
                 <fieldset>
                     <legend>"Rounds"</legend>
                     <Slider name="plan[rounds]" at="rounds" label="Rounds" help="Each is paid once at every private party" value=f64::from(shown.rounds) low=1.0 high=1000.0 whole=true
-                        get=Signal::derive(move || f64::from(plan.read().rounds)) set=setter(plan, |plan, value| plan.rounds = value as u32)/>
+                        get=Signal::derive(move || f64::from(plan.read().rounds)) set=make_setter(plan, |plan, value| plan.rounds = value as u32)/>
                     <Slider name="plan[steps][local]" at="local_steps" label="Local steps in each" help="Steps that each party takes between two averages" value=f64::from(shown.steps.local) low=1.0 high=10_000.0 whole=true
-                        get=Signal::derive(move || f64::from(plan.read().steps.local)) set=setter(plan, |plan, value| plan.steps.local = value as u32)/>
+                        get=Signal::derive(move || f64::from(plan.read().steps.local)) set=make_setter(plan, |plan, value| plan.steps.local = value as u32)/>
                     <p class="hint">{leaves}</p>
-                    {Field { name: "plan[may_miss]", at: "quorum", label: "Contributors a round may miss" }
-                        .number(f64::from(shown.may_miss), (0.0, 99.0), true, setter(plan, |plan, value| plan.may_miss = value as u32))}
-                    {Field { name: "plan[deadline]", at: "deadline_seconds", label: "Seconds a round waits for all" }
-                        .number(f64::from(shown.deadline), (1.0, 86_400.0), true, setter(plan, |plan, value| plan.deadline = value as u32))}
-                    {Field { name: "plan[spare]", at: "spare_releases", label: "Rounds in reserve, for those paid again after a crash" }
-                        .number(f64::from(shown.spare), (0.0, 1000.0), true, setter(plan, |plan, value| plan.spare = value as u32))}
+                    {FormField { name: "plan[may_miss]", at: "quorum", label: "Contributors a round may miss" }
+                        .number(f64::from(shown.may_miss), (0.0, 99.0), true, make_setter(plan, |plan, value| plan.may_miss = value as u32))}
+                    {FormField { name: "plan[deadline]", at: "deadline_seconds", label: "Seconds a round waits for all" }
+                        .number(f64::from(shown.deadline), (1.0, 86_400.0), true, make_setter(plan, |plan, value| plan.deadline = value as u32))}
+                    {FormField { name: "plan[spare]", at: "spare_releases", label: "Rounds in reserve, for those paid again after a crash" }
+                        .number(f64::from(shown.spare), (0.0, 1000.0), true, make_setter(plan, |plan, value| plan.spare = value as u32))}
                 </fieldset>
-                {advanced::advanced(plan, &shown)}
+                {advanced::render_advanced(plan, &shown)}
             </div>
             <section class="planner-cost" aria-labelledby="cost-title">
                 <h2 id="cost-title">"What it would cost"</h2>
@@ -265,7 +265,7 @@ pub fn Planner(
 }
 
 /// Requests the tight numbers once the plan has been unchanged for a moment.
-fn weigh_when_still(plan: RwSignal<Plan>, form: NodeRef<Form>, tight: RwSignal<String>, stale: RwSignal<bool>) {
+fn schedule_pricing(plan: RwSignal<TrainingPlan>, form: NodeRef<Form>, tight: RwSignal<String>, stale: RwSignal<bool>) {
     let asked = plan.get_untracked();
     let still = move || plan.with_untracked(|plan| *plan == asked);
     let ask = move || {

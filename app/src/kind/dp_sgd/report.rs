@@ -6,13 +6,13 @@ mod membership;
 use leptos::prelude::*;
 use undertone_api::report::ReportFile;
 
-use crate::component::chart::Figure;
+use crate::component::chart::ChartFigure;
 use crate::kind::render_curves;
 
 pub(super) use arms::render_headline;
 
 /// Renders the tables of the arms, the learning curves, and membership inference.
-pub(super) fn render_sections(report: &ReportFile, figures: &[Figure]) -> AnyView {
+pub(super) fn render_sections(report: &ReportFile, figures: &[ChartFigure]) -> AnyView {
     view! {
         {arms::render_tables(report)}
         {render_curves(figures)}

@@ -10,7 +10,7 @@ use undertone_privacy::Event;
 use crate::words;
 
 /// Describes a part of a model.
-pub(super) const fn part(part: Part) -> &'static str {
+pub(super) const fn part_name(part: Part) -> &'static str {
     match part {
         Part::Context => "the convolution",
         Part::Layer1 => "the first recurrent layer",
@@ -22,12 +22,12 @@ pub(super) const fn part(part: Part) -> &'static str {
     }
 }
 
-fn parts(parts: Parts) -> String {
-    words::listed(&parts.iter().map(part).collect::<Vec<_>>())
+fn list_parts(parts: Parts) -> String {
+    words::join_names(&parts.iter().map(part_name).collect::<Vec<_>>())
 }
 
 /// Describes the releases of a private party, and the charge for each.
-pub(super) fn leaves(local_steps: u32, selects: bool) -> String {
+pub(super) fn describe_releases(local_steps: u32, selects: bool) -> String {
     let steps = words::count(local_steps.into());
     match (local_steps, selects) {
         (0 | 1, _) => "After every round one noisy mean gradient leaves; 1 release is paid each time.".to_owned(),
@@ -42,7 +42,7 @@ pub(super) fn leaves(local_steps: u32, selects: bool) -> String {
 }
 
 /// Describes the model's layers.
-pub(super) fn model(model: &Model) -> String {
+pub(super) fn describe_model(model: &Model) -> String {
     let cell = if model.cell == Cell::Gru { "GRU" } else { "LSTM" };
     let layers = if model.layers == 1 { cell.to_owned() } else { format!("{} layers of {cell}", model.layers) };
     let context = model.context.map_or_else(String::new, |frames| format!("convolution over {frames} frames, "));
@@ -57,16 +57,16 @@ pub(super) fn model(model: &Model) -> String {
 }
 
 /// Describes a series of rounds, from their number to the tolerated absences.
-pub(super) fn rounds(rounds: &Rounds) -> String {
+pub(super) fn describe_rounds(rounds: &Rounds) -> String {
     let mut said = vec![words::plural(rounds.rounds.into(), "round")];
     if rounds.sends_updates() {
         said.push(format!("{} local steps in each", words::count(rounds.local_steps.into())));
     }
-    said.extend(after(rounds));
+    said.extend(describe_processing(rounds));
     if let Some(train) = rounds.train {
-        said.push(format!("only {} trained", parts(train)));
+        said.push(format!("only {} trained", list_parts(train)));
     }
-    said.extend(bits(rounds.exchange.precision).map(|bits| format!("vectors travel in {bits} bits")));
+    said.extend(precision_bits(rounds.exchange.precision).map(|bits| format!("vectors travel in {bits} bits")));
     format!(
         "{}; a round waits {} and goes on with {}",
         said.join(", "),
@@ -76,7 +76,7 @@ pub(super) fn rounds(rounds: &Rounds) -> String {
 }
 
 /// Describes the post-processing of releases.
-fn after(rounds: &Rounds) -> Vec<String> {
+fn describe_processing(rounds: &Rounds) -> Vec<String> {
     let rate = words::number(rounds.optimizer.learning_rate());
     let step = match rounds.optimizer {
         Optimizer::Sgd { momentum, .. } => {
@@ -102,7 +102,7 @@ fn after(rounds: &Rounds) -> Vec<String> {
     [Some(step), schedule, averaging].into_iter().flatten().collect()
 }
 
-const fn bits(precision: Precision) -> Option<u32> {
+const fn precision_bits(precision: Precision) -> Option<u32> {
     match precision {
         Precision::F32 => None,
         Precision::Bf16 => Some(16),
@@ -111,7 +111,7 @@ const fn bits(precision: Precision) -> Option<u32> {
 }
 
 /// Describes the private selection.
-pub(super) fn selection(selection: &Selection) -> String {
+pub(super) fn describe_selection(selection: &Selection) -> String {
     format!(
         "the best of {} with {}, of which a secret number counts, {} on average; judged by {}",
         words::plural(u64::from(selection.most_runs.get()), "run"),
@@ -121,7 +121,7 @@ pub(super) fn selection(selection: &Selection) -> String {
     )
 }
 
-fn clipped(noise: &Noise) -> String {
+fn describe_clip(noise: &Noise) -> String {
     let clip = words::number(noise.clip);
     match noise.clipping {
         Clipping::Flat => format!("cut as a whole to a norm of {clip}"),
@@ -132,7 +132,7 @@ fn clipped(noise: &Noise) -> String {
 
 /// Returns the effects of an approval by a dataset's owner, sentence by sentence: the release, its number, its
 /// mechanism, its cost. Empty for data without a charge, which are described elsewhere.
-pub(super) fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
+pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
     let mut lines = Vec::new();
     let exact = charge.is_none_or(|charge| charge.event == Event::NonPrivate);
     let (Some(party), false) = (spec.party(dataset), exact) else { return lines };
@@ -140,7 +140,7 @@ pub(super) fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) 
     let unit = words::unit(spec.unit);
     lines.push(format!(
         "{} There are {} of that, and up to {} more that must be paid again after a crash.",
-        leaves(rounds.local_steps, spec.selection.is_some()),
+        describe_releases(rounds.local_steps, spec.selection.is_some()),
         words::plural(rounds.rounds.into(), "round"),
         words::count(spec.spare_releases.into()),
     ));
@@ -148,30 +148,36 @@ pub(super) fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) 
         "Each release is a sum over a secret random sample, with each {unit} in it at a chance of {}: of every {unit}'s \
          gradient, {}, with Gaussian noise of {} times that norm.",
         words::number(party.sampling_rate.get()),
-        clipped(noise),
+        describe_clip(noise),
         words::number(noise.noise_multiplier.get()),
     ));
     if let Some(choice) = &spec.selection {
         lines.push(format!(
             "Every round is tried several times: {}. The other runs never leave the site, and the price of a round is that \
              of the choice.",
-            selection(choice)
+            describe_selection(choice)
         ));
     }
     if let Some(train) = rounds.train {
-        lines.push(format!("Only {} learns from these data; of the rest of the model nothing leaves.", parts(train)));
+        lines.push(format!(
+            "Only {} learns from these data; of the rest of the model nothing leaves.",
+            list_parts(train)
+        ));
     }
-    if let Some(bits) = bits(rounds.exchange.precision) {
+    if let Some(bits) = precision_bits(rounds.exchange.precision) {
         lines.push(format!(
             "It travels in {bits} bits a number, rounded at random once the noise is in it: that costs no privacy."
         ));
     }
-    lines.push(format!("What is done with it afterwards costs nothing more: {}.", after(rounds).join(", ")));
+    lines.push(format!(
+        "What is done with it afterwards costs nothing more: {}.",
+        describe_processing(rounds).join(", ")
+    ));
     lines
 }
 
 /// Describes the clipping of private parties; `None` if they clip gradients as a whole.
-pub(super) fn clipping(spec: &Spec) -> Option<String> {
+pub(super) fn describe_clipping(spec: &Spec) -> Option<String> {
     let all = spec.participants.iter().filter_map(|party| party.noise);
     let unusual = all.map(|noise| noise.clipping).find(|clipping| *clipping != Clipping::Flat)?;
     Some(match unusual {
@@ -185,13 +191,13 @@ mod tests {
     use undertone_api::job::Kind as _;
     use undertone_api::job::dp_sgd::{Cell, Clipping, Ema, Part, Precision, Schedule, Spec};
 
-    use super::{consent, leaves, model, rounds};
+    use super::{describe_consent, describe_model, describe_releases, describe_rounds};
     use crate::fixture;
-    use crate::kind::dp_sgd::Plan;
+    use crate::kind::dp_sgd::TrainingPlan;
 
-    fn spec(change: impl FnOnce(&mut Plan)) -> Spec {
+    fn spec(change: impl FnOnce(&mut TrainingPlan)) -> Spec {
         let (datasets, standings) = (fixture::datasets(), fixture::standings());
-        let mut plan = Plan::first(&datasets, &standings).expect("there are datasets");
+        let mut plan = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
         change(&mut plan);
         let spec = plan.spec(&datasets).expect("every number is in range");
         assert_eq!(spec.check(&datasets), Vec::new());
@@ -200,8 +206,14 @@ mod tests {
 
     #[test]
     fn what_leaves_is_said_with_how_often_and_at_what_price() {
-        assert_eq!(leaves(1, false), "After every round one noisy mean gradient leaves; 1 release is paid each time.");
-        assert_eq!(leaves(20, false), "After every 20 local steps one update leaves; 20 releases are paid each time.");
+        assert_eq!(
+            describe_releases(1, false),
+            "After every round one noisy mean gradient leaves; 1 release is paid each time."
+        );
+        assert_eq!(
+            describe_releases(20, false),
+            "After every 20 local steps one update leaves; 20 releases are paid each time."
+        );
     }
 
     #[test]
@@ -217,7 +229,7 @@ mod tests {
         }
         let datasets = fixture::datasets();
         let ours = datasets.iter().find(|dataset| spec.cost(dataset).is_some()).expect("somebody pays");
-        let said = consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
+        let said = describe_consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
         for words in [
             "After every 20 local steps one update leaves, that of the best run",
             "40 rounds of that, and up to 4 more",
@@ -231,14 +243,14 @@ mod tests {
             assert!(said.contains(words), "{words:?} is not in {said}");
         }
         let lead = spec.participants[0].dataset;
-        assert_eq!(consent(&spec, lead, None), Vec::<String>::new(), "it pays nothing");
+        assert_eq!(describe_consent(&spec, lead, None), Vec::<String>::new(), "it pays nothing");
     }
 
     #[test]
     fn a_plain_job_is_said_plainly() {
         let plain = spec(|_| ());
-        assert_eq!(model(&plain.model), "LSTM with 200 hidden units, as many classes as the data have");
-        let private = rounds(plain.rounds(undertone_api::job::dp_sgd::Arm::Private).expect("it runs"));
+        assert_eq!(describe_model(&plain.model), "LSTM with 200 hidden units, as many classes as the data have");
+        let private = describe_rounds(plain.rounds(undertone_api::job::dp_sgd::Arm::Private).expect("it runs"));
         assert!(private.starts_with("40 rounds, Adam, learning rate 0.002; a round waits 10 minutes"), "{private}");
         let more = spec(|plan| {
             plan.layers.cell = Cell::Gru;
@@ -247,7 +259,8 @@ mod tests {
             plan.layers.bidirectional = true;
         });
         assert!(
-            model(&more.model).starts_with("convolution over 5 frames, 2 layers of GRU in both directions with 200")
+            describe_model(&more.model)
+                .starts_with("convolution over 5 frames, 2 layers of GRU in both directions with 200")
         );
     }
 }

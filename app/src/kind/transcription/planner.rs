@@ -11,11 +11,11 @@ mod knobs;
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, DraftId};
 
-use super::plan::Plan;
+use super::plan::TranscriptionPlan;
 use crate::call::Fault;
-use crate::kind::posted::Posted;
+use crate::kind::posted::PlanSubmission;
 
-pub(super) use form::planner;
+pub(super) use form::render_planner;
 
 /// The kind's word in addresses.
 const WORD: &str = "transcription";
@@ -33,10 +33,10 @@ pub async fn propose_transcription(
     consortium: ConsortiumId,
     #[server(default)] draft: Option<DraftId>,
     #[server(default)] version: Option<u64>,
-    hear: Plan,
+    hear: TranscriptionPlan,
 ) -> Result<String, Fault> {
     use undertone_api::job::Spec;
-    let posted = Posted::new(consortium, (draft, version), &hear.title, "hear", &hear);
+    let posted = PlanSubmission::new(consortium, (draft, version), &hear.title, "hear", &hear);
     posted.propose(|_| hear.spec().map(Spec::Transcription)).await
 }
 
@@ -49,10 +49,10 @@ pub async fn save_transcription(
     consortium: ConsortiumId,
     #[server(default)] draft: Option<DraftId>,
     #[server(default)] version: Option<u64>,
-    hear: Plan,
+    hear: TranscriptionPlan,
 ) -> Result<(), Fault> {
     use undertone_api::job::Spec;
-    let posted = Posted::new(consortium, (draft, version), &hear.title, "hear", &hear);
+    let posted = PlanSubmission::new(consortium, (draft, version), &hear.title, "hear", &hear);
     posted.save(|_| hear.spec().map(Spec::Transcription)).await
 }
 
@@ -61,7 +61,7 @@ pub async fn save_transcription(
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem).
 #[server(prefix = "/ui", endpoint = "weigh-transcription")]
-pub async fn weigh_transcription(consortium: ConsortiumId, hear: Plan) -> Result<String, Fault> {
+pub async fn weigh_transcription(consortium: ConsortiumId, hear: TranscriptionPlan) -> Result<String, Fault> {
     use undertone_api::dataset::Visibility;
     let backend = crate::backend::backend()?;
     let datasets = backend.datasets(consortium).await?;
@@ -70,5 +70,5 @@ pub async fn weigh_transcription(consortium: ConsortiumId, hear: Plan) -> Result
         Some(dataset) => vec![(dataset.id, backend.standing(dataset.id).await?)],
         None => Vec::new(),
     };
-    Ok(cost::told(&hear, &datasets, &standings, consortium))
+    Ok(cost::render_cost(&hear, &datasets, &standings, consortium))
 }

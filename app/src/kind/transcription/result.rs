@@ -14,18 +14,18 @@ pub(super) fn render_result(report: &Report, participants: &[Participant]) -> An
         .find(|party| party.dataset == report.dataset)
         .map_or_else(|| "the recordings".to_owned(), |party| party.dataset_name.clone());
     let rest = match &report.outcome {
-        Some(outcome) => of_public(outcome),
+        Some(outcome) => render_outcome(outcome),
         None => view! {
             <p>"Not told here: how many words are wrong, what each recognizer was sent and what it cost. They are computed of recordings that are not public, and telling them was not paid for. They stand in the report that the site keeps beside the transcripts, in its folder "<code>"transcripts/"</code>", under this job’s number, for its owner alone."</p>
         }
         .into_any(),
     };
-    view! { <p>{format!("The transcript of {name} is at its site, and nowhere else.")}</p>{planned(report)}{promises(report)}<p class="hint">{words::TOLD_APART}</p>{rest} }
+    view! { <p>{format!("The transcript of {name} is at its site, and nowhere else.")}</p>{render_plan(report)}{render_promises(report)}<p class="hint">{words::TOLD_APART}</p>{rest} }
         .into_any()
 }
 
 /// Renders the plan, which is known for any recordings.
-fn planned(report: &Report) -> AnyView {
+fn render_plan(report: &Report) -> AnyView {
     let expected =
         format!("{}, to be expected at all recognizers together", words::count(report.dummies.round() as u64));
     let noise = format!(
@@ -38,7 +38,7 @@ fn planned(report: &Report) -> AnyView {
             "Protected",
             format!("{} of pieces by word, added and removed together", words::plural(report.distance.into(), "count")),
         ),
-        ("Recognizers", words::listed(&report.providers.iter().map(String::as_str).collect::<Vec<_>>())),
+        ("Recognizers", words::join_names(&report.providers.iter().map(String::as_str).collect::<Vec<_>>())),
         ("Vocabulary", words::plural(report.words.into(), "word")),
         ("Dummies", expected),
         ("Noise", noise),
@@ -51,7 +51,7 @@ fn planned(report: &Report) -> AnyView {
     .into_any()
 }
 
-fn promises(report: &Report) -> AnyView {
+fn render_promises(report: &Report) -> AnyView {
     let rows = report.promises.iter().map(|promise| {
         let many = promise.colluding.get();
         let charged = many == report.colluding;
@@ -76,7 +76,7 @@ fn promises(report: &Report) -> AnyView {
     .into_any()
 }
 
-fn of_public(outcome: &Outcome) -> AnyView {
+fn render_outcome(outcome: &Outcome) -> AnyView {
     let pieces = format!(
         "{} of {}: {} of speech, of which {} stayed for what is sensitive in them and {} for several words; {} without an answer.",
         words::plural(outcome.recordings, "recording"),
@@ -90,17 +90,17 @@ fn of_public(outcome: &Outcome) -> AnyView {
     let stages = stages.collect::<Vec<_>>().join(", ");
     view! {
         <p class="quiet">{pieces}</p>
-        {outcome.errors.as_ref().map(errors)}
-        {providers(&outcome.providers)}
-        {outcome.providers.iter().map(histogram).collect_view()}
-        {(!outcome.attacks.is_empty()).then(|| attacks(&outcome.attacks))}
-        {(!outcome.untried.is_empty()).then(|| untried(&outcome.untried))}
+        {outcome.errors.as_ref().map(render_errors)}
+        {render_providers(&outcome.providers)}
+        {outcome.providers.iter().map(render_histogram).collect_view()}
+        {(!outcome.attacks.is_empty()).then(|| render_attacks(&outcome.attacks))}
+        {(!outcome.untried.is_empty()).then(|| render_untried_attacks(&outcome.untried))}
         {(!stages.is_empty()).then(|| view! { <p class="quiet">{format!("Time by step: {stages}.")}</p> })}
     }
     .into_any()
 }
 
-fn errors(errors: &Errors) -> AnyView {
+fn render_errors(errors: &Errors) -> AnyView {
     let row = |name: &'static str, of: WordErrors| {
         view! {
             <tr>
@@ -134,7 +134,7 @@ fn errors(errors: &Errors) -> AnyView {
     .into_any()
 }
 
-fn providers(all: &[ProviderResult]) -> AnyView {
+fn render_providers(all: &[ProviderResult]) -> AnyView {
     let rows = all.iter().map(|one| {
         view! {
             <tr>
@@ -166,7 +166,7 @@ fn providers(all: &[ProviderResult]) -> AnyView {
     .into_any()
 }
 
-fn histogram(one: &ProviderResult) -> Option<AnyView> {
+fn render_histogram(one: &ProviderResult) -> Option<AnyView> {
     if one.histogram.is_empty() {
         return None;
     }
@@ -195,7 +195,7 @@ fn histogram(one: &ProviderResult) -> Option<AnyView> {
     Some(view.into_any())
 }
 
-fn attacks(all: &[Attack]) -> AnyView {
+fn render_attacks(all: &[Attack]) -> AnyView {
     let rows = all.iter().map(|attack| {
         let [low, high] = attack.interval;
         view! {
@@ -226,7 +226,7 @@ fn attacks(all: &[Attack]) -> AnyView {
 
 /// Renders the providers without an attempted attack, with the reasons: without them it would seem that an attack
 /// learned nothing.
-fn untried(all: &[Untried]) -> AnyView {
+fn render_untried_attacks(all: &[Untried]) -> AnyView {
     let rows = all.iter().map(|one| view! { <li>{format!("{}: {}.", one.provider, one.why)}</li> });
     view! {
         <p>"Attacks that were not tried:"</p>

@@ -8,7 +8,7 @@ use undertone_api::job::transcription::{Corpus, Crowded, Promise, Recognizer, Sp
 use crate::words;
 
 /// Returns the facts of the job, as pairs of a term and its description.
-pub(super) fn facts(spec: &Spec) -> Vec<(&'static str, String)> {
+pub(super) fn list_facts(spec: &Spec) -> Vec<(&'static str, String)> {
     let noise = spec.noise().map_or_else(
         |error| error.to_string(),
         |noise| {
@@ -21,19 +21,19 @@ pub(super) fn facts(spec: &Spec) -> Vec<(&'static str, String)> {
         },
     );
     vec![
-        ("Protects", protects(spec)),
-        ("Recognizers", recognizers(spec)),
-        ("Together", together(spec)),
-        ("Vocabulary", vocabulary(spec)),
+        ("Protects", describe_protection(spec)),
+        ("Recognizers", describe_recognizers(spec)),
+        ("Together", describe_promises(spec)),
+        ("Vocabulary", describe_vocabulary(spec)),
         ("Noise", noise),
-        ("Dummies say", corpus(spec).to_owned()),
-        (if spec.voice.tells_speakers() { "Voices" } else { "One voice" }, voice(spec)),
-        ("Several words in a piece", crowded(spec).to_owned()),
-        ("First transcript", recognizer(spec).to_owned()),
+        ("Dummies say", describe_corpus(spec).to_owned()),
+        (if spec.voice.tells_speakers() { "Voices" } else { "One voice" }, describe_voice(spec)),
+        ("Several words in a piece", describe_crowded(spec).to_owned()),
+        ("First transcript", describe_recognizer(spec).to_owned()),
     ]
 }
 
-fn protects(spec: &Spec) -> String {
+fn describe_protection(spec: &Spec) -> String {
     let d = spec.participant.distance.get();
     format!(
         "{} of pieces by word, added and removed together; one spoken word changes at most {ONE_WORD}",
@@ -41,18 +41,18 @@ fn protects(spec: &Spec) -> String {
     )
 }
 
-fn recognizers(spec: &Spec) -> String {
+fn describe_recognizers(spec: &Spec) -> String {
     let names: Vec<String> =
         spec.providers.iter().map(|provider| format!("{} ({})", provider.name, provider.protocol.label())).collect();
-    words::listed(&names.iter().map(String::as_str).collect::<Vec<_>>())
+    words::join_names(&names.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-fn together(spec: &Spec) -> String {
-    let all: Vec<String> = spec.promises().unwrap_or_default().iter().map(promise).collect();
-    format!("charged for {}: {}", alone_or(spec.colluding.get()), all.join("; "))
+fn describe_promises(spec: &Spec) -> String {
+    let all: Vec<String> = spec.promises().unwrap_or_default().iter().map(format_promise).collect();
+    format!("charged for {}: {}", describe_colluders(spec.colluding.get()), all.join("; "))
 }
 
-fn alone_or(colluding: u32) -> String {
+fn describe_colluders(colluding: u32) -> String {
     match colluding {
         1 => "each by itself".to_owned(),
         many => format!("{} that put their parts together", words::count(many.into())),
@@ -60,7 +60,7 @@ fn alone_or(colluding: u32) -> String {
 }
 
 /// Formats a promise in a few words: `2 together ε 1.49 at δ 3e-5`.
-pub(super) fn promise(promise: &Promise) -> String {
+pub(super) fn format_promise(promise: &Promise) -> String {
     let who = match promise.colluding.get() {
         1 => "one".to_owned(),
         many => format!("{} together", words::count(many.into())),
@@ -68,14 +68,14 @@ pub(super) fn promise(promise: &Promise) -> String {
     format!("{who} ε {} at δ {}", words::epsilon(promise.epsilon), words::delta(promise.delta))
 }
 
-fn vocabulary(spec: &Spec) -> String {
+fn describe_vocabulary(spec: &Spec) -> String {
     let of = spec.vocabulary.listed().len() as u64;
     match &spec.vocabulary {
         Vocabulary::Public { words: list } => {
             let first: Vec<&str> = list.iter().take(8).map(String::as_str).collect();
             let more = of.saturating_sub(8);
             let named = if more == 0 {
-                words::listed(&first)
+                words::join_names(&first)
             } else {
                 format!("{} and {} more", first.join(", "), words::count(more))
             };
@@ -92,14 +92,14 @@ fn vocabulary(spec: &Spec) -> String {
     }
 }
 
-const fn corpus(spec: &Spec) -> &'static str {
+const fn describe_corpus(spec: &Spec) -> &'static str {
     match spec.dummies.corpus {
         Corpus::Bundled => "phrases after a little public-domain English",
         Corpus::Site => "phrases after the public text that the site has chosen",
     }
 }
 
-fn voice(spec: &Spec) -> String {
+fn describe_voice(spec: &Spec) -> String {
     match spec.voice {
         Voice::Mcadams { alpha } => format!("{}, α {}", spec.voice.label(), words::number(alpha)),
         Voice::Vocoder { detail } => format!("{} of {detail} coefficients", spec.voice.label()),
@@ -108,14 +108,14 @@ fn voice(spec: &Spec) -> String {
     }
 }
 
-const fn crowded(spec: &Spec) -> &'static str {
+const fn describe_crowded(spec: &Spec) -> &'static str {
     match spec.crowded {
         Crowded::Keep => "stay at the site and keep the offline text",
         Crowded::Send => "are sent, and known for true ones",
     }
 }
 
-const fn recognizer(spec: &Spec) -> &'static str {
+const fn describe_recognizer(spec: &Spec) -> &'static str {
     match spec.recognizer {
         Recognizer::Site => "by the recognizer that the site has chosen, at the site",
         Recognizer::Pocketsphinx => "by PocketSphinx, at the site",
@@ -125,7 +125,7 @@ const fn recognizer(spec: &Spec) -> &'static str {
 
 /// Returns the effects of an approval by the recordings' owner, sentence by sentence: the release, its recipients, its
 /// protected and unprotected parts, and its cost. Empty for public recordings, which have no charge.
-pub(super) fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
+pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
     if charge.is_none() || dataset != spec.participant.dataset {
         return Vec::new();
     }
@@ -140,9 +140,9 @@ pub(super) fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) 
             } else {
                 "in one voice, mixed with made-up ones"
             },
-            words::listed(&names)
+            words::join_names(&names)
         ),
-        protected(d),
+        describe_distance(d),
         format!(
             "Not covered by any ε: what the sound of a piece, or the words around one of the vocabulary, tell whoever listens. \
              Made-up pieces and {} work against that; how well is measured, not promised. Nothing is promised about a \
@@ -150,15 +150,15 @@ pub(super) fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) 
             if spec.voice.tells_speakers() { "their imitated voices" } else { "the one voice" }
         ),
     ];
-    lines.push(made_up(spec.voice).to_owned());
-    lines.push(who_speaks(spec.voice).to_owned());
+    lines.push(describe_dummies(spec.voice).to_owned());
+    lines.push(describe_voice_limits(spec.voice).to_owned());
     if let Ok(promises) = spec.promises() {
-        let all: Vec<String> = promises.iter().map(promise).collect();
+        let all: Vec<String> = promises.iter().map(format_promise).collect();
         lines.push(match (names.len(), spec.colluding.get()) {
             (1, _) => "It hears everything that is sent.".to_owned(),
             (_, colluding) => format!(
                 "You pay for {}. By how many put their parts together: {}.",
-                alone_or(colluding),
+                describe_colluders(colluding),
                 all.join("; ")
             ),
         });
@@ -177,7 +177,7 @@ pub(super) fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) 
 }
 
 /// Describes how well dummies are hidden, as measured: `make bench NAME=transcription`.
-const fn made_up(voice: Voice) -> &'static str {
+const fn describe_dummies(voice: Voice) -> &'static str {
     if voice.tells_speakers() { IMITATED } else { SPOKEN }
 }
 
@@ -193,7 +193,7 @@ const IMITATED: &str = "Counts are hidden only from those who cannot tell made-u
                         site’s program; its own report has the figure for each job.";
 
 /// Describes how well the voice hides the speaker, as measured: `make bench NAME=transcription`.
-const fn who_speaks(voice: Voice) -> &'static str {
+const fn describe_voice_limits(voice: Voice) -> &'static str {
     match voice {
         Voice::Mcadams { .. } => MCADAMS,
         Voice::Vocoder { .. } => VOCODER,
@@ -219,7 +219,7 @@ const OWN_VOICES: &str = "Voices leave as they are: the recognizers can tell who
                           who is heard has agreed to both. Your site refuses it unless its own policy says `voices_may_leave`.";
 
 /// Describes the exact protection at distance d.
-fn protected(d: u32) -> String {
+fn describe_distance(d: u32) -> String {
     let spoken = match d / ONE_WORD {
         0 => "not even one spoken word".to_owned(),
         1 => "so one spoken word".to_owned(),

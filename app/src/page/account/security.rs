@@ -8,12 +8,12 @@ use time::OffsetDateTime;
 use undertone_api::account::{Factor, OpenSession};
 use undertone_api::api_key::ApiKey;
 
-use super::tabs;
+use super::render_tabs;
 use crate::backend::PasskeyCeremony;
 use crate::component::form::{Field, post};
 use crate::component::once;
-use crate::component::passkey::{passkey_form, passkey_script};
-use crate::component::said::{Day, When};
+use crate::component::passkey::{render_passkey_form, render_passkey_script};
+use crate::component::said::{Day, RelativeTime};
 use crate::path;
 use crate::screen::{Place, Sheet, screen};
 
@@ -27,22 +27,22 @@ pub(crate) fn security() -> AnyView {
         let keys = if reached { desk.backend.api_keys().await? } else { Vec::new() };
         let member = desk.member()?;
         let approval = if reached {
-            Some(approval::section(member, &desk.backend.approval_keys().await?, desk.now))
+            Some(approval::render_section(member, &desk.backend.approval_keys().await?, desk.now))
         } else {
             None
         };
-        let passkeys = passkey::section(&desk.backend.passkeys().await?, desk.now);
+        let passkeys = passkey::render_section(&desk.backend.passkeys().await?, desk.now);
         Ok(Sheet::new(
             "Security",
             view! {
-                {tabs(path::SECURITY)}
-                {two_factor(&factor)}
+                {render_tabs(path::SECURITY)}
+                {render_two_factor(&factor)}
                 {passkeys}
-                {passkey_script()}
+                {render_passkey_script()}
                 {approval}
-                {identity(&factor)}
-                <section class="panel"><h2>"Password"</h2>{if factor.password { password(&keys, desk.now) } else { no_password() }}</section>
-                <section class="panel"><h2>"Where you are signed in"</h2>{places(&sessions, desk.now)}</section>
+                {render_identity(&factor)}
+                <section class="panel"><h2>"Password"</h2>{if factor.password { render_password(&keys, desk.now) } else { render_no_password() }}</section>
+                <section class="panel"><h2>"Where you are signed in"</h2>{render_sessions(&sessions, desk.now)}</section>
             },
         ))
     })
@@ -54,7 +54,7 @@ fn lacks_factor(factor: &Factor) -> bool {
 }
 
 /// Renders the forms for a repeated proof of the member's identity.
-fn identity(factor: &Factor) -> AnyView {
+fn render_identity(factor: &Factor) -> AnyView {
     let by_password = factor.password.then(|| {
         let field = view! { <Field name="password" label="Password" kind="password" autocomplete="current-password" most=200/><button type="submit">"Confirm with the password"</button> };
         post("prove-identity", Vec::new(), field)
@@ -65,7 +65,7 @@ fn identity(factor: &Factor) -> AnyView {
     });
     let by_passkey = (factor.passkeys > 0).then(|| {
         let button = view! { <button type="submit">"Confirm with a passkey"</button> };
-        passkey_form(PasskeyCeremony::Prove, "prove-by-passkey", Vec::new(), button)
+        render_passkey_form(PasskeyCeremony::Prove, "prove-by-passkey", Vec::new(), button)
     });
     if by_password.is_none() && by_code.is_none() && by_passkey.is_none() {
         return ().into_any();
@@ -81,7 +81,7 @@ fn identity(factor: &Factor) -> AnyView {
     .into_any()
 }
 
-fn two_factor(factor: &Factor) -> AnyView {
+fn render_two_factor(factor: &Factor) -> AnyView {
     let required = lacks_factor(factor).then(|| {
         view! {
             <p class="notice bad" role="alert">
@@ -90,7 +90,7 @@ fn two_factor(factor: &Factor) -> AnyView {
         }
     });
     let body = match (factor.since, factor.offered) {
-        (Some(at), _) => on(factor, at),
+        (Some(at), _) => render_active_factor(factor, at),
         (None, offered) => {
             let begin = post(
                 "offer-factor",
@@ -100,7 +100,7 @@ fn two_factor(factor: &Factor) -> AnyView {
             );
             view! {
                 <p>"With two-factor on, signing in takes your password and a six-digit code from an authenticator on your telephone. Any that follows RFC 6238 will do."</p>
-                {offered.then(once::confirm)}
+                {offered.then(once::render_confirmation)}
                 {begin}
             }
             .into_any()
@@ -109,7 +109,7 @@ fn two_factor(factor: &Factor) -> AnyView {
     view! { <section class="panel"><h2>"Two-factor"</h2>{required}{body}</section> }.into_any()
 }
 
-fn on(factor: &Factor, at: OffsetDateTime) -> AnyView {
+fn render_active_factor(factor: &Factor, at: OffsetDateTime) -> AnyView {
     let left = factor.recovery_codes_left;
     let few = (left < 4)
         .then(|| view! { <p class="notice bad">"Few recovery codes are left: make new ones while you can."</p> });
@@ -138,13 +138,13 @@ fn on(factor: &Factor, at: OffsetDateTime) -> AnyView {
 }
 
 /// Renders the notice for a member who signs in by a provider only.
-fn no_password() -> AnyView {
+fn render_no_password() -> AnyView {
     let text =
         "You sign in by the provider and have no password here. An operator can make a link by which you choose one.";
     view! { <p>{text}</p> }.into_any()
 }
 
-fn password(keys: &[ApiKey], now: OffsetDateTime) -> AnyView {
+fn render_password(keys: &[ApiKey], now: OffsetDateTime) -> AnyView {
     let working = keys.iter().filter(|key| key.revoked_at.is_none() && key.expires_at > now);
     let names: Vec<String> = working.map(|key| format!("“{}”", key.name)).collect();
     let going_on = (!names.is_empty()).then(|| {
@@ -167,7 +167,7 @@ fn password(keys: &[ApiKey], now: OffsetDateTime) -> AnyView {
     view! { <details class="more"><summary>"Change it"</summary>{form}</details> }.into_any()
 }
 
-fn places(sessions: &[OpenSession], now: OffsetDateTime) -> AnyView {
+fn render_sessions(sessions: &[OpenSession], now: OffsetDateTime) -> AnyView {
     let rows = sessions.iter().map(|session| {
         let end = if session.current {
             view! { <span class="state done">"● this one"</span> }.into_any()
@@ -186,8 +186,8 @@ fn places(sessions: &[OpenSession], now: OffsetDateTime) -> AnyView {
             <tr>
                 <th scope="row">{agent}</th>
                 <td data-label="network">{from}</td>
-                <td data-label="since"><When at=session.created_at now/></td>
-                <td data-label="last used"><When at=session.used_at now/></td>
+                <td data-label="since"><RelativeTime at=session.created_at now/></td>
+                <td data-label="last used"><RelativeTime at=session.used_at now/></td>
                 <td data-label="session">{end}</td>
             </tr>
         }
@@ -211,7 +211,7 @@ mod tests {
     use leptos::prelude::{Owner, RenderHtml as _};
     use undertone_api::account::Factor;
 
-    use super::two_factor;
+    use super::render_two_factor;
     use crate::fixture::NOW;
 
     fn shown(password: bool) -> String {
@@ -223,7 +223,7 @@ mod tests {
             required: false,
             password,
         };
-        Owner::new().with(|| two_factor(&factor).to_html())
+        Owner::new().with(|| render_two_factor(&factor).to_html())
     }
 
     #[test]

@@ -2,7 +2,7 @@ use crate::fixture::{CONSORTIUM, OWN, render, send};
 use crate::path;
 
 /// Returns the message that a response leaves for the next page.
-fn word<'a>(cookies: &[&'a str]) -> &'a str {
+fn message_cookie<'a>(cookies: &[&'a str]) -> &'a str {
     let word = cookies.iter().find(|cookie| cookie.starts_with("undertone-word="));
     word.and_then(|cookie| cookie.split(';').next()).expect("word is left for the next page")
 }
@@ -13,7 +13,7 @@ async fn a_secret_is_shown_once_as_a_picture_and_as_text_with_the_form_that_take
     assert_eq!((came.status.as_u16(), came.location()), (302, path::SECURITY), "{}", came.body);
     let cookies = came.cookies();
     assert!(cookies.iter().all(|cookie| cookie.contains("HttpOnly")), "{cookies:?}");
-    let page = render(path::SECURITY, true, word(&cookies)).await.body;
+    let page = render(path::SECURITY, true, message_cookie(&cookies)).await.body;
     assert!(page.contains("class=\"qr\"") && page.contains("GEZD GNBV GY3T QOJQ"), "{page}");
     assert!(page.contains("action=\"/ui/confirm-factor\"") && page.contains("one-time-code"), "{page}");
     let later = render(path::SECURITY, true, "").await.body;
@@ -36,11 +36,11 @@ async fn every_page_of_the_settings_leads_to_the_others() {
 #[tokio::test]
 async fn the_right_code_brings_ten_recovery_codes_and_a_wrong_one_says_so() {
     let came = send("confirm-factor", "code=123456", true).await;
-    let page = render(path::SECURITY, true, word(&came.cookies())).await.body;
+    let page = render(path::SECURITY, true, message_cookie(&came.cookies())).await.body;
     assert_eq!(page.matches("<li><code>ABCD-EFGH-JKMN-").count(), 10, "{page}");
     let wrong = send("confirm-factor", "code=000000", true).await;
     assert_eq!(wrong.location(), "/from?x=1");
-    let page = render(path::SECURITY, true, word(&wrong.cookies())).await.body;
+    let page = render(path::SECURITY, true, message_cookie(&wrong.cookies())).await.body;
     assert!(page.contains("The code is wrong"), "{page}");
 }
 
@@ -67,7 +67,7 @@ async fn sessions_are_listed_and_all_but_this_one_can_be_ended() {
     let ended = send("end-session", "session=00000000-0000-0000-0000-000000000b02", true).await;
     assert_eq!(ended.location(), path::SECURITY, "{}", ended.body);
     let all = send("end-other-sessions", "", true).await;
-    let page = render(path::SECURITY, true, word(&all.cookies())).await.body;
+    let page = render(path::SECURITY, true, message_cookie(&all.cookies())).await.body;
     assert!(page.contains("signed out everywhere else: 1 session."), "{page}");
 }
 
@@ -103,7 +103,7 @@ async fn a_reset_link_says_what_it_does_and_leads_to_signing_in() {
     let done = send("redeem-reset", "secret=0a1b&password=some+other+sentence", true).await;
     assert_eq!((done.status.as_u16(), done.location()), (302, path::SIGN_IN), "{}", done.body);
     let made = send("make-reset", "email=a%40b.example", true).await;
-    let shown = render(path::SETTINGS, true, word(&made.cookies())).await.body;
+    let shown = render(path::SETTINGS, true, message_cookie(&made.cookies())).await.body;
     assert!(shown.contains("https://undertone.example/reset/0a1b2c3d"), "{shown}");
 }
 
@@ -139,7 +139,7 @@ async fn an_admin_changes_roles_removes_members_and_withdraws_links() {
     let none = send("assign-roles", &format!("{ids}&{member}"), true).await;
     assert_eq!(none.location(), "/from?x=1", "no role at all goes back");
     let last = send("remove-member", &format!("{ids}&{member}"), true).await;
-    let told = render(&here, true, word(&last.cookies())).await.body;
+    let told = render(&here, true, message_cookie(&last.cookies())).await.body;
     assert!(told.contains("This is the last admin."), "{told}");
     let link = "invitation=00000000-0000-0000-0000-000000000902";
     let withdrawn = send("withdraw-member", &format!("{ids}&{link}"), true).await;
@@ -162,7 +162,7 @@ async fn roles_over_the_consortium_are_given_on_the_page_of_organizations() {
 }
 
 /// Returns the posted form of a passkey with this credential.
-fn signed(credential: &str) -> String {
+fn signed_form(credential: &str) -> String {
     let signed = format!(
         "%7B%22ticket%22%3A%22t%22%2C%22credential%22%3A%22{credential}%22%2C%22client_data%22%3A%22%7B%7D%22%2C\
          %22authenticator_data%22%3A%2200%22%2C%22signature%22%3A%2230%22%7D"
@@ -184,10 +184,10 @@ async fn passkey_forms_ask_for_a_challenge_and_sign_in() {
         let asked = send("passkey-challenge", &format!("ceremony={ceremony}"), false).await.body;
         assert!(asked.contains(&format!("ticket-{ceremony}")), "{asked}");
     }
-    let right = send("passkey-sign-in", &signed("c0ffee"), true).await;
+    let right = send("passkey-sign-in", &signed_form("c0ffee"), true).await;
     assert_eq!((right.status.as_u16(), right.location()), (302, "/c/1"), "{}", right.body);
     assert_eq!(right.cookies(), ["session=s4; HttpOnly"]);
-    for wrong in [signed("0a"), "passkey=&to=%2Fc%2F1".to_owned()] {
+    for wrong in [signed_form("0a"), "passkey=&to=%2Fc%2F1".to_owned()] {
         assert_eq!(send("passkey-sign-in", &wrong, true).await.location(), "/from?x=1", "{wrong}");
     }
 }

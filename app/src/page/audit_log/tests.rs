@@ -1,4 +1,4 @@
-use super::{Form, KINDS, detail, encoded, query_of};
+use super::{KINDS, LogForm, filter_query, format_detail, percent_encode};
 use crate::fixture::{CONSORTIUM, OWN, render};
 
 #[tokio::test]
@@ -33,24 +33,25 @@ async fn a_strange_filter_is_refused_by_name() {
 
 #[test]
 fn the_period_is_what_the_days_say() {
-    let form = Form { since: "2026-11-20".to_owned(), until: "2026-11-20".to_owned(), ..Form::default() };
-    let query = form.query().expect("two days");
+    let form = LogForm { since: "2026-11-20".to_owned(), until: "2026-11-20".to_owned(), ..LogForm::default() };
+    let query = form.to_query().expect("two days");
     assert_eq!((query.until.expect("given") - query.since.expect("given")).whole_hours(), 24);
-    assert_eq!(encoded("a b&c"), "a%20b%26c");
+    assert_eq!(percent_encode("a b&c"), "a%20b%26c");
 }
 
 #[test]
 fn every_word_of_a_thing_is_asked_for_as_it_is_written() {
     for (kind, _) in KINDS {
-        let form = Form { kind: kind.to_owned(), ..Form::default() };
-        assert_eq!(form.query().expect("a filter").subject_kind.as_deref(), Some(kind));
-        assert_eq!(query_of(&form), format!("kind={kind}"));
+        let form = LogForm { kind: kind.to_owned(), ..LogForm::default() };
+        assert_eq!(form.to_query().expect("a filter").subject_kind.as_deref(), Some(kind));
+        assert_eq!(filter_query(&form), format!("kind={kind}"));
     }
 }
 
 #[test]
 fn a_digest_is_told_by_its_beginning_and_a_word_whole() {
-    let told = detail(&serde_json::json!({ "manifest": "df5ed1c0fd85".repeat(5) + "8a7b", "reason": "a".repeat(31) }));
+    let told =
+        format_detail(&serde_json::json!({ "manifest": "df5ed1c0fd85".repeat(5) + "8a7b", "reason": "a".repeat(31) }));
     assert_eq!(told, format!("manifest: df5ed1c0fd85…; reason: {}", "a".repeat(31)));
 }
 

@@ -9,19 +9,19 @@ use undertone_api::signed::certificate::{
 };
 use undertone_privacy::{Adjacency, PrivacyUnit};
 
-use super::super::ledger::event;
-use crate::component::gauge::{Gauge, Reading};
+use super::super::ledger::describe_event;
+use crate::component::gauge::{Gauge, GaugeReading};
 use crate::component::said::VisibilityMark;
 use crate::words;
 
 /// Renders a dataset's part.
-pub(super) fn section(party: &Party) -> AnyView {
+pub(super) fn render_section(party: &Party) -> AnyView {
     let body = match &party.charged {
-        Some(charged) => paid(charged),
+        Some(charged) => render_charge(charged),
         None => view! { <p>"Public data: exact results may leave the site, and nothing is charged."</p> }.into_any(),
     };
     let consent = party.consent.as_ref().map(|consent| {
-        view! { <p class="consent">{format!("{}.", capitalized(&consent.words()))}</p> }
+        view! { <p class="consent">{format!("{}.", capitalize(&consent.words()))}</p> }
     });
     view! {
         <section class="panel"><div class="panel-head"><h2>{party.dataset_name.clone()}</h2>
@@ -34,12 +34,12 @@ pub(super) fn section(party: &Party) -> AnyView {
 }
 
 /// Capitalizes a sentence.
-fn capitalized(text: &str) -> String {
+fn capitalize(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn paid(charged: &Charged) -> AnyView {
+fn render_charge(charged: &Charged) -> AnyView {
     let releases = charged.releases;
     let made = if releases.settled { "paid" } else { "paid so far" };
     let of_planned =
@@ -76,40 +76,41 @@ fn paid(charged: &Charged) -> AnyView {
         }
         _ => "none".to_owned(),
     };
-    let clock = charged.clock.map(|clock| view! { <div><dt>"When they left"</dt><dd>{left_at(clock)}</dd></div> });
+    let clock =
+        charged.clock.map(|clock| view! { <div><dt>"When they left"</dt><dd>{describe_clock(clock)}</dd></div> });
     let summary = charged.account.balance.summary();
-    let gauge = Reading::of(&summary, charged.unit).map(|reading| view! { <Gauge reading/> });
+    let gauge = GaugeReading::from_summary(&summary, charged.unit).map(|reading| view! { <Gauge reading/> });
     view! {
         <div class="figures">
-            {figure("Rényi, for this job alone", charged.renyi, "From the kind of curve that the ledgers add up over jobs. The ε of several jobs do not add up.")}
-            {figure("Tight, for this job alone", charged.tight, "Noise, sampling and the greatest number of releases were fixed in the signed manifest before the first release; a job that stopped early is priced in full. Never add it to another job’s.")}
+            {render_figure("Rényi, for this job alone", charged.renyi, "From the kind of curve that the ledgers add up over jobs. The ε of several jobs do not add up.")}
+            {render_figure("Tight, for this job alone", charged.tight, "Noise, sampling and the greatest number of releases were fixed in the signed manifest before the first release; a job that stopped early is priced in full. Never add it to another job’s.")}
         </div>
         {(releases.in_the_clear > 0).then(|| view! {
             <p class="in-the-clear">{format!("{} left in the clear besides. No ε covers them.", words::plural(releases.in_the_clear, "exact release"))}</p>
         })}
         <dl class="facts">
             <div><dt>"Protected"</dt><dd>{format!("{} {}", words::unit_meaning(charged.unit), relation(charged.adjacency, charged.unit))}</dd></div>
-            {public(&charged.public)}
-            <div><dt>"Each release"</dt><dd>{event(&charged.mechanism.event)}</dd></div>
+            {render_public_facts(&charged.public)}
+            <div><dt>"Each release"</dt><dd>{describe_event(&charged.mechanism.event)}</dd></div>
             <div><dt>"Sampling"</dt><dd>{sampling}</dd></div>
             {clip}
             {noise}
             <div><dt>"Releases"</dt><dd>{counted}</dd></div>
             {clock}
             <div><dt>"Receipts of the site"</dt><dd>{chain}{charged.receipts.head.clone().map(|head| view! { <code>{head}</code> })}</dd></div>
-            {charged.audit.as_ref().map(audited)}
-            {(!charged.others.is_empty()).then(|| view! { <div><dt>"Charged as well"</dt><dd><ul>{beside(charged)}</ul></dd></div> })}
+            {charged.audit.as_ref().map(render_audit)}
+            {(!charged.others.is_empty()).then(|| view! { <div><dt>"Charged as well"</dt><dd><ul>{render_other_charges(charged)}</ul></dd></div> })}
         </dl>
         <h3>"The dataset’s budget for life, then"</h3>
         {gauge}
-        {several(&charged.account.promises)}
+        {render_promises(&charged.account.promises)}
         <p class="hint">{format!("{} in its ledger, the last ", words::plural(charged.account.entries, "row"))}<code>{charged.account.head.clone()}</code></p>
     }
     .into_any()
 }
 
 /// Renders the cost of the releases to every other limited unit: each limit bounds all jobs.
-fn beside(charged: &Charged) -> AnyView {
+fn render_other_charges(charged: &Charged) -> AnyView {
     let line = |other: &ChargedBeside| {
         let each = words::each(other.unit);
         let own = match other.renyi.and_then(|figure| Some((figure.epsilon?, figure.delta))) {
@@ -124,7 +125,7 @@ fn beside(charged: &Charged) -> AnyView {
 }
 
 /// Describes the times of releases and the information that they may contain.
-fn left_at(clock: ClockSummary) -> String {
+fn describe_clock(clock: ClockSummary) -> String {
     let releases =
         if clock.releases == 1 { "1 release".to_owned() } else { words::count(clock.releases) + " releases" };
     let clocked = format!(
@@ -138,7 +139,7 @@ fn left_at(clock: ClockSummary) -> String {
     }
 }
 
-fn figure(title: &'static str, figure: Option<Figure>, what_for: &'static str) -> AnyView {
+fn render_figure(title: &'static str, figure: Option<Figure>, what_for: &'static str) -> AnyView {
     let number = match figure {
         Some(Figure { epsilon: Some(epsilon), delta, .. }) => {
             view! { <p class="figure-number">"ε "<strong>{words::epsilon(epsilon)}</strong>" at δ "{words::delta(delta)}</p> }.into_any()
@@ -151,7 +152,7 @@ fn figure(title: &'static str, figure: Option<Figure>, what_for: &'static str) -
 }
 
 /// Renders the assumed public facts, outside every ε.
-fn public(facts: &[PublicFact]) -> Option<AnyView> {
+fn render_public_facts(facts: &[PublicFact]) -> Option<AnyView> {
     let sentence = |fact: &PublicFact| match fact {
         PublicFact::Units { count } => format!("how many units there are ({} as a size class)", words::count(*count)),
         PublicFact::Sizes => "the sizes told at registration".to_owned(),
@@ -171,7 +172,7 @@ fn public(facts: &[PublicFact]) -> Option<AnyView> {
 
 /// Renders the guarantee of an account with a limit that was raised after releases: the sum of its promises. `None` for
 /// one promise.
-pub(in crate::page) fn several(promises: &[PromisedLimit]) -> Option<AnyView> {
+pub(in crate::page) fn render_promises(promises: &[PromisedLimit]) -> Option<AnyView> {
     (promises.len() > 1).then(|| {
         let each: Vec<String> = promises.iter().map(|promise| format!("ε {}", words::limit(promise.epsilon))).collect();
         let (epsilon, delta) = PromisedLimit::together(promises);
@@ -187,7 +188,7 @@ pub(in crate::page) fn several(promises: &[PromisedLimit]) -> Option<AnyView> {
 }
 
 /// Describes the data that an account compares, in a sentence: all charges whose relation it counts.
-pub(in crate::page) fn account_change(adjacency: Adjacency, unit: PrivacyUnit) -> String {
+pub(in crate::page) fn describe_adjacency(adjacency: Adjacency, unit: PrivacyUnit) -> String {
     match (adjacency.account(), unit) {
         (Adjacency::AddRemove | Adjacency::ZeroOut, PrivacyUnit::Words) => relation(Adjacency::ZeroOut, unit),
         (Adjacency::AddRemove | Adjacency::ZeroOut, _) => {
@@ -202,7 +203,7 @@ pub(in crate::page) fn account_change(adjacency: Adjacency, unit: PrivacyUnit) -
 }
 
 /// Renders an audit's measurement beside the claim.
-fn audited(asked: &AuditAsked) -> AnyView {
+fn render_audit(asked: &AuditAsked) -> AnyView {
     let statement = asked.statement.as_ref();
     let statement = statement.and_then(|signed| serde_json::from_str::<AuditStatement>(&signed.payload).ok());
     let (class, text) = match statement.map(|statement| statement.assessment) {
@@ -227,11 +228,11 @@ fn audited(asked: &AuditAsked) -> AnyView {
 mod tests {
     use undertone_privacy::{Adjacency, PrivacyUnit};
 
-    use super::account_change;
+    use super::describe_adjacency;
 
     #[test]
     fn an_account_says_the_same_under_both_of_its_names() {
-        let both = [Adjacency::AddRemove, Adjacency::ZeroOut].map(|one| account_change(one, PrivacyUnit::Speaker));
+        let both = [Adjacency::AddRemove, Adjacency::ZeroOut].map(|one| describe_adjacency(one, PrivacyUnit::Speaker));
         assert_eq!(both[0], both[1]);
         assert!(both[0].contains("emptied or left out"), "{}", both[0]);
     }

@@ -9,15 +9,15 @@ use crate::component::form::post;
 use crate::{standing, words};
 
 /// Renders the forms: one for each unit that the data keep apart, to set or to raise.
-pub(super) fn form(consortium: ConsortiumId, dataset: &Dataset) -> AnyView {
+pub(super) fn render_forms(consortium: ConsortiumId, dataset: &Dataset) -> AnyView {
     let units = [PrivacyUnit::Speaker, PrivacyUnit::Record, PrivacyUnit::User, PrivacyUnit::Words];
     let apart = units.into_iter().filter(|unit| dataset.keeps_apart(*unit));
-    let forms = apart.map(|unit| one(consortium, dataset, unit)).collect_view();
+    let forms = apart.map(|unit| render_form(consortium, dataset, unit)).collect_view();
     view! { <section class="panel decide"><h2>"Set or raise a budget"</h2>{forms}</section> }.into_any()
 }
 
 /// Describes the effect of a limit of this unit on jobs that protect another.
-const fn beside(unit: PrivacyUnit) -> Option<&'static str> {
+const fn describe_side_effect(unit: PrivacyUnit) -> Option<&'static str> {
     match unit {
         PrivacyUnit::Record => Some(
             "A job that protects speakers or users counts about twice for each of their records, so this limit may be used up before theirs.",
@@ -29,7 +29,7 @@ const fn beside(unit: PrivacyUnit) -> Option<&'static str> {
     }
 }
 
-fn one(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -> AnyView {
+fn render_form(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -> AnyView {
     let account = dataset.accounts.iter().find(|account| account.unit == unit && standing::budgeted(account));
     let (name, each) = (words::unit(unit), words::each(unit));
     let (title, epsilon, delta, least) = match account {
@@ -50,8 +50,8 @@ fn one(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -> AnyVie
         vec![("consortium", consortium.to_string()), ("dataset", dataset.id.to_string()), ("unit", name.to_owned())];
     let consequences = view! {
         <ul class="consequences">
-            <li>{total(unit, &dataset.organization_name)}</li>
-            {beside(unit).map(|said| view! { <li>{said}</li> })}
+            <li>{describe_bound(unit, &dataset.organization_name)}</li>
+            {describe_side_effect(unit).map(|said| view! { <li>{said}</li> })}
             <li>"It counts for all datasets that share these accounts: later versions, and other names and workers under which sites recognized the same data or people, or stewards declared them. The documentation says what is not recognized."</li>
             <li>"Jobs that fit into it may be approved from now on. Running jobs go on as they are."</li>
             <li>"It can be raised later. It can never be lowered below what is spent and reserved, and nothing spent comes back."</li>
@@ -83,7 +83,7 @@ fn one(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -> AnyVie
 }
 
 /// Describes the bound of a limit over all jobs.
-fn total(unit: PrivacyUnit, organization: &str) -> String {
+fn describe_bound(unit: PrivacyUnit, organization: &str) -> String {
     match unit {
         PrivacyUnit::Record | PrivacyUnit::Speaker | PrivacyUnit::User => format!(
             "All jobs at {organization} together lose at most this much about {}, whichever unit they protect: every job counts here too.",

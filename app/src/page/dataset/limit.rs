@@ -9,9 +9,9 @@ use undertone_api::job::{ApprovalLimit, ApprovedTotal, LONGEST_LIMIT_DAYS, Spec}
 use undertone_api::signed::ApprovalRule;
 
 use crate::component::form::post;
-use crate::component::gauge::{Gauge, Reading};
-use crate::component::said::When;
-use crate::page::certificate::account_change;
+use crate::component::gauge::{Gauge, GaugeReading};
+use crate::component::said::RelativeTime;
+use crate::page::certificate::describe_adjacency;
 use crate::{standing, words};
 
 /// The default ε of the form for one job.
@@ -25,7 +25,7 @@ const VERIFIED: &str = "Its site verifies a steward's signature over each job. A
                         most_epsilon_automatic.";
 
 /// Renders the section, for the dataset's stewards.
-pub(super) fn section(
+pub(super) fn render_section(
     consortium: ConsortiumId,
     dataset: &Dataset,
     limits: &[ApprovalLimit],
@@ -39,8 +39,8 @@ pub(super) fn section(
         Some(limit) => view! {
             <p>{format!("Jobs of kind {} that cost at most ε {} each are approved, set by {} ",
                 limit.content.kinds.join(" or "), words::limit(limit.content.epsilon.get()), limit.set_by)}
-                <When at=limit.set_at now/>", until "<When at=limit.content.until now/>"."</p>
-            {total(limit)}
+                <RelativeTime at=limit.set_at now/>", until "<RelativeTime at=limit.content.until now/>"."</p>
+            {render_total(limit)}
             {steward.then(|| post("withdraw-approval-limit", hidden(), view! { <button type="submit">"Withdraw the limit"</button> }))}
         }
         .into_any(),
@@ -52,7 +52,7 @@ pub(super) fn section(
     let form = (steward && !verified).then(|| {
         let epsilon = current.map_or(PROPOSED_EPSILON, |limit| limit.content.epsilon.get());
         let total = current.and_then(|limit| limit.content.total_epsilon);
-        let total = total.map_or_else(|| proposed_total(dataset, epsilon), f64::from);
+        let total = total.map_or_else(|| default_total(dataset, epsilon), f64::from);
         let inner = view! {
             <div class="field-row">
                 <label class="field"><span><abbr title=words::EPSILON>"ε"</abbr>" that one job may cost"</span>
@@ -78,8 +78,12 @@ pub(super) fn section(
 }
 
 /// Renders the approved part of a limit's total; or the missing total, with the way to set one.
-fn total(limit: &ApprovalLimit) -> AnyView {
-    let sums = limit.approved.iter().map(|sum| passed(sum, limit.content.total_epsilon.map(f64::from))).collect_view();
+fn render_total(limit: &ApprovalLimit) -> AnyView {
+    let sums = limit
+        .approved
+        .iter()
+        .map(|sum| render_approved_sum(sum, limit.content.total_epsilon.map(f64::from)))
+        .collect_view();
     let said = match limit.content.total_epsilon {
         None => "It has no total: jobs may pass until the budget itself is used up. To bound them together, set a limit with a \
                  total, which takes the place of this one."
@@ -93,10 +97,10 @@ fn total(limit: &ApprovalLimit) -> AnyView {
 }
 
 /// Renders the approved sum for one unit and adjacency, as a gauge if there is a total.
-fn passed(sum: &ApprovedTotal, total: Option<f64>) -> AnyView {
+fn render_approved_sum(sum: &ApprovedTotal, total: Option<f64>) -> AnyView {
     let (spent, committed) = (sum.spent.unwrap_or(f64::INFINITY), sum.committed.unwrap_or(f64::INFINITY));
     let gauge = total.map(|total| {
-        let reading = Reading {
+        let reading = GaugeReading {
             unit: sum.unit,
             limit: total,
             delta: sum.delta,
@@ -117,13 +121,13 @@ fn passed(sum: &ApprovedTotal, total: Option<f64>) -> AnyView {
             words::delta(sum.delta),
             words::unit(sum.unit)
         )}</p>
-        <p class="hint">{account_change(sum.adjacency, sum.unit)}</p>
+        <p class="hint">{describe_adjacency(sum.adjacency, sum.unit)}</p>
     }
     .into_any()
 }
 
 /// Returns the form's default total: the sum for several jobs, within the least of the dataset's budgets.
-fn proposed_total(dataset: &Dataset, epsilon: f64) -> f64 {
+fn default_total(dataset: &Dataset, epsilon: f64) -> f64 {
     let budgets = dataset.accounts.iter().filter(|account| standing::budgeted(account));
     let least = budgets.map(|account| account.epsilon.get()).fold(f64::INFINITY, f64::min);
     (PROPOSED_JOBS * epsilon).min(least).max(epsilon)
@@ -137,12 +141,12 @@ mod tests {
     use undertone_api::signed::ApprovalRule;
     use uuid::Uuid;
 
-    use super::section;
+    use super::render_section;
     use crate::fixture::{NOW, datasets};
 
     fn page(approval: Option<ApprovalRule>) -> String {
         let dataset = Dataset { approval, ..datasets().swap_remove(0) };
-        Owner::new().with(|| section(ConsortiumId(Uuid::nil()), &dataset, &[], true, NOW).to_html())
+        Owner::new().with(|| render_section(ConsortiumId(Uuid::nil()), &dataset, &[], true, NOW).to_html())
     }
 
     #[test]

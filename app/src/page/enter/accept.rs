@@ -7,7 +7,7 @@ use undertone_api::id::OrganizationId;
 use undertone_api::member::Member;
 use undertone_api::organization::Purpose;
 
-use super::super::account::seen;
+use super::super::account::list_organizations;
 use super::super::provider;
 use crate::backend::Answer;
 use crate::component::form::{Field, post};
@@ -42,15 +42,15 @@ pub(crate) fn accept() -> AnyView {
             }
         };
         let form = match desk.member() {
-            Ok(member) => known(&desk, member, secret, brings).await?,
-            Err(_) => new(&desk, &secret, brings),
+            Ok(member) => render_joining(&desk, member, secret, brings).await?,
+            Err(_) => render_registration(&desk, &secret, brings),
         };
         Ok(Sheet::new(title, view! { <p class="lead">{means}</p>{form}<p class="hint">"The link works once."</p> }))
     })
 }
 
 /// Renders the form for a visitor without an account or a sign-in.
-fn new(desk: &Desk, secret: &str, brings: bool) -> AnyView {
+fn render_registration(desk: &Desk, secret: &str, brings: bool) -> AnyView {
     let form = post(
         "accept",
         vec![("secret", secret.to_owned())],
@@ -66,14 +66,14 @@ fn new(desk: &Desk, secret: &str, brings: bool) -> AnyView {
     view! {
         <p>"You have an account here? "<a href=to>"Sign in"</a>" and join with it."</p>
         {form}
-        {provider::accept(desk, secret)}
+        {provider::render_acceptance(desk, secret)}
     }
     .into_any()
 }
 
 /// Renders the form for a member: one button, and a choice of organization if the link requires one.
-async fn known(desk: &Arc<Desk>, member: &Member, secret: String, brings: bool) -> Answer<AnyView> {
-    let own = if brings { own(desk, member).await? } else { Vec::new() };
+async fn render_joining(desk: &Arc<Desk>, member: &Member, secret: String, brings: bool) -> Answer<AnyView> {
+    let own = if brings { own_organizations(desk, member).await? } else { Vec::new() };
     let choice = brings.then(|| {
         let first = own.is_empty();
         view! {
@@ -102,8 +102,8 @@ async fn known(desk: &Arc<Desk>, member: &Member, secret: String, brings: bool) 
 }
 
 /// Returns the organizations of which the member is an admin.
-async fn own(desk: &Arc<Desk>, member: &Member) -> Answer<Vec<(OrganizationId, String)>> {
-    let known = seen(desk).await?.into_iter();
+async fn own_organizations(desk: &Arc<Desk>, member: &Member) -> Answer<Vec<(OrganizationId, String)>> {
+    let known = list_organizations(desk).await?.into_iter();
     let own = known.filter(|organization| viewer::runs(member, organization.id));
     Ok(own.map(|organization| (organization.id, organization.name)).collect())
 }

@@ -7,37 +7,43 @@ use undertone_api::job::{Hold, Holder, Job, Participant, Purpose, State};
 use undertone_api::member::Member;
 
 use crate::component::form::post;
-use crate::component::said::When;
+use crate::component::said::RelativeTime;
 use crate::{viewer, words};
 
 /// Renders all actions that the viewer may take on the job now.
-pub(super) fn steps(member: &Member, consortium: ConsortiumId, job: &Job, now: OffsetDateTime) -> AnyView {
+pub(super) fn render_actions(member: &Member, consortium: ConsortiumId, job: &Job, now: OffsetDateTime) -> AnyView {
     let state = job.summary.state;
     let steers = viewer::researches(member) || viewer::admits(member, consortium);
     let own: Vec<&Participant> =
         job.participants.iter().filter(|party| viewer::stewards(member, party.organization)).collect();
-    let held = (state == State::Paused).then(|| holds(consortium, job, steers, &own, now));
+    let held = (state == State::Paused).then(|| render_holds(consortium, job, steers, &own, now));
     let pausable = state.is_under_way() || state == State::Paused;
     let is_held = |holder| job.holds.iter().any(|hold| hold.holder == holder);
-    let pause = (pausable && steers && !is_held(Holder::Job)).then(|| pause(consortium, job));
+    let pause = (pausable && steers && !is_held(Holder::Job)).then(|| render_pause(consortium, job));
     let holdable = own.iter().filter(|party| {
         let by_us = |hold: &Hold| hold.holder == Holder::Steward && hold.dataset == Some(party.dataset);
         pausable && party.purpose == Purpose::Participate && !job.holds.iter().any(by_us)
     });
-    let hold = holdable.map(|party| hold(consortium, job, party)).collect_view();
-    let cancel = (!state.is_over() && steers).then(|| cancel(consortium, job));
+    let hold = holdable.map(|party| render_hold(consortium, job, party)).collect_view();
+    let cancel = (!state.is_over() && steers).then(|| render_cancel(consortium, job));
     let retried = matches!(state, State::Failed | State::Cancelled | State::Refused) && viewer::researches(member);
-    let retry = retried.then(|| retry(consortium, job));
-    let copy = viewer::researches(member).then(|| copy(consortium, job));
+    let retry = retried.then(|| render_retry(consortium, job));
+    let copy = viewer::researches(member).then(|| render_copy(consortium, job));
     view! { {held}{pause}{hold}{cancel}{retry}{copy} }.into_any()
 }
 
-fn of(consortium: ConsortiumId, job: &Job) -> Vec<(&'static str, String)> {
+fn hidden_fields(consortium: ConsortiumId, job: &Job) -> Vec<(&'static str, String)> {
     vec![("consortium", consortium.to_string()), ("job", job.summary.id.to_string())]
 }
 
 /// Renders the holds of a paused job, and the way to end each.
-fn holds(consortium: ConsortiumId, job: &Job, steers: bool, own: &[&Participant], now: OffsetDateTime) -> AnyView {
+fn render_holds(
+    consortium: ConsortiumId,
+    job: &Job,
+    steers: bool,
+    own: &[&Participant],
+    now: OffsetDateTime,
+) -> AnyView {
     let rows = job.holds.iter().map(|hold| {
         let ours = own.iter().any(|party| Some(party.dataset) == hold.dataset);
         let what = if hold.dataset_name.is_empty() { "The whole job".to_owned() } else { hold.dataset_name.clone() };
@@ -45,15 +51,15 @@ fn holds(consortium: ConsortiumId, job: &Job, steers: bool, own: &[&Participant]
         let end = match hold.holder {
             Holder::Job if steers => post(
                 "resume",
-                of(consortium, job),
+                hidden_fields(consortium, job),
                 view! { <button type="submit" class="primary">"Let it go on"</button> },
             ),
             Holder::Steward if ours => {
-                let mut hidden = of(consortium, job);
+                let mut hidden = hidden_fields(consortium, job);
                 hidden.extend(hold.dataset.map(|dataset| ("dataset", dataset.to_string())));
                 post("release", hidden, view! { <button type="submit" class="primary">"Let it go on"</button> })
             }
-            Holder::Site => site(job, ours, owner.map(|owner| owner.organization_name.as_str())),
+            Holder::Site => render_site_hint(job, ours, owner.map(|owner| owner.organization_name.as_str())),
             Holder::Job => {
                 view! { <p class="hint">"Its proposer, or an admin of the consortium, lets it go on."</p> }.into_any()
             }
@@ -65,7 +71,7 @@ fn holds(consortium: ConsortiumId, job: &Job, steers: bool, own: &[&Participant]
         };
         view! {
             <li>
-                <p><strong>{what}</strong>{format!(", by {}, ", hold.by)}<When at=hold.since now/></p>
+                <p><strong>{what}</strong>{format!(", by {}, ", hold.by)}<RelativeTime at=hold.since now/></p>
                 <p>{hold.reason.clone()}</p>
                 {end}
             </li>
@@ -82,7 +88,7 @@ fn holds(consortium: ConsortiumId, job: &Job, steers: bool, own: &[&Participant]
 }
 
 /// Renders the hint for a site's own hold, which ends at the site.
-fn site(job: &Job, ours: bool, owner: Option<&str>) -> AnyView {
+fn render_site_hint(job: &Job, ours: bool, owner: Option<&str>) -> AnyView {
     if !ours {
         let owner = owner.unwrap_or("the owner").to_owned();
         return view! { <p class="hint">{format!("It ends at the terminal of {owner}'s site.")}</p> }.into_any();
@@ -95,35 +101,35 @@ fn site(job: &Job, ours: bool, owner: Option<&str>) -> AnyView {
     .into_any()
 }
 
-fn why() -> AnyView {
+fn render_reason() -> AnyView {
     view! {
         <label class="field"><span>"Why, for the others to read"</span><textarea name="reason" rows="2" required maxlength="500"></textarea></label>
     }
     .into_any()
 }
 
-fn pause(consortium: ConsortiumId, job: &Job) -> AnyView {
+fn render_pause(consortium: ConsortiumId, job: &Job) -> AnyView {
     let form = post(
         "pause",
-        of(consortium, job),
+        hidden_fields(consortium, job),
         view! {
             <p class="hint">"Workers put down what they are at and ask again. No deadline runs; what is reserved stays reserved. It can be let go on at any time until the manifest ends, with its epsilon unchanged."</p>
-            {why()}
+            {render_reason()}
             <button type="submit">"Pause the job"</button>
         },
     );
     view! { <details class="more"><summary>"Pause this job"</summary>{form}</details> }.into_any()
 }
 
-fn hold(consortium: ConsortiumId, job: &Job, party: &Participant) -> AnyView {
-    let mut hidden = of(consortium, job);
+fn render_hold(consortium: ConsortiumId, job: &Job, party: &Participant) -> AnyView {
+    let mut hidden = hidden_fields(consortium, job);
     hidden.push(("dataset", party.dataset.to_string()));
     let form = post(
         "hold",
         hidden,
         view! {
             <p class="hint">"The whole job is paused until a steward of yours lets it go on: a round without you is another round than was approved. Nobody else can end your hold."</p>
-            {why()}
+            {render_reason()}
             <button type="submit">"Hold the job"</button>
         },
     );
@@ -131,7 +137,7 @@ fn hold(consortium: ConsortiumId, job: &Job, party: &Participant) -> AnyView {
         .into_any()
 }
 
-fn cancel(consortium: ConsortiumId, job: &Job) -> AnyView {
+fn render_cancel(consortium: ConsortiumId, job: &Job) -> AnyView {
     let what = match job.summary.state {
         State::Proposed => "Nothing was reserved yet, and nothing will be charged.",
         _ => {
@@ -140,7 +146,7 @@ fn cancel(consortium: ConsortiumId, job: &Job) -> AnyView {
     };
     let form = post(
         "cancel",
-        of(consortium, job),
+        hidden_fields(consortium, job),
         view! {
             <p class="hint">{what}" It cannot be taken back."</p>
             <button type="submit" class="danger">"Cancel the job"</button>
@@ -150,7 +156,7 @@ fn cancel(consortium: ConsortiumId, job: &Job) -> AnyView {
 }
 
 /// Renders the form to propose it again, with the repeated charge.
-fn retry(consortium: ConsortiumId, job: &Job) -> AnyView {
+fn render_retry(consortium: ConsortiumId, job: &Job) -> AnyView {
     let paid: Vec<String> = job
         .participants
         .iter()
@@ -169,7 +175,7 @@ fn retry(consortium: ConsortiumId, job: &Job) -> AnyView {
     };
     let form = post(
         "retry",
-        of(consortium, job),
+        hidden_fields(consortium, job),
         view! {
             {costs}
             <p class="hint">"The spec is exactly the same. Every owner is asked again, and nothing runs before they agree."</p>
@@ -179,10 +185,10 @@ fn retry(consortium: ConsortiumId, job: &Job) -> AnyView {
     view! { <details class="more"><summary>"Retry this job"</summary>{form}</details> }.into_any()
 }
 
-fn copy(consortium: ConsortiumId, job: &Job) -> AnyView {
+fn render_copy(consortium: ConsortiumId, job: &Job) -> AnyView {
     let form = post(
         "clone",
-        of(consortium, job),
+        hidden_fields(consortium, job),
         view! {
             <p class="hint">"Its title and spec are copied into a draft of your organization, to be changed. Nobody is asked before the draft is proposed."</p>
             <button type="submit">"Clone into a draft"</button>

@@ -4,11 +4,11 @@ use leptos::prelude::*;
 use time::OffsetDateTime;
 use undertone_api::job::{Job, Progress, Purpose};
 
-use crate::component::drawing::Rounds;
+use crate::component::drawing::RoundTimeline;
 use crate::words;
 
 /// Renders the drawing; empty before the first round.
-pub(super) fn section(job: &Job, progress: Progress, now: OffsetDateTime) -> AnyView {
+pub(super) fn render_section(job: &Job, progress: Progress, now: OffsetDateTime) -> AnyView {
     let taking = |party: &&undertone_api::job::Participant| party.purpose == Purpose::Participate;
     let parties = job
         .participants
@@ -16,7 +16,7 @@ pub(super) fn section(job: &Job, progress: Progress, now: OffsetDateTime) -> Any
         .filter(taking)
         .map(|party| (party.dataset, format!("{}, {}", party.organization_name, party.dataset_name)));
     let rounds = progress.rounds.len() as u64;
-    let drawn = Rounds {
+    let drawn = RoundTimeline {
         title: "Rounds by participant".to_owned(),
         file: format!("rounds-{}", job.summary.id),
         note: format!(

@@ -10,7 +10,7 @@ use crate::component::form::post;
 
 /// Renders the form that approves a job for one dataset. `hidden` are the fields of every such form, `review` is the
 /// address of the statement that a terminal signs, `label` is the button's label.
-pub(super) fn approve_form(
+pub(super) fn render_approval_form(
     site: Option<&SiteApproval>,
     (job, dataset, manifest): (JobId, DatasetId, &str),
     hidden: Vec<(&'static str, String)>,
@@ -34,7 +34,7 @@ pub(super) fn approve_form(
     };
     if site.keys.is_empty() {
         return view! {
-            {script()}
+            {render_script()}
             <p class="notice bad">"Your site verifies stewards' signatures and has pinned no approval key, so nobody can approve the job yet. Have the site's operator pin yours: "
                 <code>"undertone-worker approval-keys add"</code>"."</p>
         }
@@ -80,7 +80,7 @@ pub(super) fn approve_form(
     };
     let open = passkey.is_none();
     view! {
-        {script()}
+        {render_script()}
         <div class="actions">{passkey}</div>
         <details class="more" open=open><summary>"Sign at a terminal"</summary>{terminal}</details>
     }
@@ -89,7 +89,7 @@ pub(super) fn approve_form(
 
 /// Renders the script that signs with passkeys. The page contains it before there is a passkey: a live page shows a
 /// passkey that is pinned meanwhile, and scripts in an update of a live page do not run.
-fn script() -> impl IntoView {
+fn render_script() -> impl IntoView {
     view! { <script type="module" src=asset::PASSKEY></script> }
 }
 
@@ -100,13 +100,14 @@ mod tests {
     use undertone_api::signed::{ApprovalKey, ApprovalRule, PasskeyAlgorithm, SiteApproval};
     use uuid::Uuid;
 
-    use super::approve_form;
+    use super::render_approval_form;
 
     fn page(site: Option<&SiteApproval>) -> String {
         let (job, dataset) = (JobId(Uuid::from_u128(1)), DatasetId(Uuid::from_u128(2)));
         let hidden = vec![("manifest", "aa".to_owned())];
         Owner::new().with(|| {
-            approve_form(site, (job, dataset, "aa"), hidden, "/review".to_owned(), "Approve".to_owned()).to_html()
+            render_approval_form(site, (job, dataset, "aa"), hidden, "/review".to_owned(), "Approve".to_owned())
+                .to_html()
         })
     }
 

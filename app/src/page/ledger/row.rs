@@ -7,8 +7,8 @@ use undertone_api::id::AccountId;
 use undertone_api::ledger::{EntryProof, Inclusion, ReceiptProof};
 use undertone_api::page::PageQuery;
 
-use super::event;
-use crate::component::said::When;
+use super::describe_event;
+use crate::component::said::RelativeTime;
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, words};
 
@@ -39,16 +39,16 @@ pub(crate) fn row() -> AnyView {
         Ok(Sheet::new(
             title,
             view! {
-                {verdict(&proof)}
+                {render_verdict(&proof)}
                 <section class="panel"><h2>"What it says"</h2>
                     <dl class="facts proof">
-                        <div><dt>"What"</dt><dd>{format!("{} × {}, {what}", words::count(proof.count), event(&proof.event))}</dd></div>
+                        <div><dt>"What"</dt><dd>{format!("{} × {}, {what}", words::count(proof.count), describe_event(&proof.event))}</dd></div>
                         <div><dt>"Job"</dt><dd><a href=path::job(consortium, proof.job)>{job}</a>{proof.round.clone().map(|round| format!(", {round}"))}</dd></div>
                         <div><dt>"Dataset"</dt><dd><a href=path::dataset(consortium, proof.dataset)>{name}</a></dd></div>
-                        <div><dt>"When"</dt><dd><When at=proof.at now=desk.now/>{format!(" ({})", words::exact(proof.at))}</dd></div>
+                        <div><dt>"When"</dt><dd><RelativeTime at=proof.at now=desk.now/>{format!(" ({})", words::exact(proof.at))}</dd></div>
                         <div><dt>"Priced by"</dt><dd><code>{proof.evaluator.clone()}</code></dd></div>
                     </dl>
-                    {price(&proof)}
+                    {render_price(&proof)}
                 </section>
                 <section class="panel"><h2>"1. The chain of its account"</h2>
                     <p>"Its hash covers this text, which names the hash of the row before."</p>
@@ -56,11 +56,11 @@ pub(crate) fn row() -> AnyView {
                     <dl class="facts proof">
                         <div><dt>"Row before"</dt><dd><code>{proof.previous.clone()}</code></dd></div>
                         <div><dt>"This row, SHA-256"</dt><dd><code>{proof.hash.clone()}</code></dd></div>
-                        <div><dt>"Checked"</dt><dd>{mark(proof.chained, "The hash is that of the text, and the row before has the hash that it names.", "The hash is not that of the text, or the row before has another.")}</dd></div>
+                        <div><dt>"Checked"</dt><dd>{render_check(proof.chained, "The hash is that of the text, and the row before has the hash that it names.", "The hash is not that of the text, or the row before has another.")}</dd></div>
                     </dl>
                 </section>
-                {proof.inclusion.as_ref().map(inclusion)}
-                {proof.receipt.as_ref().map(receipt)}
+                {proof.inclusion.as_ref().map(render_inclusion)}
+                {proof.receipt.as_ref().map(render_receipt)}
                 <p class="take">
                     <a href=file download=named>"Take this row and its proofs away"</a>" "
                     {(sequence > 1).then(|| beside(sequence - 1, "Row before", "prev"))}" "
@@ -73,7 +73,7 @@ pub(crate) fn row() -> AnyView {
 }
 
 /// Renders the result of all checks in a sentence.
-fn verdict(proof: &EntryProof) -> AnyView {
+fn render_verdict(proof: &EntryProof) -> AnyView {
     let mut broken = Vec::new();
     if !proof.chained {
         broken.push("its account’s chain is broken here");
@@ -110,12 +110,12 @@ fn verdict(proof: &EntryProof) -> AnyView {
 }
 
 /// Renders a check, with a word beside its symbol.
-fn mark(holds: bool, yes: &'static str, no: &'static str) -> AnyView {
+fn render_check(holds: bool, yes: &'static str, no: &'static str) -> AnyView {
     let (class, sign, text) = if holds { ("state done", "✓ ", yes) } else { ("state bad", "✕ ", no) };
     view! { <span class=class><span aria-hidden="true">{sign}</span>{text}</span> }.into_any()
 }
 
-fn price(proof: &EntryProof) -> AnyView {
+fn render_price(proof: &EntryProof) -> AnyView {
     if proof.price.is_empty() {
         return view! { <p class="hint">"An exact release has no price: it stands in the ledger beside every ε."</p> }
             .into_any();
@@ -143,7 +143,7 @@ fn price(proof: &EntryProof) -> AnyView {
     .into_any()
 }
 
-fn inclusion(inclusion: &Inclusion) -> AnyView {
+fn render_inclusion(inclusion: &Inclusion) -> AnyView {
     let head = &inclusion.head.head;
     let steps = inclusion.steps.iter().map(|step| {
         let (before, after) = if step.left { (step.sibling.clone(), "what is known") } else { ("what is known".to_owned(), "") };
@@ -166,14 +166,14 @@ fn inclusion(inclusion: &Inclusion) -> AnyView {
             <dl class="facts proof">
                 <div><dt>"Signed root"</dt><dd><code>{head.root.clone()}</code></dd></div>
                 <div><dt>"Signed by"</dt><dd><code>{inclusion.head.server_key.clone()}</code></dd></div>
-                <div><dt>"Checked"</dt><dd>{mark(inclusion.holds, "The steps lead to the root, and the server’s signature holds.", "The steps do not lead to a root that the server signed.")}</dd></div>
+                <div><dt>"Checked"</dt><dd>{render_check(inclusion.holds, "The steps lead to the root, and the server’s signature holds.", "The steps do not lead to a root that the server signed.")}</dd></div>
             </dl>
         </section>
     }
     .into_any()
 }
 
-fn receipt(receipt: &ReceiptProof) -> AnyView {
+fn render_receipt(receipt: &ReceiptProof) -> AnyView {
     view! {
         <section class="panel"><h2>"3. The site’s receipt"</h2>
             <p>{format!("{} signed it, as number {} of its own chain, before the release left.", receipt.worker_name, words::count(receipt.sequence))}</p>
@@ -181,9 +181,9 @@ fn receipt(receipt: &ReceiptProof) -> AnyView {
             <dl class="facts proof">
                 <div><dt>"Its SHA-256"</dt><dd><code>{receipt.digest.clone()}</code></dd></div>
                 <div><dt>"Signature"</dt><dd><code>{receipt.signed.signature.clone()}</code></dd></div>
-                <div><dt>"Site"</dt><dd>{mark(receipt.signature_holds, "The site’s key signed it.", "The site’s key did not sign it.")}</dd></div>
-                <div><dt>"Charge"</dt><dd>{mark(receipt.charged_as_signed, "The row charges exactly what it says.", "The row charges something else.")}</dd></div>
-                <div><dt>"Server"</dt><dd>{mark(receipt.countersignature_holds, "The server has countersigned it for this position.", "The server’s countersignature is missing, or is for something else.")}</dd></div>
+                <div><dt>"Site"</dt><dd>{render_check(receipt.signature_holds, "The site’s key signed it.", "The site’s key did not sign it.")}</dd></div>
+                <div><dt>"Charge"</dt><dd>{render_check(receipt.charged_as_signed, "The row charges exactly what it says.", "The row charges something else.")}</dd></div>
+                <div><dt>"Server"</dt><dd>{render_check(receipt.countersignature_holds, "The server has countersigned it for this position.", "The server’s countersignature is missing, or is for something else.")}</dd></div>
             </dl>
         </section>
     }

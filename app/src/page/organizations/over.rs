@@ -13,7 +13,7 @@ const ROLES: [(Role, &str, &str); 3] = [
     (Role::Annotator, "annotator", "annotator: answers the questions of jobs"),
 ];
 
-fn boxes(held: &[Role]) -> AnyView {
+fn render_boxes(held: &[Role]) -> AnyView {
     let boxes = ROLES.map(|(role, word, means)| {
         view! { <label class="check"><input type="checkbox" name="roles[]" value=word checked=held.contains(&role)/>{means}</label> }
     });
@@ -21,7 +21,7 @@ fn boxes(held: &[Role]) -> AnyView {
 }
 
 /// Renders the section, for an admin of the consortium.
-pub(super) fn over(members: &[Member], consortium: ConsortiumId) -> AnyView {
+pub(super) fn render_section(members: &[Member], consortium: ConsortiumId) -> AnyView {
     let rows = members.iter().map(|member| {
         let held: Vec<_> = member.grants.iter().map(|grant| grant.role).collect();
         let roles: Vec<_> = held.iter().map(|role| words::role(*role)).collect();
@@ -29,7 +29,7 @@ pub(super) fn over(members: &[Member], consortium: ConsortiumId) -> AnyView {
         let form = post(
             "assign-consortium-roles",
             hidden,
-            view! { {boxes(&held)}<p class="hint">"With none, they stand in the consortium only through their organization."</p><button type="submit">"Save the roles"</button> },
+            view! { {render_boxes(&held)}<p class="hint">"With none, they stand in the consortium only through their organization."</p><button type="submit">"Save the roles"</button> },
         );
         view! {
             <tr>
@@ -44,7 +44,7 @@ pub(super) fn over(members: &[Member], consortium: ConsortiumId) -> AnyView {
         vec![("consortium", consortium.to_string())],
         view! {
             <Field name="email" label="E-mail" kind="email" most=254 help="Of somebody who stands in the consortium already."/>
-            {boxes(&[])}
+            {render_boxes(&[])}
             <button type="submit">"Give the roles"</button>
         },
     );

@@ -14,7 +14,7 @@ use crate::{path, viewer};
 
 /// The state that a browser without a script keeps in the address.
 #[derive(Debug, Default, Deserialize)]
-struct Carried {
+struct AnswerState {
     #[serde(default)]
     trail: String,
     #[serde(default)]
@@ -26,20 +26,21 @@ pub(crate) fn annotate() -> AnyView {
     screen(Place::Questions, async |desk| {
         let (consortium, member) = (desk.consortium()?.id, desk.member()?);
         let job: JobId = desk.id("job")?;
-        let carried = crate::query::parse::<Carried>(&desk.query).unwrap_or_default();
+        let carried = crate::query::parse::<AnswerState>(&desk.query).unwrap_or_default();
         let at = At::new(consortium, job, &carried.trail, carried.first);
         let queue = desk.backend.queue(job).await?;
         let turn = native::turn(desk.backend.as_ref(), &queue, &at, "").await?;
         let first = native::text(&turn)?;
         let buttons = buttons(&queue.labels);
-        let others = viewer::reads_questions(member)
-            .then(|| give::section(desk.backend.as_ref(), consortium, job, &queue.labels, viewer::imports(member)));
+        let others = viewer::reads_questions(member).then(|| {
+            give::render_section(desk.backend.as_ref(), consortium, job, &queue.labels, viewer::imports(member))
+        });
         let title = queue.title.clone();
         let body = view! {
             <p><a href=path::questions(consortium)>"All questions"</a></p>
             <div class="annotate">
                 <div class="annotate-main"><Answering first>{buttons}</Answering></div>
-                {beside(&queue)}
+                {render_guidelines(&queue)}
             </div>
             {others}
         };
@@ -53,7 +54,7 @@ pub(crate) fn annotate() -> AnyView {
 }
 
 /// Renders the guidelines, and the meaning of the labels.
-fn beside(queue: &Queue) -> AnyView {
+fn render_guidelines(queue: &Queue) -> AnyView {
     let paragraphs = queue.guidelines.split("\n\n").map(str::trim).filter(|text| !text.is_empty());
     let paragraphs: Vec<_> = paragraphs.map(|text| view! { <p>{text.to_owned()}</p> }).collect();
     let explained = |label: &&Label| !label.hint.is_empty();

@@ -8,7 +8,7 @@ use crate::backend::Backend;
 use crate::component::form::{Field, post};
 
 /// Renders the links to a job's questions with their answers, in every format.
-pub(super) fn files(backend: &dyn Backend, job: JobId, class: &'static str) -> AnyView {
+pub(super) fn render_files(backend: &dyn Backend, job: JobId, class: &'static str) -> AnyView {
     let files = [
         (ExportFormat::Jsonl, "JSON Lines", "jsonl"),
         (ExportFormat::Csv, "CSV", "csv"),
@@ -22,25 +22,25 @@ pub(super) fn files(backend: &dyn Backend, job: JobId, class: &'static str) -> A
 }
 
 /// Renders the files of the questions, and the form to import labels if the viewer may.
-pub(super) fn section(
+pub(super) fn render_section(
     backend: &dyn Backend,
     consortium: ConsortiumId,
     job: JobId,
     labels: &[Label],
     imports: bool,
 ) -> AnyView {
-    let import = imports.then(|| import(consortium, job, labels));
+    let import = imports.then(|| render_import(consortium, job, labels));
     view! {
         <section class="panel"><h2>"Take away, or bring"</h2>
             <p class="hint">"Every question that was asked, with its answers, annotators by number."</p>
-            <div class="actions">{files(backend, job, "button")}</div>
+            <div class="actions">{render_files(backend, job, "button")}</div>
             {import}
         </section>
     }
     .into_any()
 }
 
-fn import(consortium: ConsortiumId, job: JobId, labels: &[Label]) -> AnyView {
+fn render_import(consortium: ConsortiumId, job: JobId, labels: &[Label]) -> AnyView {
     let hidden = vec![("consortium", consortium.to_string()), ("job", job.to_string())];
     let example = labels.first().map_or("…", |label| label.name.as_str());
     let example = serde_json::json!({ "text": "the question, to the letter", "label": example }).to_string();
@@ -61,7 +61,7 @@ fn import(consortium: ConsortiumId, job: JobId, labels: &[Label]) -> AnyView {
 }
 
 /// Renders the form that makes a link for an annotator.
-pub(super) fn invite(consortium: ConsortiumId) -> AnyView {
+pub(super) fn render_invitation(consortium: ConsortiumId) -> AnyView {
     let form = post(
         "invite-annotator",
         vec![("consortium", consortium.to_string())],

@@ -6,11 +6,11 @@ use crate::fixture::{ASKED, ASKING, CONSORTIUM, FINISHED, question, render, send
 use crate::path;
 
 /// Returns the value of a hidden field.
-fn hidden<'a>(page: &'a str, name: &str) -> Option<&'a str> {
+fn hidden_value<'a>(page: &'a str, name: &str) -> Option<&'a str> {
     page.split(&format!("name=\"{name}\" value=\"")).nth(1).and_then(|rest| rest.split('"').next())
 }
 
-fn posted(question: Option<QuestionId>, trail: &str, answer: &str) -> String {
+fn posted_form(question: Option<QuestionId>, trail: &str, answer: &str) -> String {
     let question = question.map_or_else(String::new, |id| format!("&question={id}"));
     format!("consortium={CONSORTIUM}&job={ASKING}&trail={trail}&answer={answer}{question}")
 }
@@ -30,7 +30,7 @@ async fn the_list_says_how_far_each_job_is_and_leads_to_its_questions() {
 async fn the_most_uncertain_question_is_asked_with_a_button_and_a_key_for_every_label() {
     let page = render(&path::annotate(CONSORTIUM, ASKING), true, "").await.body;
     assert!(page.contains("can you move my appointment to the week after next"), "{page}");
-    assert_eq!(hidden(&page, "question"), Some(question(0).to_string().as_str()));
+    assert_eq!(hidden_value(&page, "question"), Some(question(0).to_string().as_str()));
     for (label, key) in [("Appointment", "a"), ("Medication", "m"), ("Record or letter", "1"), ("Something else", "0")]
     {
         assert!(page.contains(&format!("value=\"label:{label}\"")), "{label}: {page}");
@@ -52,30 +52,30 @@ async fn the_most_uncertain_question_is_asked_with_a_button_and_a_key_for_every_
 async fn a_question_is_text_and_never_markup() {
     let first = question(1);
     let page = render(&format!("{}?first={first}", path::annotate(CONSORTIUM, ASKING)), true, "").await.body;
-    assert_eq!(hidden(&page, "question"), Some(first.to_string().as_str()), "what was taken back is shown first");
+    assert_eq!(hidden_value(&page, "question"), Some(first.to_string().as_str()), "what was taken back is shown first");
     assert!(page.contains("14th &lt;or&gt; later?") && !page.contains("<or>"), "{page}");
 }
 
 #[tokio::test]
 async fn an_answer_without_a_script_leads_to_the_next_question_and_can_be_taken_back() {
-    let came = send("annotate", &posted(Some(question(0)), "", "label%3AAppointment"), true).await;
+    let came = send("annotate", &posted_form(Some(question(0)), "", "label%3AAppointment"), true).await;
     let next = format!("{}?trail={}", path::annotate(CONSORTIUM, ASKING), question(0));
     assert_eq!((came.status.as_u16(), came.location()), (302, next.as_str()), "{}", came.body);
     let page = render(came.location(), true, "").await.body;
-    assert_eq!(hidden(&page, "trail"), Some(question(0).to_string().as_str()));
-    let back = send("annotate", &posted(Some(question(1)), &question(0).to_string(), "undo"), true).await;
+    assert_eq!(hidden_value(&page, "trail"), Some(question(0).to_string().as_str()));
+    let back = send("annotate", &posted_form(Some(question(1)), &question(0).to_string(), "undo"), true).await;
     let shown = format!("{}?trail=&first={}", path::annotate(CONSORTIUM, ASKING), question(0));
     assert_eq!((back.status.as_u16(), back.location()), (302, shown.as_str()), "{}", back.body);
 }
 
 #[tokio::test]
 async fn an_island_gets_the_next_turn_and_a_refusal_in_words() {
-    let came = send("annotate", &posted(Some(question(0)), "", "unsure"), false).await;
+    let came = send("annotate", &posted_form(Some(question(0)), "", "unsure"), false).await;
     let text: String = serde_json::from_str(&came.body).expect("a text");
     let turn: crate::answer::Turn = serde_json::from_str(&text).expect("a turn");
     assert!(came.status.is_success() && turn.open && turn.undo && turn.again.is_empty(), "{turn:?}");
     assert!(turn.question.contains(&question(0).to_string()), "what was answered can be taken back");
-    let refused = send("annotate", &posted(Some(question(99)), "", "skip"), false).await;
+    let refused = send("annotate", &posted_form(Some(question(99)), "", "skip"), false).await;
     let told: String = serde_json::from_str(&refused.body).expect("a text");
     assert!(refused.status.is_client_error() && told.contains("The question is closed."), "{told}");
 }
@@ -89,7 +89,7 @@ async fn what_is_no_answer_is_refused() {
         (None, "skip"),
         (Some(question(0)), "undo"),
     ] {
-        let came = send("annotate", &posted(question, "", answer), true).await;
+        let came = send("annotate", &posted_form(question, "", answer), true).await;
         assert_eq!((came.status.as_u16(), came.location()), (302, "/from?x=1"), "{answer}: {}", came.body);
     }
 }
@@ -97,7 +97,7 @@ async fn what_is_no_answer_is_refused() {
 #[tokio::test]
 async fn a_page_without_a_question_says_why_and_whether_there_will_be_one() {
     let over = render(&path::annotate(CONSORTIUM, ASKED), true, "").await.body;
-    assert!(over.contains("The job is over. Thank you") && hidden(&over, "question").is_none(), "{over}");
+    assert!(over.contains("The job is over. Thank you") && hidden_value(&over, "question").is_none(), "{over}");
     assert_eq!(render(&path::annotate(CONSORTIUM, FINISHED), true, "").await.status, 404, "that job asks nothing");
 }
 

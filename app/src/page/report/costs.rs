@@ -3,11 +3,11 @@
 use leptos::prelude::*;
 use undertone_api::report::{How, Level, PartyCost, ReportFile};
 
-use crate::page::ledger::event;
+use crate::page::ledger::describe_event;
 use crate::words;
 
 /// Renders every charged dataset.
-pub(super) fn section(report: &ReportFile) -> AnyView {
+pub(super) fn render_section(report: &ReportFile) -> AnyView {
     if report.privacy.is_empty() {
         let only_public = "Only public data were used, or nothing was reserved: nobody’s privacy was spent.";
         return view! { <section class="panel"><h2>"What it cost"</h2><p class="headline">{only_public}</p></section> }
@@ -15,7 +15,7 @@ pub(super) fn section(report: &ReportFile) -> AnyView {
     }
     view! {
         <section class="panel"><h2>"What it cost the people in the data"</h2>
-            {report.privacy.iter().map(party).collect_view()}
+            {report.privacy.iter().map(render_party).collect_view()}
             <p class="hint">"The level that the job protected is what the ledgers count and the certificate certifies. The other one is worked out \
                 here for whoever asks about it, and no budget knows it."</p>
         </section>
@@ -23,8 +23,8 @@ pub(super) fn section(report: &ReportFile) -> AnyView {
     .into_any()
 }
 
-fn party(cost: &PartyCost) -> AnyView {
-    let levels = cost.levels.iter().map(|one| level(one, cost.delta)).collect_view();
+fn render_party(cost: &PartyCost) -> AnyView {
+    let levels = cost.levels.iter().map(|one| render_level(one, cost.delta)).collect_view();
     view! {
         <div class="cost">
             <h3>{cost.dataset_name.clone()}", "{cost.organization_name.clone()}</h3>
@@ -36,7 +36,7 @@ fn party(cost: &PartyCost) -> AnyView {
             <p class="hint">{format!(
                 "At most {} of {}{}, made or not.",
                 words::plural(cost.releases, "release"),
-                event(&cost.event),
+                describe_event(&cost.event),
                 cost.clip.map_or_else(String::new, |clip| format!(", each unit’s part cut to length {}", words::number(clip)))
             )}</p>
             {(cost.in_the_clear > 0).then(|| view! {
@@ -50,7 +50,7 @@ fn party(cost: &PartyCost) -> AnyView {
     .into_any()
 }
 
-fn level(level: &Level, delta: Option<f64>) -> AnyView {
+fn render_level(level: &Level, delta: Option<f64>) -> AnyView {
     let each = words::each(level.unit);
     let title = match level.how {
         How::Protected => format!("For {each}, which the job protects"),

@@ -6,21 +6,21 @@ use undertone_api::job::Purpose;
 use undertone_api::report::ReportFile;
 use undertone_api::signed::Head;
 
-use crate::component::files::files;
+use crate::component::files::render_files;
 use crate::{kind, path, words};
 
-pub(super) fn sections(report: &ReportFile, consortium: Option<ConsortiumId>) -> AnyView {
+pub(super) fn render_sections(report: &ReportFile, consortium: Option<ConsortiumId>) -> AnyView {
     view! {
-        {parameters(report)}
-        {datasets(report)}
-        {files("The files it left", &report.artifacts)}
-        {vouched(report, consortium)}
-        {absent(report)}
+        {render_parameters(report)}
+        {render_datasets(report)}
+        {render_files("The files it left", &report.artifacts)}
+        {render_versions(report, consortium)}
+        {render_omissions(report)}
     }
     .into_any()
 }
 
-fn parameters(report: &ReportFile) -> AnyView {
+fn render_parameters(report: &ReportFile) -> AnyView {
     let facts = kind::facts(report.spec());
     let whole = serde_json::to_string_pretty(&report.proposal).unwrap_or_default();
     view! {
@@ -34,7 +34,7 @@ fn parameters(report: &ReportFile) -> AnyView {
     .into_any()
 }
 
-fn datasets(report: &ReportFile) -> AnyView {
+fn render_datasets(report: &ReportFile) -> AnyView {
     // A query log has no speakers, and those of recordings are not counted; nothing is divided by their number.
     let terms = kind::terms(report.spec());
     let rows = report.datasets.iter().map(|used| {
@@ -74,7 +74,7 @@ fn datasets(report: &ReportFile) -> AnyView {
     .into_any()
 }
 
-fn vouched(report: &ReportFile, consortium: Option<ConsortiumId>) -> AnyView {
+fn render_versions(report: &ReportFile, consortium: Option<ConsortiumId>) -> AnyView {
     let head = report.certificate.as_ref().and_then(|certificate| certificate.head.as_ref());
     let head = head.and_then(|head| serde_json::from_str::<Head>(&head.payload).ok());
     let certificate = report.certificate.as_ref().map(|certificate| {
@@ -107,7 +107,7 @@ fn vouched(report: &ReportFile, consortium: Option<ConsortiumId>) -> AnyView {
     .into_any()
 }
 
-fn absent(report: &ReportFile) -> AnyView {
+fn render_omissions(report: &ReportFile) -> AnyView {
     if report.absent.is_empty() {
         return ().into_any();
     }

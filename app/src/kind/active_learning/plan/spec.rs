@@ -8,9 +8,9 @@ use undertone_api::problem::Violation;
 use undertone_api::question::Label;
 use undertone_privacy::{Epsilon, SamplingRate};
 
-use super::{Part, Plan, Trials};
+use super::{LogPart, QuestionPlan, RehearsalPlan};
 
-impl Plan {
+impl QuestionPlan {
     /// Converts the plan into a spec.
     ///
     /// # Errors
@@ -19,14 +19,14 @@ impl Plan {
         let mut violations = Vec::new();
         let mut say = |field: &str, message: String| violations.push(Violation::new(format!("spec.{field}"), message));
         let mut participants = Vec::new();
-        for (index, part) in self.joining().enumerate() {
+        for (index, part) in self.participants().enumerate() {
             let dataset = datasets.iter().find(|dataset| dataset.id == part.dataset);
             let public = dataset.is_some_and(|dataset| dataset.visibility == Visibility::Public);
             let silent = public && part.dataset == self.lead && !part.asks;
-            let gate = if silent { None } else { gate(part, index, &mut say) };
+            let gate = if silent { None } else { parse_gate(part, index, &mut say) };
             participants.push(Party { dataset: part.dataset, gate });
         }
-        let labels = labels(&self.labels, &mut say);
+        let labels = parse_labels(&self.labels, &mut say);
         let rehearsal = self.trials.on.then(|| self.trials.rehearsal(&mut say)).flatten();
         let seconds = self.hours * 3600.0;
         if !(seconds >= 0.0 && seconds <= f64::from(u32::MAX)) {
@@ -63,7 +63,7 @@ impl Plan {
     }
 }
 
-fn gate(part: &Part, index: usize, say: &mut impl FnMut(&str, String)) -> Option<Gate> {
+fn parse_gate(part: &LogPart, index: usize, say: &mut impl FnMut(&str, String)) -> Option<Gate> {
     let at = |field: &str| format!("participants.{index}.gate.{field}");
     let rate = SamplingRate::new(part.rate).map_err(|error| say(&at("sampling_rate"), error.to_string()));
     let epsilon = Epsilon::new(part.epsilon).map_err(|error| say(&at("epsilon"), error.to_string()));
@@ -85,7 +85,7 @@ fn gate(part: &Part, index: usize, say: &mut impl FnMut(&str, String)) -> Option
 }
 
 /// Parses labels: one a line, with its key and its hint after bars.
-fn labels(text: &str, say: &mut impl FnMut(&str, String)) -> Vec<Label> {
+fn parse_labels(text: &str, say: &mut impl FnMut(&str, String)) -> Vec<Label> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let label = |(index, line): (usize, &str)| {
         let mut columns = line.splitn(3, '|').map(str::trim);
@@ -101,7 +101,7 @@ fn labels(text: &str, say: &mut impl FnMut(&str, String)) -> Vec<Label> {
     lines.enumerate().map(label).collect()
 }
 
-impl Trials {
+impl RehearsalPlan {
     fn rehearsal(&self, say: &mut impl FnMut(&str, String)) -> Option<Rehearsal> {
         let words =
             |text: &str| text.split([',', ' ']).filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>();

@@ -4,7 +4,7 @@ use leptos::prelude::*;
 use undertone_api::job::active_learning::{LearningPoint, Report, TestResult, Uncertainty};
 
 use super::LearningReport;
-use crate::component::drawing::{Bars, Curve, Lines, Outline};
+use crate::component::drawing::{AccuracyCurve, BarDrawing, BarOutline, LineDrawing};
 use crate::words;
 
 /// Renders the result on the first test set in words.
@@ -105,12 +105,12 @@ fn render_table(report: &LearningReport<'_>, outcome: &Report) -> AnyView {
 }
 
 /// Draws accuracy against labels, with one standard error of each measurement.
-fn plot_accuracy(report: &LearningReport<'_>, outcome: &Report) -> Lines {
-    let curves: Vec<Curve> = report
+fn plot_accuracy(report: &LearningReport<'_>, outcome: &Report) -> LineDrawing {
+    let curves: Vec<AccuracyCurve> = report
         .spec
         .tests
         .iter()
-        .map(|test| Curve {
+        .map(|test| AccuracyCurve {
             name: test.name.clone(),
             baseline: false,
             points: outcome
@@ -118,12 +118,12 @@ fn plot_accuracy(report: &LearningReport<'_>, outcome: &Report) -> Lines {
                 .iter()
                 .filter_map(|point| {
                     let of_test = find_result(point, &test.name)?;
-                    Some((point.labelled as f64, of_test.accuracy, standard_error(of_test)))
+                    Some((point.labelled as f64, of_test.accuracy, compute_standard_error(of_test)))
                 })
                 .collect(),
         })
         .collect();
-    Lines {
+    LineDrawing {
         title: "Accuracy against labels".to_owned(),
         file: "accuracy-against-labels".to_owned(),
         note: "The job itself, one run; whiskers are one standard error of the test set.".to_owned(),
@@ -136,31 +136,31 @@ fn plot_accuracy(report: &LearningReport<'_>, outcome: &Report) -> Lines {
 }
 
 /// Returns √(p(1 − p)/n), the standard error of a proportion p of n examples.
-fn standard_error(test: &TestResult) -> f64 {
+fn compute_standard_error(test: &TestResult) -> f64 {
     if test.examples == 0 { 0.0 } else { (test.accuracy * (1.0 - test.accuracy) / test.examples as f64).sqrt() }
 }
 
 /// Returns the lowest and highest end of any whisker.
-pub(super) fn measure_span(curves: &[Curve]) -> (f64, f64) {
+pub(super) fn measure_span(curves: &[AccuracyCurve]) -> (f64, f64) {
     curves
         .iter()
-        .map(Curve::span)
+        .map(AccuracyCurve::span)
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (a, b)| (low.min(a), high.max(b)))
 }
 
 /// Draws the classifier's uncertainty before the first round and before the last.
-fn plot_uncertainty(all: &[Uncertainty]) -> Option<Bars> {
+fn plot_uncertainty(all: &[Uncertainty]) -> Option<BarDrawing> {
     let (first, last) = (all.first()?, all.last()?);
     let width = 1.0 / last.bins.len().max(1) as f64;
     let edge = |index: usize| index as f64 * width;
     let counts = last.bins.iter().enumerate().map(|(index, count)| (edge(index), edge(index + 1), *count)).collect();
     let outline = (first.round != last.round)
-        .then(|| Outline { name: format!("before round {}", first.round), counts: first.bins.clone() });
+        .then(|| BarOutline { name: format!("before round {}", first.round), counts: first.bins.clone() });
     let note = match &outline {
         Some(_) => format!("Filled: before round {}. Dashed outline: before round {}.", last.round, first.round),
         None => format!("Before round {}.", last.round),
     };
-    Some(Bars {
+    Some(BarDrawing {
         title: "Uncertainty of the questions not yet asked".to_owned(),
         file: "uncertainty".to_owned(),
         note,
@@ -178,14 +178,14 @@ fn plot_uncertainty(all: &[Uncertainty]) -> Option<Bars> {
 mod tests {
     use undertone_api::job::active_learning::{TestResult, Uncertainty};
 
-    use super::{plot_uncertainty, standard_error};
+    use super::{compute_standard_error, plot_uncertainty};
 
     #[test]
     fn a_measurement_on_more_examples_is_surer() {
         let of = |examples| TestResult { name: "t".to_owned(), accuracy: 0.5, loss: 1.0, examples };
-        assert!((standard_error(&of(100)) - 0.05).abs() < 1e-12);
-        assert!(standard_error(&of(10_000)) < standard_error(&of(100)));
-        assert!(standard_error(&of(0)) < 1e-12, "nothing is divided by nobody");
+        assert!((compute_standard_error(&of(100)) - 0.05).abs() < 1e-12);
+        assert!(compute_standard_error(&of(10_000)) < compute_standard_error(&of(100)));
+        assert!(compute_standard_error(&of(0)) < 1e-12, "nothing is divided by nobody");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use leptos::prelude::*;
 use undertone_api::job::active_learning::{Frequency, PoolResult, Report};
 
 use super::LearningReport;
-use crate::component::drawing::{Bars, shortened};
+use crate::component::drawing::{BarDrawing, shorten};
 use crate::words;
 
 /// The most gates that are marked in a drawing; the table above it has all.
@@ -55,7 +55,7 @@ fn render_pool(report: &LearningReport<'_>, pool: &PoolResult) -> AnyView {
 }
 
 /// Draws the number of queries by frequency, with the gates' thresholds.
-fn plot_frequencies(report: &LearningReport<'_>, outcome: &Report) -> Option<Bars> {
+fn plot_frequencies(report: &LearningReport<'_>, outcome: &Report) -> Option<BarDrawing> {
     if outcome.frequency.is_empty() {
         return None;
     }
@@ -68,11 +68,11 @@ fn plot_frequencies(report: &LearningReport<'_>, outcome: &Report) -> Option<Bar
     let gates = report.used_gates();
     let marks = gates.iter().take(MARKS).map(|gate| {
         let least = if shows_counts { f64::from(gate.threshold) } else { f64::from(gate.threshold) / gate.rate };
-        let name = shortened(&gate.name, 20);
+        let name = shorten(&gate.name, 20);
         (least, format!("{name}: k {} at β {}", gate.threshold, words::number(gate.rate)))
     });
     let bar = |bin: &Frequency| (bin.occurrences as f64, bin.occurrences.saturating_mul(2) as f64, bin.queries);
-    Some(Bars {
+    Some(BarDrawing {
         title: "How often queries are asked".to_owned(),
         file: "frequencies".to_owned(),
         note: note.to_owned(),

@@ -4,7 +4,7 @@ use leptos::prelude::*;
 use undertone_api::job::active_learning::{Rehearsed, RehearsedPoint, Report};
 
 use super::{LearningReport, UsedGate, learning};
-use crate::component::drawing::{Cell, Curve, Heat, Lines, Square, Table};
+use crate::component::drawing::{AccuracyCurve, DrawingTable, HeatMap, HeatSquare, LineDrawing, TableCell};
 use crate::words;
 
 /// The most gates that are named under a title.
@@ -130,10 +130,10 @@ impl<'a> TrialGrid<'a> {
         Some((column, self.thresholds.iter().position(|threshold| *threshold == one.threshold)?))
     }
 
-    fn squares(&self, square: impl Fn(&Rehearsed) -> Option<(f64, String, String)>) -> Vec<Square> {
+    fn squares(&self, square: impl Fn(&Rehearsed) -> Option<(f64, String, String)>) -> Vec<HeatSquare> {
         let one = |one: &&Rehearsed| {
             let (value, said, more) = square(one)?;
-            Some(Square { at: self.square_position(one)?, value, said, more, chosen: self.is_chosen(one) })
+            Some(HeatSquare { at: self.square_position(one)?, value, said, more, chosen: self.is_chosen(one) })
         };
         self.trials.iter().filter_map(one).collect()
     }
@@ -141,13 +141,18 @@ impl<'a> TrialGrid<'a> {
     fn baseline_square(
         &self,
         square: impl Fn(&Rehearsed) -> Option<(f64, String, String)>,
-    ) -> Option<(String, Square)> {
+    ) -> Option<(String, HeatSquare)> {
         let (value, said, more) = square(self.baseline?)?;
-        Some(("β 1, k 1".to_owned(), Square { at: (0, 0), value, said, more, chosen: false }))
+        Some(("β 1, k 1".to_owned(), HeatSquare { at: (0, 0), value, said, more, chosen: false }))
     }
 
-    fn plot_heat(&self, title: &str, file: &str, square: impl Fn(&Rehearsed) -> Option<(f64, String, String)>) -> Heat {
-        Heat {
+    fn plot_heat(
+        &self,
+        title: &str,
+        file: &str,
+        square: impl Fn(&Rehearsed) -> Option<(f64, String, String)>,
+    ) -> HeatMap {
+        HeatMap {
             title: title.to_owned(),
             file: file.to_owned(),
             note: self.note(),
@@ -159,7 +164,7 @@ impl<'a> TrialGrid<'a> {
         }
     }
 
-    fn plot_accuracy(&self) -> Heat {
+    fn plot_accuracy(&self) -> HeatMap {
         let baseline = self.baseline.and_then(last_point).map(|point| point.accuracy);
         self.plot_heat("Accuracy against β and k", "accuracy-by-gate", |one| {
             let accuracy = last_point(one)?.accuracy;
@@ -172,7 +177,7 @@ impl<'a> TrialGrid<'a> {
         })
     }
 
-    fn plot_budget(&self) -> Heat {
+    fn plot_budget(&self) -> HeatMap {
         let heat = self.plot_heat("Questions that pass, and δ, against β and k", "budget-by-gate", |one| {
             let more = match (one.baseline, one.delta) {
                 (true, _) => "no gate".to_owned(),
@@ -182,18 +187,18 @@ impl<'a> TrialGrid<'a> {
             // The shade follows the magnitude: pools differ by powers of ten.
             Some(((one.pool as f64 + 1.0).ln(), format_compact(one.pool), more))
         });
-        Heat { note: format!("δ at the ε of the job’s gates. {}", heat.note), ..heat }
+        HeatMap { note: format!("δ at the ε of the job’s gates. {}", heat.note), ..heat }
     }
 
     /// Draws accuracy against budget, a drawing for each rate with a line for each threshold, all on one scale.
-    fn plot_learning(&self) -> Vec<Lines> {
-        let curve = |one: &Rehearsed, name: String| Curve {
+    fn plot_learning(&self) -> Vec<LineDrawing> {
+        let curve = |one: &Rehearsed, name: String| AccuracyCurve {
             name,
             baseline: one.baseline,
             points: one.points.iter().map(|at| (at.labelled as f64, at.accuracy, at.deviation)).collect(),
         };
         let baseline = self.baseline.map(|one| curve(one, "no gate".to_owned()));
-        let all: Vec<Curve> =
+        let all: Vec<AccuracyCurve> =
             self.trials.iter().map(|one| curve(one, String::new())).chain(baseline.iter().cloned()).collect();
         let span = learning::measure_span(&all);
         self.rates
@@ -206,7 +211,7 @@ impl<'a> TrialGrid<'a> {
                 };
                 let curves = of_rate.map(|one| curve(one, name(one))).chain(baseline.iter().cloned()).collect();
                 let rate = words::number(*rate);
-                Lines {
+                LineDrawing {
                     title: format!("Accuracy against budget, β {rate}"),
                     file: format!("accuracy-against-budget-beta-{rate}"),
                     note: "Rehearsed; whiskers are one standard deviation over the trials.".to_owned(),
@@ -221,25 +226,25 @@ impl<'a> TrialGrid<'a> {
     }
 
     /// Returns all figures of every pair, the comparison last.
-    fn table(&self) -> Table {
+    fn table(&self) -> DrawingTable {
         let head = ["β", "k", "accuracy", "standard deviation", "labels", "from no gate", "questions", "below k", "δ"];
         let baseline = self.baseline.and_then(last_point).map(|point| point.accuracy);
         let rows = self.trials.iter().copied().chain(self.baseline).map(|one| {
             let point = last_point(one);
             let from = point.filter(|_| !one.baseline).zip(baseline).map(|(point, baseline)| point.accuracy - baseline);
             vec![
-                Cell::number(words::number(one.sampling_rate), one.sampling_rate),
-                Cell::count(one.threshold.into()),
-                Cell::maybe(words::percent, point.map(|point| point.accuracy)),
-                Cell::maybe(words::percent, point.map(|point| point.deviation)),
-                point.map_or_else(|| Cell::text("–"), |point| Cell::count(point.labelled)),
-                Cell::maybe(words::points, from),
-                Cell::count(one.pool),
-                Cell::count(one.violations),
-                Cell::maybe(words::delta, one.delta),
+                TableCell::number(words::number(one.sampling_rate), one.sampling_rate),
+                TableCell::count(one.threshold.into()),
+                TableCell::maybe(words::percent, point.map(|point| point.accuracy)),
+                TableCell::maybe(words::percent, point.map(|point| point.deviation)),
+                point.map_or_else(|| TableCell::text("–"), |point| TableCell::count(point.labelled)),
+                TableCell::maybe(words::points, from),
+                TableCell::count(one.pool),
+                TableCell::count(one.violations),
+                TableCell::maybe(words::delta, one.delta),
             ]
         });
-        Table { head: head.map(str::to_owned).into(), rows: rows.collect() }
+        DrawingTable { head: head.map(str::to_owned).into(), rows: rows.collect() }
     }
 }
 

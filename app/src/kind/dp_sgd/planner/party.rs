@@ -5,28 +5,29 @@ use undertone_api::dataset::{Dataset, Visibility};
 
 use super::field::Slider;
 use crate::component::said::VisibilityMark;
-use crate::kind::dp_sgd::plan::{Part, Plan};
-use crate::kind::dp_sgd::{Prices, Verdict};
+use crate::kind::dp_sgd::plan::{DatasetPart, TrainingPlan};
+use crate::kind::dp_sgd::{PartyVerdict, PlanPrices};
 use crate::words;
 
 /// Renders one dataset's row of the form.
-pub(super) fn party(
+pub(super) fn render_party(
     index: usize,
     dataset: &Dataset,
-    part: &Part,
-    plan: RwSignal<Plan>,
-    prices: Memo<Option<Prices>>,
+    part: &DatasetPart,
+    plan: RwSignal<TrainingPlan>,
+    prices: Memo<Option<PlanPrices>>,
 ) -> impl IntoView + use<> {
     let name = |field: &str| format!("plan[parts][{index}][{field}]");
-    let change =
-        move |change: &dyn Fn(&mut Part)| plan.update(|plan| plan.parts.get_mut(index).into_iter().for_each(change));
-    let get = move |get: fn(&Part) -> f64| Signal::derive(move || plan.read().parts.get(index).map_or(0.0, get));
+    let change = move |change: &dyn Fn(&mut DatasetPart)| {
+        plan.update(|plan| plan.parts.get_mut(index).into_iter().for_each(change))
+    };
+    let get = move |get: fn(&DatasetPart) -> f64| Signal::derive(move || plan.read().parts.get(index).map_or(0.0, get));
     let id = dataset.id;
     let public = dataset.visibility == Visibility::Public;
     let leads = move || plan.read().lead == id;
     let joins = move || leads() || plan.read().parts.get(index).is_some_and(|part| part.joins);
     // Its position among the participants, the lead first, as in the spec.
-    let place = move || plan.read().joining().position(|part| part.dataset == id).unwrap_or(usize::MAX);
+    let place = move || plan.read().participants().position(|part| part.dataset == id).unwrap_or(usize::MAX);
     let at = move |field: &'static str| Signal::derive(move || format!("participants.{}.{field}", place()));
     let counts = dataset.clone();
     let batch = move || {
@@ -44,7 +45,7 @@ pub(super) fn party(
         let least = prices.with_untracked(|prices| {
             let verdicts = &prices.as_ref()?.verdicts;
             let (_, verdict) = verdicts.iter().find(|(known, _)| *known == id)?;
-            if let Verdict::Pays { least_noise, .. } = verdict { *least_noise } else { None }
+            if let PartyVerdict::Pays { least_noise, .. } = verdict { *least_noise } else { None }
         });
         if let Some(noise) = least {
             change(&|part| part.noise = noise);

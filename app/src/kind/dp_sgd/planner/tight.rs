@@ -7,7 +7,7 @@ use undertone_api::id::ConsortiumId;
 use undertone_api::plan::Plan as Planned;
 
 use crate::call::Fault;
-use crate::kind::dp_sgd::Plan;
+use crate::kind::dp_sgd::TrainingPlan;
 #[cfg(feature = "ssr")]
 use crate::words;
 
@@ -19,19 +19,19 @@ pub(super) const WEIGH: &str = "/ui/weigh-dp-sgd";
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem).
 #[server(prefix = "/ui", endpoint = "weigh-dp-sgd")]
-pub async fn weigh(consortium: ConsortiumId, plan: Plan) -> Result<String, Fault> {
+pub async fn price_tightly(consortium: ConsortiumId, plan: TrainingPlan) -> Result<String, Fault> {
     let backend = crate::backend::backend()?;
     let datasets = backend.datasets(consortium).await?;
-    Ok(ask(backend.as_ref(), consortium, &plan, &datasets).await)
+    Ok(fetch_tight_numbers(backend.as_ref(), consortium, &plan, &datasets).await)
 }
 
 /// Queries the server for a plan's tight numbers; empty if they are unavailable, because the page is correct without
 /// them.
 #[cfg(feature = "ssr")]
-pub(in crate::kind::dp_sgd) async fn ask(
+pub(in crate::kind::dp_sgd) async fn fetch_tight_numbers(
     backend: &dyn crate::backend::Backend,
     consortium: ConsortiumId,
-    plan: &Plan,
+    plan: &TrainingPlan,
     datasets: &[undertone_api::dataset::Dataset],
 ) -> String {
     use undertone_api::job::{NewJob, Spec};
@@ -40,12 +40,12 @@ pub(in crate::kind::dp_sgd) async fn ask(
     let title =
         Some(plan.title.clone()).filter(|title| !title.trim().is_empty()).unwrap_or_else(|| "a plan".to_owned());
     let job = NewJob { title, spec: Spec::DpSgd(spec) };
-    backend.plan(consortium, job).await.map_or_else(|_| String::new(), |planned| said(&planned))
+    backend.plan(consortium, job).await.map_or_else(|_| String::new(), |planned| render_tight_numbers(&planned))
 }
 
 /// Renders a table of the three numbers of every party.
 #[cfg(feature = "ssr")]
-fn said(planned: &Planned) -> String {
+fn render_tight_numbers(planned: &Planned) -> String {
     let mut rows = planned.parties.iter().filter(|party| party.tight_epsilon.is_some()).peekable();
     if rows.peek().is_none() {
         return String::new();

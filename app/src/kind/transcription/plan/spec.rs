@@ -6,9 +6,9 @@ use undertone_api::job::transcription::{Dummies, Party, Price, Provider, Spec, V
 use undertone_api::problem::Violation;
 use undertone_privacy::{Delta, Epsilon};
 
-use super::{Heard, Plan};
+use super::{RecognizerRow, TranscriptionPlan};
 
-impl Plan {
+impl TranscriptionPlan {
     /// Converts the plan into a spec.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl Plan {
             "cloned" => Voice::Cloned,
             _ => Voice::Mcadams { alpha: self.alpha },
         };
-        let words = words(&self.words);
+        let words = parse_words(&self.words);
         let vocabulary = if self.from == "data" {
             let above = self.above.trim();
             let above = (!above.is_empty()).then(|| above.parse::<f64>());
@@ -51,7 +51,7 @@ impl Plan {
         };
         Ok(Spec {
             participant: Party { dataset: self.dataset, epsilon, delta, distance },
-            providers: self.providers.iter().filter(|row| !row.name.trim().is_empty()).map(provider).collect(),
+            providers: self.providers.iter().filter(|row| !row.name.trim().is_empty()).map(parse_provider).collect(),
             colluding,
             language: self.language.trim().to_owned(),
             vocabulary,
@@ -63,7 +63,7 @@ impl Plan {
     }
 }
 
-fn provider(row: &Heard) -> Provider {
+fn parse_provider(row: &RecognizerRow) -> Provider {
     let per_minute = row.per_minute.trim();
     let price = (!per_minute.is_empty()).then(|| Price {
         currency: row.currency.trim().to_owned(),
@@ -75,7 +75,7 @@ fn provider(row: &Heard) -> Provider {
 }
 
 /// Parses words separated by blanks, commas or line ends.
-fn words(text: &str) -> Vec<String> {
+fn parse_words(text: &str) -> Vec<String> {
     text.split(|sign: char| sign.is_whitespace() || sign == ',')
         .filter(|word| !word.is_empty())
         .map(str::to_owned)

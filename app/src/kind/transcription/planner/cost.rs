@@ -10,59 +10,59 @@ use undertone_api::plan::{Books, Key, Knob, Offer, Priced, nearest};
 use undertone_api::problem::Violation;
 use undertone_privacy::mechanism;
 
-use super::super::plan::{Plan, unwritten};
+use super::super::plan::{TranscriptionPlan, lacks_words};
 use super::knobs;
 use crate::component::gauge::Gauge;
 use crate::standing::{NoPayment, Payment, Standing, others};
 use crate::words;
 
 /// Renders the cost of the plan as HTML.
-pub(in crate::kind::transcription) fn told(
-    plan: &Plan,
+pub(in crate::kind::transcription) fn render_cost(
+    plan: &TranscriptionPlan,
     datasets: &[Dataset],
     standings: &[(DatasetId, Vec<Standing>)],
     consortium: ConsortiumId,
 ) -> String {
     let spec = match plan.spec() {
         Ok(spec) => spec,
-        Err(violations) => return wrong(&violations, false).to_html(),
+        Err(violations) => return render_violations(&violations, false).to_html(),
     };
     let violations = spec.check(datasets);
-    let books = books(datasets, standings);
+    let books = collect_balances(datasets, standings);
     let priced = Priced::of(&spec, datasets, &books);
     let dataset = datasets.iter().find(|dataset| dataset.id == spec.participant.dataset);
     let pays = dataset.map(|dataset| {
         let standing = standings.iter().find(|(id, _)| *id == dataset.id).map_or(&[][..], |(_, all)| all);
-        let said = pays(&spec, dataset, standing, priced.as_ref());
+        let said = render_charge(&spec, dataset, standing, priced.as_ref());
         view! { <ul class="costs"><li><h3>{format!("{}, {}", dataset.name, dataset.organization_name)}</h3>{said}</li></ul> }
     });
     let offers = if violations.is_empty() {
         let job = NewJob { title: plan.title.clone(), spec: AnySpec::Transcription(spec.clone()) };
-        offered(nearest(&job, datasets, &books), plan, consortium)
+        render_offers(nearest(&job, datasets, &books), plan, consortium)
     } else {
         ().into_any()
     };
     let seconds = dataset.and_then(|dataset| dataset.seconds).map_or(0, |seconds| seconds.0);
-    let (size, begun) = (plan.size(&spec), unwritten(&spec));
+    let (size, begun) = (plan.size(&spec), lacks_words(&spec));
     let expected =
-        Estimate::of_words(&spec, size, seconds).ok().map(|estimate| expected(&spec, (size, begun), &estimate));
+        Estimate::of_words(&spec, size, seconds).ok().map(|estimate| render_estimate(&spec, (size, begun), &estimate));
     view! {
         <h2>"What it would cost"</h2>
-        {begun.then(|| unlisted(size))}
-        <p class="headline-small">{headline(dataset, priced.as_ref())}</p>
+        {begun.then(|| render_missing_words(size))}
+        <p class="headline-small">{summarize_price(dataset, priced.as_ref())}</p>
         {offers}
         {pays}
         {expected}
-        {together(&spec)}
-        {knobs::table(&spec, size, seconds)}
-        {wrong(&violations, begun)}
+        {render_promises(&spec)}
+        {knobs::render_table(&spec, size, seconds)}
+        {render_violations(&violations, begun)}
         <p class="hint">"One release is paid, once, before anything leaves. Nothing is charged until the owner has approved and both ledgers have reserved it."</p>
     }
     .to_html()
 }
 
 /// Renders the notice about a missing list, with the assumption behind the numbers until then.
-fn unlisted(size: u32) -> AnyView {
+fn render_missing_words(size: u32) -> AnyView {
     let until = format!(
         "Until it is, dummies, speech and money are those of a list of {}. What the account pays is the same for every list.",
         words::plural(size.into(), "word")
@@ -76,7 +76,7 @@ fn unlisted(size: u32) -> AnyView {
     .into_any()
 }
 
-fn headline(dataset: Option<&Dataset>, priced: Option<&Priced>) -> &'static str {
+fn summarize_price(dataset: Option<&Dataset>, priced: Option<&Priced>) -> &'static str {
     match (dataset, priced) {
         (None, _) => "There are no such recordings.",
         (Some(_), None) => "Nobody pays for this plan.",
@@ -87,7 +87,7 @@ fn headline(dataset: Option<&Dataset>, priced: Option<&Priced>) -> &'static str 
 }
 
 /// Returns the balances by account: two versions of a dataset share one.
-fn books(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Books {
+fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Books {
     let mut books = Books::default();
     for (id, all) in standings {
         let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
@@ -100,7 +100,7 @@ fn books(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Book
 }
 
 /// Renders the charge to the owner's account.
-fn pays(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<&Priced>) -> AnyView {
+fn render_charge(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<&Priced>) -> AnyView {
     let bad = |text: String| view! { <p class="bad-text">{text}</p> }.into_any();
     let Some(charge) = spec.cost(dataset) else {
         debug_assert_eq!(dataset.visibility, Visibility::Public, "only public data pay nothing");
@@ -114,17 +114,18 @@ fn pays(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<&
         }
         Some(Err(NoPayment::Unpriced(why))) => bad(why),
         Some(Ok(payment)) => {
-            let kept = standing.and_then(|standing| kept(standing, &charge));
+            let kept = standing.and_then(|standing| describe_side_delta(standing, &charge));
             let others = others(dataset, &charge, standings).into_iter();
             let others =
                 others.map(|(said, fits)| view! { <p class="hint" class:bad-text=!fits>{said}</p> }).collect_view();
-            view! { {gauged(&payment)}{others}{kept.map(|kept| view! { <p class="hint">{kept}</p> })} }.into_any()
+            view! { {render_payment(&payment)}{others}{kept.map(|kept| view! { <p class="hint">{kept}</p> })} }
+                .into_any()
         }
     }
 }
 
 /// Describes the part of the account's δ for such releases, which no ε of a gauge shows.
-fn kept(standing: &Standing, charge: &Charge) -> Option<String> {
+fn describe_side_delta(standing: &Standing, charge: &Charge) -> Option<String> {
     let budget = standing.balance.budget()?;
     let (_, asked) = mechanism::guarantee(&charge.event, charge.adjacency).ok()?;
     Some(format!(
@@ -137,7 +138,7 @@ fn kept(standing: &Standing, charge: &Charge) -> Option<String> {
     ))
 }
 
-fn gauged(payment: &Payment) -> AnyView {
+fn render_payment(payment: &Payment) -> AnyView {
     let ghost = payment.ghost;
     let then = match payment.further {
         (0, _) => "not one more such job".to_owned(),
@@ -160,7 +161,7 @@ fn gauged(payment: &Payment) -> AnyView {
 }
 
 /// Renders dummies, seconds and money.
-fn expected(spec: &Spec, (size, begun): (u32, bool), estimate: &Estimate) -> AnyView {
+fn render_estimate(spec: &Spec, (size, begun): (u32, bool), estimate: &Estimate) -> AnyView {
     let vocabulary = words::plural(size.into(), "word");
     let vocabulary = if begun {
         format!("{vocabulary}, as planned: the list is not written")
@@ -180,9 +181,9 @@ fn expected(spec: &Spec, (size, begun): (u32, bool), estimate: &Estimate) -> Any
             "Extra sound: made, converted and sent",
             format!("{} s, {}", words::count(estimate.extra.ceil() as u64), words::duration(estimate.extra)),
         ),
-        ("Through the one voice", converted(spec, estimate)),
-        ("Money, all recognizers", sums(&estimate.cost())),
-        ("Money without protection, the cheapest alone", sums(&estimate.bare())),
+        ("Through the one voice", describe_conversion(spec, estimate)),
+        ("Money, all recognizers", format_sums(&estimate.cost())),
+        ("Money without protection, the cheapest alone", format_sums(&estimate.bare())),
     ];
     let rows = estimate.providers.iter().map(|heard| {
         view! {
@@ -218,7 +219,7 @@ fn expected(spec: &Spec, (size, begun): (u32, bool), estimate: &Estimate) -> Any
 }
 
 /// Describes the seconds of speech for the one voice, and the converter.
-fn converted(spec: &Spec, estimate: &Estimate) -> String {
+fn describe_conversion(spec: &Spec, estimate: &Estimate) -> String {
     let seconds = words::duration(estimate.recorded + estimate.extra);
     let by = match spec.voice {
         Voice::Mcadams { .. } | Voice::Vocoder { .. } => "on the worker’s own processor",
@@ -230,7 +231,7 @@ fn converted(spec: &Spec, estimate: &Estimate) -> String {
 }
 
 /// Formats sums of money, one for each currency.
-pub(super) fn sums(all: &[Money]) -> String {
+pub(super) fn format_sums(all: &[Money]) -> String {
     if all.is_empty() {
         return "no price is named".to_owned();
     }
@@ -238,7 +239,7 @@ pub(super) fn sums(all: &[Money]) -> String {
 }
 
 /// Renders ε and δ by the number of colluding recognizers.
-fn together(spec: &Spec) -> Option<AnyView> {
+fn render_promises(spec: &Spec) -> Option<AnyView> {
     let rows = spec.promises().ok()?.into_iter().map(|promise| {
         let charged = promise.colluding == spec.colluding;
         let who = match promise.colluding.get() {
@@ -264,7 +265,7 @@ fn together(spec: &Spec) -> Option<AnyView> {
 }
 
 /// Renders the nearest plans that fit, each as a link to the planner if its address is short enough.
-fn offered(offers: Vec<Offer>, plan: &Plan, consortium: ConsortiumId) -> AnyView {
+fn render_offers(offers: Vec<Offer>, plan: &TranscriptionPlan, consortium: ConsortiumId) -> AnyView {
     if offers.is_empty() {
         return ().into_any();
     }
@@ -289,7 +290,7 @@ fn offered(offers: Vec<Offer>, plan: &Plan, consortium: ConsortiumId) -> AnyView
 }
 
 /// Renders the violations of the plan; not as an error if only the list is missing.
-fn wrong(violations: &[Violation], begun: bool) -> AnyView {
+fn render_violations(violations: &[Violation], begun: bool) -> AnyView {
     if violations.is_empty() {
         return ().into_any();
     }

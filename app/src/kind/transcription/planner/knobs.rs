@@ -8,7 +8,7 @@ use undertone_api::job::transcription::{Estimate, MOST_PROVIDERS, Party, Spec};
 use undertone_privacy::{Delta, Epsilon};
 
 use super::super::plan::MOST_WORDS;
-use super::cost::sums;
+use super::cost::format_sums;
 use crate::words;
 
 /// The greatest displayed distance, and the range of ε in a spec.
@@ -16,11 +16,11 @@ const MOST_DISTANCE: u32 = 10_000;
 const EPSILON: std::ops::RangeInclusive<f64> = 0.01..=50.0;
 
 /// A plan with one number changed: its label, its spec, the words of its vocabulary.
-type Turned = (String, Spec, u32);
+type PlanVariant = (String, Spec, u32);
 
 /// Renders the table; `None` for a plan without noise.
-pub(super) fn table(spec: &Spec, size: u32, seconds: u64) -> Option<AnyView> {
-    let row = |(name, spec, size): Turned| {
+pub(super) fn render_table(spec: &Spec, size: u32, seconds: u64) -> Option<AnyView> {
+    let row = |(name, spec, size): PlanVariant| {
         let estimate = Estimate::of_words(&spec, size, seconds).ok()?;
         let together = spec.promises().ok()?.last().copied()?;
         Some(view! {
@@ -28,12 +28,12 @@ pub(super) fn table(spec: &Spec, size: u32, seconds: u64) -> Option<AnyView> {
                 <th scope="row">{name}</th>
                 <td class="number">{format!("{:.1}", estimate.each)}</td>
                 <td class="number">{words::duration(estimate.extra)}</td>
-                <td class="number">{sums(&estimate.cost())}</td>
+                <td class="number">{format_sums(&estimate.cost())}</td>
                 <td class="number">{words::epsilon(together.epsilon)}</td>
             </tr>
         })
     };
-    let rows: Vec<_> = turned(spec, size).into_iter().filter_map(row).collect();
+    let rows: Vec<_> = list_variants(spec, size).into_iter().filter_map(row).collect();
     if rows.is_empty() {
         return None;
     }
@@ -62,7 +62,7 @@ pub(super) fn table(spec: &Spec, size: u32, seconds: u64) -> Option<AnyView> {
 
 /// Returns the present plan, then plans with each number halved, doubled, or one more or less, within the spec's
 /// limits.
-fn turned(spec: &Spec, size: u32) -> Vec<Turned> {
+fn list_variants(spec: &Spec, size: u32) -> Vec<PlanVariant> {
     let of = spec.participant;
     let with = |party: Party| Spec { participant: party, ..spec.clone() };
     let mut all = vec![("these numbers".to_owned(), spec.clone(), size)];

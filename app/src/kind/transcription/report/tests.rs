@@ -4,13 +4,13 @@ use crate::fixture::{CONSORTIUM, HEARD, HEARD_PUBLIC, HEARING, OFFERED, recordin
 use crate::{path, report_document};
 
 /// Renders a page by its address.
-async fn page(address: &str) -> String {
+async fn render_page(address: &str) -> String {
     render(address, true, "").await.body
 }
 
 #[tokio::test]
 async fn of_private_recordings_it_has_the_promises_and_says_where_the_rest_lies() {
-    let page = page(&path::report(CONSORTIUM, HEARD)).await;
+    let page = render_page(&path::report(CONSORTIUM, HEARD)).await;
     let folder = format!("transcripts/{HEARD}/");
     for said in [
         "The transcript is at the site, and nowhere else.",
@@ -33,7 +33,7 @@ async fn of_private_recordings_it_has_the_promises_and_says_where_the_rest_lies(
 
 #[tokio::test]
 async fn of_public_recordings_everything_that_came_of_it_is_drawn() {
-    let page = page(&path::report(CONSORTIUM, HEARD_PUBLIC)).await;
+    let page = render_page(&path::report(CONSORTIUM, HEARD_PUBLIC)).await;
     for said in [
         "of the words are wrong.",
         "Word error rate",
@@ -73,12 +73,12 @@ async fn the_file_has_every_drawing_and_needs_nothing() {
 
 #[tokio::test]
 async fn a_job_that_still_hears_has_no_result_and_a_finished_one_its_plan() {
-    let hearing = page(&path::report(CONSORTIUM, HEARING)).await;
+    let hearing = render_page(&path::report(CONSORTIUM, HEARING)).await;
     assert!(
         hearing.contains("3 recognizers to hear a part each.") && !hearing.contains("Heard and hidden"),
         "{hearing}"
     );
-    let heard = page(&path::job(CONSORTIUM, HEARD)).await;
+    let heard = render_page(&path::job(CONSORTIUM, HEARD)).await;
     for said in ["The transcript of dictations is at its site", "Not told here", "one by itself, as charged", "Dummies"]
     {
         assert!(heard.contains(said), "{said:?} is not in {heard}");
@@ -87,7 +87,7 @@ async fn a_job_that_still_hears_has_no_result_and_a_finished_one_its_plan() {
 
 #[tokio::test]
 async fn a_steward_decides_on_recordings_knowing_who_hears_what() {
-    let page = page(&path::job(CONSORTIUM, OFFERED)).await;
+    let page = render_page(&path::job(CONSORTIUM, OFFERED)).await;
     for said in [
         "Decide for dictations",
         "for cloud-a, cloud-b and cloud-c: companies outside this consortium",
@@ -102,7 +102,7 @@ async fn a_steward_decides_on_recordings_knowing_who_hears_what() {
 
 #[tokio::test]
 async fn a_dataset_of_recordings_says_how_long_they_are_and_no_more() {
-    let page = page(&path::dataset(CONSORTIUM, recordings_id(1))).await;
+    let page = render_page(&path::dataset(CONSORTIUM, recordings_id(1))).await;
     for said in [
         "Recordings to transcribe",
         "Their length",

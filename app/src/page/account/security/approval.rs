@@ -5,12 +5,12 @@ use time::OffsetDateTime;
 use undertone_api::approval_key::OwnApprovalKey;
 use undertone_api::member::Member;
 
-use crate::component::copy::Copyable;
+use crate::component::copy::CopyField;
 use crate::component::form::{Field, post};
-use crate::component::said::When;
+use crate::component::said::RelativeTime;
 
 /// Renders the section.
-pub(super) fn section(member: &Member, keys: &[OwnApprovalKey], now: OffsetDateTime) -> AnyView {
+pub(super) fn render_section(member: &Member, keys: &[OwnApprovalKey], now: OffsetDateTime) -> AnyView {
     let rows = keys.iter().map(|key| {
         let remove = post(
             "remove-approval-key",
@@ -20,9 +20,9 @@ pub(super) fn section(member: &Member, keys: &[OwnApprovalKey], now: OffsetDateT
         let command = format!("undertone-worker approval-keys add {}", key.line);
         view! {
             <li>
-                <p><strong>{key.label.clone()}</strong>{format!(", {}, listed ", key.key.label())}<When at=key.created_at now/></p>
+                <p><strong>{key.label.clone()}</strong>{format!(", {}, listed ", key.key.label())}<RelativeTime at=key.created_at now/></p>
                 <p>"Fingerprint: "<code class="digest">{key.fingerprint.to_string()}</code></p>
-                <Copyable text=command label="Command for the site".to_owned()/>
+                <CopyField text=command label="Command for the site".to_owned()/>
                 {remove}
             </li>
         }

@@ -4,7 +4,7 @@ use crate::fixture::life::{BEGUN, COMPLETE};
 use crate::fixture::{CONSORTIUM, FINISHED, PAUSED, PROPOSED, RUNNING, dataset, render, send};
 use crate::path;
 
-async fn page(address: &str) -> String {
+async fn render_page(address: &str) -> String {
     let page = render(address, true, "").await;
     assert_eq!(page.status, 200, "{address}: {}", page.body);
     page.body
@@ -12,7 +12,7 @@ async fn page(address: &str) -> String {
 
 #[tokio::test]
 async fn a_paused_job_says_who_holds_it_and_lets_each_holder_go_on_alone() {
-    let body = page(&path::job(CONSORTIUM, PAUSED)).await;
+    let body = render_page(&path::job(CONSORTIUM, PAUSED)).await;
     for said in [
         "Why it is paused",
         "the model&#x27;s learning rate is being thought over",
@@ -29,11 +29,11 @@ async fn a_paused_job_says_who_holds_it_and_lets_each_holder_go_on_alone() {
 
 #[tokio::test]
 async fn a_running_job_can_be_paused_held_cancelled_and_cloned_and_a_finished_one_only_cloned() {
-    let running = page(&path::job(CONSORTIUM, RUNNING)).await;
+    let running = render_page(&path::job(CONSORTIUM, RUNNING)).await;
     for form in ["pause", "hold", "cancel", "clone"] {
         assert!(running.contains(&format!("action=\"/ui/{form}\"")), "{form} is missing");
     }
-    let finished = page(&path::job(CONSORTIUM, FINISHED)).await;
+    let finished = render_page(&path::job(CONSORTIUM, FINISHED)).await;
     assert!(finished.contains("action=\"/ui/clone\""));
     for form in ["pause", "hold", "cancel", "retry"] {
         assert!(!finished.contains(&format!("action=\"/ui/{form}\"")), "{form} is no use any more");
@@ -42,7 +42,7 @@ async fn a_running_job_can_be_paused_held_cancelled_and_cloned_and_a_finished_on
 
 #[tokio::test]
 async fn what_an_owner_approves_is_the_manifest_that_stands_on_the_page() {
-    let job = page(&path::job(CONSORTIUM, PROPOSED)).await;
+    let job = render_page(&path::job(CONSORTIUM, PROPOSED)).await;
     assert!(job.contains("name=\"manifest\" value=\"5be0c7d1a9f34e22\""), "{job}");
     assert!(job.contains(&path::review(CONSORTIUM, PROPOSED, dataset(1))), "{job}");
     assert!(job.contains("Why you are asked: with what the limit has let pass"), "{job}");
@@ -55,7 +55,7 @@ async fn what_an_owner_approves_is_the_manifest_that_stands_on_the_page() {
 
 #[tokio::test]
 async fn a_review_tells_who_learns_what_and_shows_the_manifest_as_text() {
-    let body = page(&path::review(CONSORTIUM, PROPOSED, dataset(1))).await;
+    let body = render_page(&path::review(CONSORTIUM, PROPOSED, dataset(1))).await;
     for said in ["this server", "the other participants", "whoever gets the model", "Left for all other jobs"] {
         assert!(body.contains(said), "{said} is missing: {body}");
     }
@@ -64,10 +64,10 @@ async fn a_review_tells_who_learns_what_and_shows_the_manifest_as_text() {
 
 #[tokio::test]
 async fn a_draft_is_proposed_when_it_is_complete_and_says_what_it_lacks_before() {
-    let complete = page(&path::draft(CONSORTIUM, COMPLETE)).await;
+    let complete = render_page(&path::draft(CONSORTIUM, COMPLETE)).await;
     assert!(complete.contains("action=\"/ui/propose-draft\"") && complete.contains("Ready to be proposed"));
     assert!(complete.contains("What it would cost") && complete.contains("name=\"version\" value=\"3\""));
-    let begun = page(&path::draft(CONSORTIUM, BEGUN)).await;
+    let begun = render_page(&path::draft(CONSORTIUM, BEGUN)).await;
     assert!(!begun.contains("action=\"/ui/propose-draft\"") && begun.contains("missing field"), "{begun}");
 
     let ids = format!("consortium={CONSORTIUM}&draft={COMPLETE}");
@@ -86,13 +86,13 @@ async fn a_draft_is_proposed_when_it_is_complete_and_says_what_it_lacks_before()
 
 #[tokio::test]
 async fn a_plan_can_be_saved_as_a_draft_without_a_script() {
-    let planner = page(&path::plan(CONSORTIUM)).await;
+    let planner = render_page(&path::plan(CONSORTIUM)).await;
     assert!(planner.contains("formaction=\"/ui/draft-dp-sgd\""), "{planner}");
 }
 
 #[tokio::test]
 async fn a_steward_sets_and_withdraws_the_limit_within_which_jobs_pass() {
-    let body = page(&path::dataset(CONSORTIUM, dataset(1))).await;
+    let body = render_page(&path::dataset(CONSORTIUM, dataset(1))).await;
     assert!(
         body.contains("set by Steward of South") && body.contains("action=\"/ui/withdraw-approval-limit\""),
         "{body}"

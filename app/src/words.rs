@@ -34,9 +34,9 @@ pub fn epsilon_left(value: f64) -> String {
 /// Formats a limit: exactly as it was set, up to four decimals.
 pub fn limit(value: f64) -> String {
     let text = format!("{value:.4}");
-    let cut = text.trim_end_matches('0').trim_end_matches('.');
-    let decimals = cut.split_once('.').map_or(0, |(_, tail)| tail.len());
-    if decimals < 2 { group(&format!("{value:.2}")) } else { group(cut) }
+    let trimmed = text.trim_end_matches('0').trim_end_matches('.');
+    let decimals = trimmed.split_once('.').map_or(0, |(_, tail)| tail.len());
+    if decimals < 2 { group(&format!("{value:.2}")) } else { group(trimmed) }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -363,16 +363,16 @@ mod tests {
     #[test]
     fn a_spent_epsilon_is_never_said_smaller_than_it_is() {
         for value in [0.0, 1e-9, 0.001_23, 0.012, 0.1, 2.41, 2.410_000_1, 9.999, 99.991, 384.91, 4816.8] {
-            let said: f64 = epsilon(value).replace(',', "").parse().expect("an epsilon is said as a number");
-            assert!(said >= value, "{value} is said as {said}");
+            let number: f64 = epsilon(value).replace(',', "").parse().expect("an epsilon is said as a number");
+            assert!(number >= value, "{value} is said as {number}");
         }
     }
 
     #[test]
     fn what_is_left_is_never_said_larger_than_it_is() {
         for value in [0.0, 1e-9, 0.001_29, 0.019, 5.589_999, 99.999, 384.99, 4816.8] {
-            let said: f64 = epsilon_left(value).replace(',', "").parse().expect("an epsilon is said as a number");
-            assert!(said <= value, "{value} is said as {said}");
+            let number: f64 = epsilon_left(value).replace(',', "").parse().expect("an epsilon is said as a number");
+            assert!(number <= value, "{value} is said as {number}");
         }
     }
 

@@ -57,7 +57,7 @@ pub(crate) struct DrawingTable {
 /// A cell: the text for display, and the raw value for programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TableCell {
-    shown: String,
+    display: String,
     raw: String,
 }
 
@@ -65,22 +65,22 @@ impl TableCell {
     /// Makes a cell with the same text for display and programs.
     pub(crate) fn text(text: impl Into<String>) -> Self {
         let text = text.into();
-        Self { shown: text.clone(), raw: text }
+        Self { display: text.clone(), raw: text }
     }
 
     /// Makes a cell for a number, in full for programs.
-    pub(crate) fn number(shown: impl Into<String>, raw: f64) -> Self {
-        Self { shown: shown.into(), raw: raw.to_string() }
+    pub(crate) fn number(display: impl Into<String>, raw: f64) -> Self {
+        Self { display: display.into(), raw: raw.to_string() }
     }
 
     /// Makes a cell for a count.
     pub(crate) fn count(value: u64) -> Self {
-        Self { shown: crate::words::count(value), raw: value.to_string() }
+        Self { display: crate::words::count(value), raw: value.to_string() }
     }
 
     /// Makes a cell for an optional number.
-    pub(crate) fn maybe(shown: impl FnOnce(f64) -> String, raw: Option<f64>) -> Self {
-        raw.map_or_else(|| Self { shown: "–".to_owned(), raw: String::new() }, |raw| Self::number(shown(raw), raw))
+    pub(crate) fn maybe(format: impl FnOnce(f64) -> String, raw: Option<f64>) -> Self {
+        raw.map_or_else(|| Self { display: "–".to_owned(), raw: String::new() }, |raw| Self::number(format(raw), raw))
     }
 }
 
@@ -92,9 +92,9 @@ impl StaticDrawing {
         let links = take::render_links(&self);
         let rows = self.table.rows.into_iter().map(|row| {
             let mut cells = row.into_iter();
-            let name = cells.next().map(|cell| cell.shown);
+            let name = cells.next().map(|cell| cell.display);
             view! {
-                <tr><th scope="row">{name}</th>{cells.map(|cell| view! { <td>{cell.shown}</td> }).collect_view()}</tr>
+                <tr><th scope="row">{name}</th>{cells.map(|cell| view! { <td>{cell.display}</td> }).collect_view()}</tr>
             }
         });
         let rows = rows.collect_view();

@@ -104,7 +104,7 @@ pub(crate) fn framed(sheet: Sheet, place: Place, desk: &Desk, member: &Member, w
 
 /// Renders the message that the previous request left.
 fn render_message(word: Option<Word>) -> AnyView {
-    let until = |at| format!("It works once, until {}. It is shown only now.", words::exact(at));
+    let expiry = |at| format!("It works once, until {}. It is shown only now.", words::exact(at));
     match word {
         None => ().into_any(),
         Some(Word::Done(text)) => view! { <p class="notice good" role="status">{text}</p> }.into_any(),
@@ -113,7 +113,7 @@ fn render_message(word: Option<Word>) -> AnyView {
             <div class="notice good" role="status">
                 <p class="notice-title">{format!("The link for {label}")}</p>
                 <CopyField text=link label="Link".to_owned()/>
-                <p>{until(expires_at)}</p>
+                <p>{expiry(expires_at)}</p>
             </div>
         }
         .into_any(),
@@ -131,7 +131,7 @@ fn render_message(word: Option<Word>) -> AnyView {
             <div class="notice good" role="status">
                 <p class="notice-title">{format!("Enrol {name}: run this at the site, on the machine that holds the data")}</p>
                 <CopyField text=format!("undertone-worker enroll {token}") label="Command".to_owned()/>
-                <p>"It makes the site's key there, where it stays, and trusts this server's certificate only. "{until(expires_at)}</p>
+                <p>"It makes the site's key there, where it stays, and trusts this server's certificate only. "{expiry(expires_at)}</p>
                 <p>"Then start it: "<code>"undertone-worker run"</code></p>
             </div>
         }

@@ -141,17 +141,17 @@ impl GaugeGeometry {
     /// the limit moves the limit inwards, at most so far that the scale grows by a quarter.
     pub fn new(reading: &GaugeReading, ghost: Option<&PlanGhost>) -> Self {
         let fraction = ghost.map_or(0.0, |ghost| if ghost.fits { ghost.fraction.min(1.0) } else { ghost.fraction });
-        let over = ghost.is_some_and(|ghost| !ghost.fits);
-        let reach = if over { fraction.clamp(1.08, REACH) } else { 1.0 };
-        let at = |part: f64| (part.clamp(0.0, reach) / reach * 100.0 * 100.0).round() / 100.0;
-        let spent = at(reading.spent_fraction.min(1.0));
-        let committed = at(reading.committed_fraction.min(1.0)).max(spent);
-        let planned = if over { 100.0 } else { at(fraction) };
+        let is_over = ghost.is_some_and(|ghost| !ghost.fits);
+        let reach = if is_over { fraction.clamp(1.08, REACH) } else { 1.0 };
+        let scaled = |part: f64| (part.clamp(0.0, reach) / reach * 100.0 * 100.0).round() / 100.0;
+        let spent = scaled(reading.spent_fraction.min(1.0));
+        let committed = scaled(reading.committed_fraction.min(1.0)).max(spent);
+        let planned = if is_over { 100.0 } else { scaled(fraction) };
         Self {
             spent,
             committed,
             ghost: if ghost.is_some() { planned.max(committed) } else { committed },
-            limit: at(1.0),
+            limit: scaled(1.0),
         }
     }
 }
@@ -170,9 +170,9 @@ pub fn Gauge(
 ) -> impl IntoView {
     let geometry = GaugeGeometry::new(&reading, ghost.as_ref());
     let percent = |value: f64| format!("{value}%");
-    let over = ghost.is_some_and(|ghost| !ghost.fits);
+    let is_over = ghost.is_some_and(|ghost| !ghost.fits);
     view! {
-        <div class="gauge" class:over=over>
+        <div class="gauge" class:over=is_over>
             <svg class="gauge-bar" width="100%" height="14" role="img" aria-label=reading.sentence(ghost.as_ref())>
                 <rect class="gauge-track" x="0" y="0" width="100%" height="14" rx="2"></rect>
                 <rect class="gauge-ghost" x=percent(geometry.committed) y="0"

@@ -113,14 +113,14 @@ pub fn describe_refusal(refusal: &undertone_api::budget::Refusal) -> String {
         );
     }
     let infinite = || "an unlimited ε".to_owned();
-    let asked = refusal.asked.map_or_else(infinite, |asked| format!("ε {}", words::epsilon(asked)));
+    let request = refusal.asked.map_or_else(infinite, |request| format!("ε {}", words::epsilon(request)));
     let would_be = refusal.would_be.map_or_else(infinite, |sum| format!("ε {}", words::epsilon(sum)));
     let fits = match refusal.releases_that_fit {
         0 => "No release with this noise and sampling rate would fit; use more noise or a lower rate.".to_owned(),
         n => format!("{} of this kind would fit.", words::plural(n, "release")),
     };
     format!(
-        "{} ({}): ε {} of {} is spent or reserved at δ {}, ε {} is left. The job asks {asked} by itself, which would make \
+        "{} ({}): ε {} of {} is spent or reserved at δ {}, ε {} is left. The job asks {request} by itself, which would make \
          {would_be}. {fits}",
         refusal.dataset_name,
         words::unit(refusal.unit),

@@ -65,13 +65,13 @@ impl Card for Spec {
         let PlannerData { consortium, datasets, standings, query, opened, .. } = ground;
         match QuestionPlan::first(&datasets, &standings) {
             Some(first) => {
-                let (plan, told) = opened.map_or((first.clone(), None), |opened| {
+                let (plan, notice) = opened.map_or((first.clone(), None), |opened| {
                     let (plan, lost) = restore_plan(&opened.draft.content, first, &datasets);
                     (plan, Some(super::opened::render_notice(&opened, planner::FORM, planner::SAVE, &lost)))
                 });
                 let plan = QuestionPlan::from_query(&query).unwrap_or(plan);
                 let form = planner::render_planner(&plan, &datasets, &standings, consortium);
-                view! { {told}{form} }.into_any()
+                view! { {notice}{form} }.into_any()
             }
             None => view! {
                 <p class="hint">

@@ -70,13 +70,13 @@ impl Card for Spec {
         let Some(first) = TrainingPlan::first(&datasets, &standings) else {
             return ().into_any();
         };
-        let (plan, told) = opened.map_or((first.clone(), None), |opened| {
+        let (plan, notice) = opened.map_or((first.clone(), None), |opened| {
             let (plan, lost) = restore_plan(&opened.draft.content, first, &datasets);
             (plan, Some(super::opened::render_notice(&opened, planner::FORM, planner::SAVE, &lost)))
         });
         let plan = TrainingPlan::from_query(&query).unwrap_or(plan);
         let tight = planner::tight::fetch_tight_numbers(backend.as_ref(), consortium, &plan, &datasets).await;
-        view! { {told}<Planner consortium datasets standings plan tight/> }.into_any()
+        view! { {notice}<Planner consortium datasets standings plan tight/> }.into_any()
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {

@@ -116,11 +116,11 @@ pub(super) fn render_notice(opened: &OpenedDraft, form: &'static str, save: &'st
         }
     });
     let more = lost.len().saturating_sub(NAMED);
-    let named = lost.iter().take(NAMED).map(|place| view! { <li><code>{place.clone()}</code></li> }).collect_view();
+    let paths = lost.iter().take(NAMED).map(|place| view! { <li><code>{place.clone()}</code></li> }).collect_view();
     let lacks = (!lost.is_empty()).then(|| {
         view! {
             <p>"The planner has no field for these values of the draft, or reads them otherwise. Saving from here writes the planner’s own in their place; on the draft’s page they can be kept."</p>
-            <ul>{named}{(more > 0).then(|| view! { <li>{format!("and {more} more")}</li> })}</ul>
+            <ul>{paths}{(more > 0).then(|| view! { <li>{format!("and {more} more")}</li> })}</ul>
         }
     });
     view! {
@@ -159,8 +159,8 @@ mod tests {
         let draft =
             json!({ "rate": 1, "seed": 7, "model": { "cell": "gru", "odd": true }, "parts": [1, 2], "none": null });
         let planned = json!({ "rate": 1.0, "seed": 1, "model": { "cell": "gru" }, "parts": [1], "more": 3 });
-        let named = list_unrepresented(&draft, Some(&draft), Some(&planned));
-        assert_eq!(named, ["spec.model.odd", "spec.parts", "spec.seed"]);
+        let paths = list_unrepresented(&draft, Some(&draft), Some(&planned));
+        assert_eq!(paths, ["spec.model.odd", "spec.parts", "spec.seed"]);
         assert!(list_unrepresented(&draft, Some(&draft), Some(&draft)).is_empty());
         assert_eq!(list_unrepresented::<Value>(&json!({}), None, None), ["spec"], "nothing of it could be read");
         let (rough, fine) = (json!({ "rate": 0.1 }), json!({ "rate": 0.125 }));

@@ -52,7 +52,7 @@ impl PlanSubmission {
         spec: impl FnOnce(&[Dataset]) -> Result<Spec, Vec<Violation>> + Send,
     ) -> Result<String, Fault> {
         let backend = crate::backend::backend()?;
-        let proposed = async {
+        let proposal = async {
             let datasets = backend.datasets(self.consortium).await?;
             let spec = spec(&datasets).map_err(Problem::validation)?;
             let job = NewJob { title: self.title.clone(), spec };
@@ -61,16 +61,16 @@ impl PlanSubmission {
                 None => backend.propose(self.consortium, job).await,
             }
         };
-        let proposed = proposed.await.map(|job| path::job(self.consortium, job.summary.id));
+        let address = proposal.await.map(|job| path::job(self.consortium, job.summary.id));
         if !native::wants_html() {
-            return Ok(proposed.unwrap_or_else(native::told));
+            return Ok(address.unwrap_or_else(native::told));
         }
-        match proposed {
+        match address {
             Err(problem) if self.draft.is_some() => self.redirect_back(problem).map(|()| String::new()),
-            proposed => {
-                let said = Some("The job is proposed to the owners of its data.".to_owned());
-                native::land(proposed.clone(), Clone::clone, said)?;
-                Ok(proposed.unwrap_or_default())
+            address => {
+                let message = Some("The job is proposed to the owners of its data.".to_owned());
+                native::land(address.clone(), Clone::clone, message)?;
+                Ok(address.unwrap_or_default())
             }
         }
     }
@@ -93,7 +93,7 @@ impl PlanSubmission {
             Ok(new) => new,
             Err(problem) => return self.redirect_back(problem),
         };
-        let (answer, said) = match self.draft {
+        let (answer, message) = match self.draft {
             Some((id, version)) => (backend.write_draft(id, new.clone(), version).await, "The draft is saved."),
             None => (backend.begin_draft(self.consortium, new.clone()).await, "The plan is saved as a draft."),
         };
@@ -101,13 +101,13 @@ impl PlanSubmission {
         let to = move |draft: &undertone_api::job::Draft| path::draft(consortium, draft.id);
         match answer {
             Err(problem) if problem.code == Code::PreconditionFailed && self.return_address().is_none() => {
-                let kept = backend.begin_draft(consortium, new).await;
-                let said =
+                let copy = backend.begin_draft(consortium, new).await;
+                let message =
                     "Somebody changed the draft in the meantime. What you wrote is kept here, as a draft of its own.";
-                native::land(kept, to, Some(said.to_owned()))
+                native::land(copy, to, Some(message.to_owned()))
             }
             Err(problem) => self.redirect_back(problem),
-            saved => native::land(saved, to, Some(said.to_owned())),
+            saved => native::land(saved, to, Some(message.to_owned())),
         }
     }
 
@@ -145,12 +145,12 @@ async fn propose_draft(
     }
     if !plan.refusals.is_empty() {
         let missing = plan.refusals.iter().any(|refusal| refusal.limit <= 0.0);
-        let (code, told) = if missing {
+        let (code, detail) = if missing {
             (Code::BudgetMissing, "A dataset has no budget for this: its steward can set one.")
         } else {
             (Code::BudgetExceeded, "A budget does not admit it.")
         };
-        return Err(Problem { refusals: plan.refusals, ..Problem::new(code, told) });
+        return Err(Problem { refusals: plan.refusals, ..Problem::new(code, detail) });
     }
     backend.write_draft(draft, new_draft(&job.title, &job.spec)?, version).await?;
     backend.propose_draft(draft).await

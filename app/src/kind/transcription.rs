@@ -57,16 +57,16 @@ impl Card for Spec {
             }
             .into_any();
         };
-        let (plan, told) = opened.map_or((first.clone(), None), |opened| {
+        let (plan, notice) = opened.map_or((first.clone(), None), |opened| {
             let content = &opened.draft.content;
             let first = TranscriptionPlan { title: content.title.clone(), ..first };
-            let of = |spec: &Self, first| TranscriptionPlan::from_spec(&content.title, spec, first);
-            let (plan, lost) = super::opened::restore_plan(&content.spec, first, |plan| plan.spec().ok(), of);
+            let convert = |spec: &Self, first| TranscriptionPlan::from_spec(&content.title, spec, first);
+            let (plan, lost) = super::opened::restore_plan(&content.spec, first, |plan| plan.spec().ok(), convert);
             (plan, Some(super::opened::render_notice(&opened, planner::FORM, planner::SAVE, &lost)))
         });
         let plan = TranscriptionPlan::from_query(&query).unwrap_or(plan);
         let form = planner::render_planner(&plan, &datasets, &standings, consortium);
-        view! { {told}{form} }.into_any()
+        view! { {notice}{form} }.into_any()
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {

@@ -40,17 +40,17 @@ pub fn PricedForm(
     let changes = StoredValue::new(0_u32);
     let id = format!("plan-{word}");
     let kind = StoredValue::new(word);
-    let at = move |what: &str| format!("/ui/{what}-{}", kind.get_value());
+    let endpoint = move |what: &str| format!("/ui/{what}-{}", kind.get_value());
     Effect::new(move |_| live.set(true));
     let changed = move |_| {
         changes.update_value(|count| *count = count.wrapping_add(1));
-        let seen = changes.get_value();
-        let still = move || changes.get_value() == seen;
+        let version = changes.get_value();
+        let still = move || changes.get_value() == version;
         stale.set(true);
         let weigh = move || {
             let Some(form) = form.get_untracked().filter(|_| still()) else { return };
             spawn_local(async move {
-                let answer = ask::post(&at("weigh"), &form).await.filter(|answer| answer.done);
+                let answer = ask::post(&endpoint("weigh"), &form).await.filter(|answer| answer.done);
                 if still() {
                     cost.set(answer.map_or_else(|| UNREACHED.to_owned(), |answer| answer.text));
                     stale.set(false);
@@ -68,7 +68,7 @@ pub fn PricedForm(
         let (Some(form), false) = (form.get_untracked(), busy.get_untracked()) else { return };
         busy.set(true);
         spawn_local(async move {
-            match ask::post(&at("propose"), &form).await {
+            match ask::post(&endpoint("propose"), &form).await {
                 // Leaving fails only while the browser is already leaving.
                 Some(Answered { done: true, text }) => return drop(window().location().assign(&text)),
                 Some(refused) => problem.set(refused.text),
@@ -78,7 +78,7 @@ pub fn PricedForm(
         });
     };
     view! {
-        <form id=id class="planner" class:live=move || live.get() node_ref=form method="post" action=at("propose") autocomplete="off"
+        <form id=id class="planner" class:live=move || live.get() node_ref=form method="post" action=endpoint("propose") autocomplete="off"
             on:submit=submit on:input=changed>
             <input type="hidden" name="consortium" value=consortium/>
             <div class="planner-form">{children()}</div>
@@ -87,7 +87,7 @@ pub fn PricedForm(
                 <div inner_html=move || problem.get()></div>
                 <div class="actions">
                     <button type="submit" class="primary" disabled=move || busy.get()>"Propose to the owners"</button>
-                    <button type="submit" formaction=at("draft") formnovalidate>"Save as a draft"</button>
+                    <button type="submit" formaction=endpoint("draft") formnovalidate>"Save as a draft"</button>
                     <button type="submit" class="plain-only" formmethod="get" formaction=again formnovalidate>"Recalculate"</button>
                 </div>
             </section>

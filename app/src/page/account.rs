@@ -66,15 +66,15 @@ pub(crate) fn settings() -> AnyView {
         let member = desk.member()?;
         let mut names: Vec<_> = desk.consortia.iter().map(|known| (known.id.to_string(), known.name.clone())).collect();
         names.extend(list_organizations(&desk).await?.into_iter().map(|known| (known.id.to_string(), known.name)));
-        let named = |id: String| names.iter().find(|(known, _)| *known == id).map_or(id, |(_, name)| name.clone());
+        let name = |id: String| names.iter().find(|(known, _)| *known == id).map_or(id, |(_, name)| name.clone());
         let roles = member.grants.iter().map(|grant| {
             let place = match grant.scope {
-                Scope::Consortium(id) => named(id.to_string()),
-                Scope::Organization(id) => named(id.to_string()),
+                Scope::Consortium(id) => name(id.to_string()),
+                Scope::Organization(id) => name(id.to_string()),
             };
             view! { <li>{words::role(grant.role)}" · "{place}</li> }
         });
-        let chosen = native::theme().unwrap_or("system");
+        let current = native::theme().unwrap_or("system");
         let theme = post(
             "theme",
             Vec::new(),
@@ -82,7 +82,7 @@ pub(crate) fn settings() -> AnyView {
                 <fieldset class="choices">
                     <legend class="visually-hidden">"Appearance"</legend>
                     {["system", "light", "dark"].map(|theme| view! {
-                        <label class="check"><input type="radio" name="theme" value=theme checked=theme == chosen/>
+                        <label class="check"><input type="radio" name="theme" value=theme checked=theme == current/>
                             {if theme == "system" { "as the system says" } else { theme }}</label>
                     })}
                 </fieldset>

@@ -18,12 +18,12 @@ pub(super) fn render_section(
     audits: &[AuditView],
     now: time::OffsetDateTime,
 ) -> AnyView {
-    let promised: Vec<&Dataset> = datasets.iter().filter(|dataset| job.spec.audited(dataset).is_some()).collect();
-    if promised.is_empty() && audits.is_empty() {
+    let audit_targets: Vec<&Dataset> = datasets.iter().filter(|dataset| job.spec.audited(dataset).is_some()).collect();
+    if audit_targets.is_empty() && audits.is_empty() {
         return ().into_any();
     }
     let disproved = audits.iter().any(|view| view.verdict == Verdict::Disproved);
-    let missing = promised.len().saturating_sub(audits.len()) as u64;
+    let missing = audit_targets.len().saturating_sub(audits.len()) as u64;
     let headline = match job.summary.state {
         _ if disproved => {
             "An audit disproves what was claimed. The files are withheld, the account is frozen.".to_owned()
@@ -200,8 +200,8 @@ mod tests {
             auc_interval: None,
             points: vec![OperatingPoint { aimed: 0.01, true_positives: 2, false_positives: 1 }],
         };
-        let said = describe_attack(&attack);
-        assert!(said.starts_with("Loss threshold: AUC 0.51; 2"), "{said}");
+        let text = describe_attack(&attack);
+        assert!(text.starts_with("Loss threshold: AUC 0.51; 2"), "{text}");
         assert!(describe_attack(&Attack { members: 0, ..attack }).contains("found"), "nothing is divided by nobody");
     }
 }

@@ -63,7 +63,7 @@ impl LogForm {
         let mut violations = Vec::new();
         let word = |text: &str| Some(serde_json::Value::String(text.to_owned())).filter(|_| !text.is_empty());
         let mut wrong = |field: &str, message: &str| violations.push(Violation::new(field, message));
-        let by = match self.by.trim() {
+        let actor = match self.by.trim() {
             "" => None,
             text => text.parse().map_err(|_| wrong("by", "give an id, as a row links to it")).ok(),
         };
@@ -75,9 +75,9 @@ impl LogForm {
         if !violations.is_empty() {
             return Err(Problem::validation(violations));
         }
-        let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-        let (subject_kind, subject) = (given(&self.kind), given(&self.subject));
-        Ok(AuditQuery { by, hand, what, subject_kind, subject, since, until })
+        let filled = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        let (subject_kind, subject) = (filled(&self.kind), filled(&self.subject));
+        Ok(AuditQuery { by: actor, hand, what, subject_kind, subject, since, until })
     }
 }
 
@@ -113,14 +113,15 @@ pub(crate) fn server_log() -> AnyView {
 async fn build_sheet(desk: &Desk, place: Where, here: String, lead: String) -> Result<Sheet, Problem> {
     desk.member()?;
     let form = crate::query::parse::<LogForm>(&desk.query).unwrap_or_default();
-    let wanted = form.to_query()?;
+    let filter = form.to_query()?;
     let page = PageQuery { cursor: form.cursor.clone(), limit: Some(50) };
-    let found = desk.backend.audit_log(place, wanted.clone(), page).await?;
+    let entries = desk.backend.audit_log(place, filter.clone(), page).await?;
     let checked = if form.check == "1" { Some(desk.backend.check_audit_log(place).await?) } else { None };
-    let (filter, file) = (filter_query(&form), desk.backend.audit_log_file(place));
+    let suffix = filter_query(&form);
+    let file = desk.backend.audit_log_file(place);
     let consortium = desk.consortium().ok().map(|consortium| consortium.id);
     let filtered = wanted != AuditQuery::default();
-    let list = if found.items.is_empty() {
+    let list = if entries.items.is_empty() {
         let text = if filtered {
             "Nothing of this kind was done. Ask for more."
         } else {
@@ -128,13 +129,13 @@ async fn build_sheet(desk: &Desk, place: Where, here: String, lead: String) -> R
         };
         render_empty(text, ())
     } else {
-        render_rows(&found.items, consortium, &here, desk.now)
+        render_rows(&entries.items, consortium, &here, desk.now)
     };
-    let files = render_downloads(&file, &wanted);
+    let files = render_downloads(&file, &filter);
     let check = format!("{here}?check=1");
-    let older = found.next.map(|cursor| {
-        let and = if filter.is_empty() { String::new() } else { format!("&{filter}") };
-        view! { <p><a rel="next" href=format!("{here}?cursor={cursor}{and}")>"Older entries"</a></p> }
+    let older = entries.next.map(|cursor| {
+        let suffix = if suffix.is_empty() { String::new() } else { format!("&{suffix}") };
+        view! { <p><a rel="next" href=format!("{here}?cursor={cursor}{suffix}")>"Older entries"</a></p> }
     });
     Ok(Sheet::new(
         "Audit log",
@@ -176,15 +177,15 @@ fn render_verdict(checked: &AuditCheck) -> AnyView {
 }
 
 fn render_filters(form: &LogForm, here: &str, filtered: bool) -> AnyView {
-    let chosen = |value: &str, word: &str| value == word;
+    let is_selected = |value: &str, word: &str| value == word;
     let what = What::ALL.iter().map(|what| {
-        view! { <option value=what.word() selected=chosen(&form.what, what.word())>{what.said()}</option> }
+        view! { <option value=what.word() selected=is_selected(&form.what, what.word())>{what.said()}</option> }
     });
     let hands = Hand::ALL.iter().map(|hand| {
-        view! { <option value=hand.word() selected=chosen(&form.hand, hand.word())>{hand_label(*hand)}</option> }
+        view! { <option value=hand.word() selected=is_selected(&form.hand, hand.word())>{hand_label(*hand)}</option> }
     });
     let kinds = KINDS.iter().map(|(word, said)| {
-        view! { <option value=*word selected=chosen(&form.kind, word)>{*said}</option> }
+        view! { <option value=*word selected=is_selected(&form.kind, word)>{*said}</option> }
     });
     view! {
         <form class="filters" method="get" action=here.to_owned() role="search" aria-label="Filter the audit log">
@@ -221,8 +222,8 @@ fn filter_query(form: &LogForm) -> String {
         ("since", &form.since),
         ("until", &form.until),
     ];
-    let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
-    given.map(|(name, value)| format!("{name}={}", percent_encode(value))).collect::<Vec<_>>().join("&")
+    let filled = fields.into_iter().filter(|(_, value)| !value.is_empty());
+    filled.map(|(name, value)| format!("{name}={}", percent_encode(value))).collect::<Vec<_>>().join("&")
 }
 
 /// Renders the links to the matching entries as files.
@@ -286,8 +287,8 @@ fn render_rows(entries: &[AuditEntry], consortium: Option<ConsortiumId>, here: &
 fn render_subject(entry: &AuditEntry, consortium: Option<ConsortiumId>) -> AnyView {
     let Some(subject) = &entry.subject else { return ().into_any() };
     let short = words::short(&subject.id);
-    let named = entry.detail.get("name").and_then(|name| name.as_str()).map_or(short, str::to_owned);
-    let text = format!("{} {named}", subject.kind);
+    let name = entry.detail.get("name").and_then(|name| name.as_str()).map_or(short, str::to_owned);
+    let text = format!("{} {name}", subject.kind);
     let to = consortium.and_then(|consortium| match subject.kind.as_str() {
         "job" => subject.id.parse::<JobId>().ok().map(|job| path::job(consortium, job)),
         "dataset" => subject.id.parse().ok().map(|dataset| path::dataset(consortium, dataset)),
@@ -302,14 +303,14 @@ fn render_subject(entry: &AuditEntry, consortium: Option<ConsortiumId>) -> AnyVi
 /// Formats the details: names and values, as far as there is room.
 fn format_detail(detail: &serde_json::Value) -> String {
     let Some(fields) = detail.as_object() else { return String::new() };
-    let said = fields.iter().filter(|(name, value)| *name != "name" && !value.is_null()).map(|(name, value)| {
+    let details = fields.iter().filter(|(name, value)| *name != "name" && !value.is_null()).map(|(name, value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         // A whole digest or id would displace the rest of the row.
         let opaque = value.len() >= OPAQUE && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
         let value = if opaque { format!("{}…", words::short(&value)) } else { value };
         format!("{}: {value}", name.replace('_', " "))
     });
-    let text = said.collect::<Vec<_>>().join("; ");
+    let text = details.collect::<Vec<_>>().join("; ");
     if text.chars().count() <= DETAIL { text } else { text.chars().take(DETAIL).chain(['…']).collect() }
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn certificate() -> AnyView {
 
 fn render_certificate(certificate: &Certificate, consortium: ConsortiumId, file: &str) -> AnyView {
     let job = &certificate.job;
-    let charged = certificate.parties.iter().any(|party| party.charged.is_some());
+    let is_charged = certificate.parties.iter().any(|party| party.charged.is_some());
     let sums = certificate.together.iter().map(|together| render_total(certificate, together)).collect_view();
     let parties = certificate.parties.iter().map(party::render_section).collect_view();
     view! {
@@ -36,8 +36,8 @@ fn render_certificate(certificate: &Certificate, consortium: ConsortiumId, file:
             <StateMark state=job.state/></p>
         <div class="certificate">
             <section class="panel answer"><h2>"What it cost"</h2>
-                {if charged { sums.into_any() } else { view! { <p class="headline">"Only public data were used: nobody's privacy was spent."</p> }.into_any() }}
-                {charged.then(|| view! {
+                {if is_charged { sums.into_any() } else { view! { <p class="headline">"Only public data were used: nobody's privacy was spent."</p> }.into_any() }}
+                {is_charged.then(|| view! {
                     <p>{overlap::describe_rule(certificate.overlap.overlap)}" "{overlap::render_author(&certificate.overlap, None)}</p>
                 })}
                 <dl class="facts">
@@ -60,11 +60,11 @@ fn render_certificate(certificate: &Certificate, consortium: ConsortiumId, file:
 /// Describes the consortium's number for one unit in a sentence.
 fn render_total(certificate: &Certificate, together: &Together) -> AnyView {
     let one = words::any_one(together.unit);
-    let named = |id: &OrganizationId| {
+    let find_name = |id: &OrganizationId| {
         let party = certificate.parties.iter().find(|party| party.organization == *id);
         party.map_or_else(String::new, |party| party.organization_name.clone())
     };
-    let names: Vec<String> = together.organizations.iter().map(named).collect();
+    let names: Vec<String> = together.organizations.iter().map(find_name).collect();
     let headline = match together.figure {
         Some(figure) => match figure.epsilon {
             Some(epsilon) => view! {
@@ -76,7 +76,7 @@ fn render_total(certificate: &Certificate, together: &Together) -> AnyView {
         },
         None => view! { <p class="headline">{format!("Nothing is promised for {one}: no budget was set")}</p> }.into_any(),
     };
-    let counted = match together.most {
+    let method = match together.most {
         most if most as usize == names.len() && most > 1 => "added up over".to_owned(),
         1 if names.len() > 1 => "the greatest of".to_owned(),
         1 => "in the data of".to_owned(),
@@ -84,7 +84,7 @@ fn render_total(certificate: &Certificate, together: &Together) -> AnyView {
     };
     view! {
         {headline}
-        <p class="hint">{format!("By this job alone, {counted} {}.", list_names(&names))}</p>
+        <p class="hint">{format!("By this job alone, {method} {}.", list_names(&names))}</p>
         {(together.in_the_clear > 0).then(|| view! {
             <p class="in-the-clear">{format!(
                 "{} left in the clear besides, because an owner opened a dataset for a comparison. No ε covers them.",

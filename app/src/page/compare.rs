@@ -25,11 +25,11 @@ pub(crate) fn compare() -> AnyView {
     screen(Place::Models, async |desk| {
         let consortium = desk.consortium()?.id;
         desk.member()?;
-        let chosen = parse_jobs(&desk.query)?;
+        let selection = parse_jobs(&desk.query)?;
         let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
         let finished: Vec<_> = jobs.into_iter().filter(|job| job.state == State::Finished).collect();
         let mut reports = Vec::new();
-        for job in &chosen {
+        for job in &selection {
             if !finished.iter().any(|known| known.id == *job) {
                 let message = format!("no finished job of this consortium has the id {job}");
                 return Err(Problem::validation(vec![Violation::new("job", message)]));
@@ -52,7 +52,7 @@ pub(crate) fn compare() -> AnyView {
         Ok(Sheet::new(
             "Compare models",
             view! {
-                {render_choice(&finished, &chosen, consortium)}
+                {render_choice(&finished, &selection, consortium)}
                 {body}
             },
         ))
@@ -61,22 +61,22 @@ pub(crate) fn compare() -> AnyView {
 
 /// Parses the jobs in the address: `job=<id>` for each.
 fn parse_jobs(query: &str) -> Result<Vec<JobId>, Problem> {
-    let mut chosen = Vec::new();
+    let mut selection = Vec::new();
     for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
         if name != "job" || value.is_empty() {
             continue;
         }
         let wrong = |_| Problem::validation(vec![Violation::new("job", "give the id of a job")]);
         let id: JobId = value.parse().map_err(wrong)?;
-        if !chosen.contains(&id) {
-            chosen.push(id);
+        if !selection.contains(&id) {
+            selection.push(id);
         }
     }
-    if chosen.len() > MOST {
-        let message = format!("choose at most {MOST} jobs, not {}", chosen.len());
+    if selection.len() > MOST {
+        let message = format!("choose at most {MOST} jobs, not {}", selection.len());
         return Err(Problem::validation(vec![Violation::new("job", message)]));
     }
-    Ok(chosen)
+    Ok(selection)
 }
 
 /// Renders the form to choose jobs.
@@ -109,8 +109,8 @@ fn number_titles(reports: &[(JobId, ReportFile)]) -> Vec<String> {
         .enumerate()
         .map(|(index, (_, report))| {
             let same = reports.iter().filter(|(_, other)| title(other) == title(report)).count();
-            let before = reports[..index].iter().filter(|(_, other)| title(other) == title(report)).count();
-            if same > 1 { format!("{} ({})", title(report), before + 1) } else { title(report) }
+            let earlier = reports[..index].iter().filter(|(_, other)| title(other) == title(report)).count();
+            if same > 1 { format!("{} ({})", title(report), earlier + 1) } else { title(report) }
         })
         .collect()
 }
@@ -135,7 +135,7 @@ fn render_accuracy(reports: &[(JobId, ReportFile)]) -> AnyView {
             ));
         }
     }
-    let drawn = tests.into_iter().filter_map(|(test, rows)| {
+    let charts = tests.into_iter().filter_map(|(test, rows)| {
         let forest = ForestPlot {
             title: format!("Right on {test}"),
             file: format!("models-{test}"),
@@ -145,13 +145,13 @@ fn render_accuracy(reports: &[(JobId, ReportFile)]) -> AnyView {
         };
         Some(forest.draw()?.show())
     });
-    let drawn: Vec<_> = drawn.collect();
-    if drawn.is_empty() {
+    let charts: Vec<_> = charts.collect();
+    if charts.is_empty() {
         return render_empty("None of these jobs has measured anything.", ());
     }
     view! {
         <section class="panel"><h2>"What they get right"</h2>
-            <div class="charts few">{drawn}</div>
+            <div class="charts few">{charts}</div>
             <p class="hint">"Frames of one recording are alike, so the true uncertainty is larger than the whiskers. The private arm stands for a job that has several."</p>
         </section>
     }
@@ -211,16 +211,16 @@ fn render_differences(reports: &[(JobId, ReportFile)], consortium: ConsortiumId)
         })
         .collect();
     let fields: std::collections::BTreeSet<&String> = specs.iter().flat_map(BTreeMap::keys).collect();
-    let differing: Vec<&String> =
+    let paths: Vec<&String> =
         fields.into_iter().filter(|field| specs.iter().any(|spec| spec.get(*field) != specs[0].get(*field))).collect();
-    if differing.is_empty() {
+    if paths.is_empty() {
         return view! { <section class="panel"><h2>"In what they differ"</h2><p>"Their specs are the same."</p></section> }.into_any();
     }
     let heads = reports.iter().zip(number_titles(reports)).map(|((id, _), name)| {
         view! { <th scope="col"><a href=path::report(consortium, *id)>{name}</a></th> }
     });
     let names = number_titles(reports);
-    let rows = differing.into_iter().map(|field| {
+    let rows = paths.into_iter().map(|field| {
         let cells = specs.iter().zip(&names).map(|(spec, name)| {
             view! { <td data-label=name.clone()>{spec.get(field).cloned().unwrap_or_else(|| "–".to_owned())}</td> }
         });

@@ -45,7 +45,7 @@ pub(crate) fn dataset() -> AnyView {
         let title = |job: JobId| jobs.iter().find(|known| known.id == job).map(|known| known.title.clone());
         let steward = viewer::stewards(member, dataset.organization);
         let freezes = desk.backend.freezes(id).await?;
-        let frozen = super::audit::render_freeze(consortium, &dataset, &freezes, steward, desk.now);
+        let freeze = super::audit::render_freeze(consortium, &dataset, &freezes, steward, desk.now);
 
         let gauges = if public {
             view! { <p class="headline">"Public: no budget is needed"</p> }.into_any()
@@ -68,8 +68,8 @@ pub(crate) fn dataset() -> AnyView {
             .into_any()
         };
         let latest: Vec<_> = entries.iter().take(20).cloned().map(|entry| (dataset.name.clone(), entry)).collect();
-        let named = |job: JobId| title(job).unwrap_or_else(|| format!("job {}", words::short(&job.to_string())));
-        let over_time = history::render_section(&history, &dataset.name, &named, desk.now);
+        let job_title = |job: JobId| title(job).unwrap_or_else(|| format!("job {}", words::short(&job.to_string())));
+        let over_time = history::render_section(&history, &dataset.name, &job_title, desk.now);
         let limits = if !public && (steward || viewer::runs(member, dataset.organization)) {
             let limits = desk.backend.approval_limits(id).await?;
             limit::render_section(consortium, &dataset, &limits, steward, desk.now)
@@ -80,7 +80,7 @@ pub(crate) fn dataset() -> AnyView {
         Ok(Sheet::new(
             dataset.name.clone(),
             view! {
-                {frozen}
+                {freeze}
                 {gauges}
                 {(steward && !public).then(|| budget::render_forms(consortium, &dataset))}
                 {limits}
@@ -115,12 +115,12 @@ fn describe_shared_accounts(dataset: &Dataset, all: &[Dataset]) -> Option<String
 
 /// Renders an account: its gauge, its promises, and its releases in the clear.
 fn render_account(account: &Account, promises: &[PromisedLimit]) -> AnyView {
-    let budgeted = standing::budgeted(account);
+    let has_budget = standing::budgeted(account);
     let each = words::each(account.unit);
-    let title = if budgeted { format!("Budget for {each}") } else { format!("No budget for {each}") };
+    let title = if has_budget { format!("Budget for {each}") } else { format!("No budget for {each}") };
     view! {
         <section class="panel"><h2>{title}</h2>
-            {budgeted.then(|| view! { <Gauge reading=GaugeReading::from(account)/> })}
+            {has_budget.then(|| view! { <Gauge reading=GaugeReading::from(account)/> })}
             {render_promises(promises)}
             {(account.released_in_the_clear > 0).then(|| view! {
                 <p class="in-the-clear">{format!(
@@ -128,7 +128,7 @@ fn render_account(account: &Account, promises: &[PromisedLimit]) -> AnyView {
                     words::plural(account.released_in_the_clear, "exact release")
                 )}</p>
             })}
-            {account.uncovered.iter().filter(|_| budgeted).map(|known| view! {
+            {account.uncovered.iter().filter(|_| has_budget).map(|known| view! {
                 <p class="bad-text">{format!(
                     "Not covered: {} of {} that protect {}, from before every job was charged to this limit. It bounds all others.",
                     words::plural(known.releases, "release"),
@@ -168,9 +168,9 @@ fn render_facts(dataset: &Dataset, now: time::OffsetDateTime) -> AnyView {
         Content::Queries => "Rows of the query log",
     };
     let transcribed = dataset.content == Content::Recordings;
-    let kept = if transcribed { format!("{records} to transcribe") } else { format!("{records} to train on") };
+    let records_label = if transcribed { format!("{records} to transcribe") } else { format!("{records} to train on") };
     let classes = words::count(dataset.classes.into());
-    let made = match (dataset.content, dataset.classes) {
+    let content_fact = match (dataset.content, dataset.classes) {
         (Content::Speech, _) => Some(("Frames", format!("{} coefficients, {classes} classes", dataset.inputs))),
         // Whether a private log has labels is not public.
         (Content::Queries, 0) | (Content::Recordings, _) => None,
@@ -182,10 +182,10 @@ fn render_facts(dataset: &Dataset, now: time::OffsetDateTime) -> AnyView {
             <div><dt>"Visibility"</dt><dd>{words::visibility(dataset.visibility)}". "{words::visibility_meaning(dataset.visibility)}</dd></div>
             {speech.then(|| view! { <div><dt>"Speakers"</dt><dd>{rough(dataset.speakers.0)}</dd></div> })}
             {dataset.users.map(|users| view! { <div><dt>"Users, by its owner's ids"</dt><dd>{rough(users.0)}</dd></div> })}
-            <div><dt>{kept}</dt><dd>{rough(dataset.records.0)}</dd></div>
+            <div><dt>{records_label}</dt><dd>{rough(dataset.records.0)}</dd></div>
             {dataset.seconds.map(|seconds| view! { <div><dt>"Their length"</dt><dd>{format!("about {}", words::duration(seconds.0 as f64))}</dd></div> })}
             {(!transcribed).then(|| view! { <div><dt>{format!("{records} held out")}</dt><dd>{rough(dataset.test_records)}</dd></div> })}
-            {made.map(|(term, said)| view! { <div><dt>{term}</dt><dd>{said}</dd></div> })}
+            {content_fact.map(|(term, said)| view! { <div><dt>{term}</dt><dd>{said}</dd></div> })}
             <div><dt>"Registered"</dt><dd><RelativeTime at=dataset.created_at now/></dd></div>
         </dl>
         <p class="hint">"Sizes are told only roughly: 1, 2 or 5 times a power of ten. Exact ones would be a release."</p>

@@ -81,18 +81,18 @@ fn render_costs(plan: Plan) -> AnyView {
     if plan.parties.is_empty() {
         return ().into_any();
     }
-    let refused = !plan.refusals.is_empty();
+    let is_refused = !plan.refusals.is_empty();
     let rows = plan.parties.into_iter().map(|party| {
         let epsilon =
             party.epsilon.map_or_else(|| "no budget".to_owned(), |epsilon| format!("ε {}", words::epsilon(epsilon)));
-        let after = match (party.would_be, party.limit) {
+        let balance = match (party.would_be, party.limit) {
             (Some(would_be), Some(limit)) => format!("ε {} of {}", words::epsilon(would_be), words::limit(limit)),
             _ => "does not fit".to_owned(),
         };
         view! {
             <tr><th scope="row">{party.dataset_name}</th>
                 <td data-label="the job by itself">{epsilon}</td>
-                <td data-label="the budget after it">{after}</td>
+                <td data-label="the budget after it">{balance}</td>
                 <td data-label="releases that fit">{words::count(party.releases_that_fit)}</td></tr>
         }
     });
@@ -102,7 +102,7 @@ fn render_costs(plan: Plan) -> AnyView {
                 <thead><tr><th scope="col">"Dataset"</th><th scope="col">"The job by itself"</th><th scope="col">"The budget after it"</th><th scope="col">"Releases that fit"</th></tr></thead>
                 <tbody>{rows.collect_view()}</tbody>
             </table>
-            {refused.then(|| view! { <p class="notice bad">"A budget does not admit it: proposing it would be refused."</p> })}
+            {is_refused.then(|| view! { <p class="notice bad">"A budget does not admit it: proposing it would be refused."</p> })}
         </section>
     }
     .into_any()

@@ -34,7 +34,7 @@ pub(crate) fn job() -> AnyView {
         let datasets = desk.backend.datasets(consortium).await?;
         let in_the_clear = in_the_clear(&job, &datasets);
         let decisions = render_decisions(&desk, member, consortium, &job, &datasets, &in_the_clear).await?;
-        let refused = (!job.refusals.is_empty()).then(|| {
+        let refusal = (!job.refusals.is_empty()).then(|| {
             let problem = Problem {
                 refusals: job.refusals.clone(),
                 ..Problem::new(undertone_api::problem::Code::BudgetExceeded, "")
@@ -52,7 +52,7 @@ pub(crate) fn job() -> AnyView {
             summary.title,
             view! {
                 <LiveJob job=id first>
-                    {refused}
+                    {refusal}
                     {decisions}
                 </LiveJob>
                 {timeline}
@@ -80,8 +80,8 @@ fn render_certificate_link(consortium: ConsortiumId, job: &Job) -> AnyView {
         return view! { <a href=crate::path::certificate(consortium, job.summary.id)>"What it cost, signed"</a> }
             .into_any();
     }
-    let when = if job.summary.state.is_over() { "none: nothing was released" } else { "made when the job is over" };
-    view! { {when} }.into_any()
+    let status = if job.summary.state.is_over() { "none: nothing was released" } else { "made when the job is over" };
+    view! { {status} }.into_any()
 }
 
 /// Renders the viewer's pending decisions.
@@ -94,12 +94,12 @@ async fn render_decisions(
     in_the_clear: &[(DatasetId, u64)],
 ) -> Result<AnyView, Problem> {
     let mut parts = Vec::new();
-    let awaited = |party: &&Participant| {
+    let is_awaited = |party: &&Participant| {
         job.summary.state == State::Proposed
             && party.approval == Approval::Pending
             && viewer::stewards(member, party.organization)
     };
-    let mine: Vec<_> = job.participants.iter().filter(awaited).collect();
+    let mine: Vec<_> = job.participants.iter().filter(is_awaited).collect();
     if !mine.is_empty() {
         let standings = desk.backend.standings(consortium, mine.iter().map(|party| party.dataset).collect()).await?;
         let sites = desk.backend.site_approvals(job.summary.id).await?;
@@ -144,7 +144,7 @@ fn render_approval<'a>(
         .filter(|other| other.organization != party.organization)
         .map(|other| other.organization_name.clone())
         .collect();
-    let (mut what, gauge, label) = match (&party.charge, payment) {
+    let (mut effects, gauge, label) = match (&party.charge, payment) {
         (None, _) => (vec![kind::terms(&job.spec).public_release.to_owned()], ().into_any(), "Approve".to_owned()),
         (Some(charge), _) if charge.event == Event::NonPrivate => {
             (Vec::new(), ().into_any(), "Approve exact gradients".to_owned())
@@ -171,7 +171,7 @@ fn render_approval<'a>(
         ),
     };
     if exact > 0 {
-        what.extend(describe_exact_releases(exact));
+        effects.extend(describe_exact_releases(exact));
     }
     let parties =
         if others.is_empty() { "this server".to_owned() } else { format!("this server and {}", list_names(&others)) };
@@ -183,7 +183,7 @@ fn render_approval<'a>(
             {party.asked_because.as_ref().map(|because| view! { <p class="hint">{format!("Why you are asked: {because}.")}</p> })}
             {gauge}
             <ul class="consequences">
-                {what.into_iter().map(|line| view! { <li>{line}</li> }).collect_view()}
+                {effects.into_iter().map(|line| view! { <li>{line}</li> }).collect_view()}
                 <li>{format!("What is released is seen by {audience}. {retention} {}.", party.organization_name)}</li>
                 <li>"The site's own ledger and policy must agree as well, whatever is decided here."</li>
                 {job.answer_by.map(|by| view! { <li>"Without an answer the job is refused "<RelativeTime at=by now=desk.now/>"."</li> })}

@@ -89,8 +89,8 @@ fn render_filters(consortium: ConsortiumId, id: JobId, job: &Job, query: &LogQue
     });
     let levels = [(Level::Info, "everything"), (Level::Warning, "warnings and errors"), (Level::Error, "errors")];
     let levels = levels.map(|(level, said)| {
-        let chosen = query.level.unwrap_or(Level::Info) == level;
-        view! { <option value=level_word(level) selected=chosen>{said}</option> }
+        let is_selected = query.level.unwrap_or(Level::Info) == level;
+        view! { <option value=level_word(level) selected=is_selected>{said}</option> }
     });
     view! {
         <form class="filters" method="get" action=path::job_log(consortium, id)>
@@ -107,7 +107,7 @@ fn render_filters(consortium: ConsortiumId, id: JobId, job: &Job, query: &LogQue
 /// Renders lines as a table, newest first.
 pub(crate) fn render_table(lines: &[LogLine], now: OffsetDateTime) -> AnyView {
     let rows = lines.iter().map(|line| {
-        let who = match (&line.dataset_name, &line.organization_name) {
+        let source = match (&line.dataset_name, &line.organization_name) {
             (Some(dataset), Some(owner)) => format!("{dataset}, {owner}"),
             _ => "the job".to_owned(),
         };
@@ -119,7 +119,7 @@ pub(crate) fn render_table(lines: &[LogLine], now: OffsetDateTime) -> AnyView {
         view! {
             <tr>
                 <td data-label="when"><RelativeTime at=line.at now/></td>
-                <th scope="row">{who}</th>
+                <th scope="row">{source}</th>
                 <td data-label="level"><span class=class>{mark}</span></td>
                 <td data-label="what">{line.text.clone()}</td>
             </tr>
@@ -156,8 +156,8 @@ mod tests {
         assert!(warnings.contains("with 2 of 3 vectors") && !warnings.contains("began its part"), "{warnings}");
         let own = render(&format!("{log}?dataset={}", dataset(1)), true, "").await.body;
         assert!(own.contains("began its part") && !own.contains("waits for another run"), "{own}");
-        let over = render(&path::job_log(CONSORTIUM, FINISHED), true, "").await.body;
-        assert!(over.contains("Nothing was noted") && !over.contains("/ui/events"), "{over}");
+        let finished = render(&path::job_log(CONSORTIUM, FINISHED), true, "").await.body;
+        assert!(finished.contains("Nothing was noted") && !finished.contains("/ui/events"), "{finished}");
     }
 
     #[tokio::test]
@@ -184,11 +184,11 @@ mod tests {
             (path::questions(CONSORTIUM), "questions"),
         ] {
             let page = render(&address, true, "").await.body;
-            let (before, after) = page.split_once(&format!("data-live=\"{part}\"")).expect("the part is marked");
-            assert!(before.contains("/ui/events?") || after.contains("/ui/events?"), "{address} does not listen");
+            let (head, tail) = page.split_once(&format!("data-live=\"{part}\"")).expect("the part is marked");
+            assert!(head.contains("/ui/events?") || tail.contains("/ui/events?"), "{address} does not listen");
             // Replaced parts must be plain HTML: an island in them would not be hydrated.
             if part != "now" {
-                assert!(!after.split("</table>").next().unwrap_or_default().contains("leptos-island"), "{address}");
+                assert!(!tail.split("</table>").next().unwrap_or_default().contains("leptos-island"), "{address}");
             }
         }
     }

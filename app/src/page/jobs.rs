@@ -49,7 +49,7 @@ pub(crate) fn jobs() -> AnyView {
 /// Renders jobs as a table.
 pub(super) fn render_table(jobs: &[JobSummary], now: OffsetDateTime) -> AnyView {
     let rows = jobs.iter().map(|job| {
-        let done = if job.rounds == 0 { 0.0 } else { f64::from(job.rounds_done) / f64::from(job.rounds) * 100.0 };
+        let progress = if job.rounds == 0 { 0.0 } else { f64::from(job.rounds_done) / f64::from(job.rounds) * 100.0 };
         view! {
             <tr>
                 <th scope="row"><a href=path::job(job.consortium, job.id)>{job.title.clone()}</a></th>
@@ -57,7 +57,7 @@ pub(super) fn render_table(jobs: &[JobSummary], now: OffsetDateTime) -> AnyView 
                 <td data-label="rounds" class="rounds">
                     <svg class="rounds-bar" width="96" height="6" aria-hidden="true">
                         <rect class="gauge-track" width="100%" height="6" rx="3"></rect>
-                        <rect class="gauge-spent" width=format!("{done:.1}%") height="6" rx="3"></rect>
+                        <rect class="gauge-spent" width=format!("{progress:.1}%") height="6" rx="3"></rect>
                     </svg>
                     <span>{if job.rounds == 0 { "none".to_owned() } else { format!("{} of {}", job.rounds_done, job.rounds) }}</span>
                 </td>

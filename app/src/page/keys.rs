@@ -80,17 +80,17 @@ fn render_keys(keys: &[ApiKey], now: OffsetDateTime) -> AnyView {
     }
     let rows = keys.iter().map(|key| {
         let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.word()).collect();
-        let over = key.revoked_at.is_some() || key.expires_at <= now;
+        let is_over = key.revoked_at.is_some() || key.expires_at <= now;
         let state = match key.revoked_at {
             Some(at) => view! { "revoked "<RelativeTime at now/> }.into_any(),
-            None if over => view! { "over since "<Day at=key.expires_at/> }.into_any(),
+            None if is_over => view! { "over since "<Day at=key.expires_at/> }.into_any(),
             None => view! { "until "<Day at=key.expires_at/> }.into_any(),
         };
         let used = match key.last_used_at {
             Some(at) => view! { <RelativeTime at now/> }.into_any(),
             None => view! { "never" }.into_any(),
         };
-        let revoke = (!over).then(|| {
+        let revoke = (!is_over).then(|| {
             let label = format!("Revoke {}", key.name);
             let button = view! { <button type="submit" class="quiet" aria-label=label>"Revoke"</button> };
             post("revoke-key", vec![("key", key.id.to_string())], button)

@@ -29,20 +29,20 @@ pub(crate) fn ledger() -> AnyView {
         let consortium = desk.consortium()?.id;
         desk.member()?;
         let query = crate::query::parse::<LedgerQuery>(&desk.query).unwrap_or_default();
-        let (chosen, wanted) = query.parse()?;
+        let (dataset, filter) = query.parse()?;
         let all = desk.backend.datasets(consortium).await?;
         let datasets: Vec<_> = all.iter().filter(|d| d.visibility != Visibility::Public).cloned().collect();
         let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
         let title = |job: JobId| jobs.iter().find(|known| known.id == job).map(|known| known.title.clone());
-        let LedgerRows { rows: found, closed, next } = match chosen {
-            Some(chosen) => read_dataset_rows(&desk, &datasets, chosen, wanted, query.cursor.clone()).await?,
-            None => read_newest_rows(&desk, consortium, &all, wanted).await?,
+        let LedgerRows { rows: entries, closed, next } = match dataset {
+            Some(dataset) => read_dataset_rows(&desk, &datasets, dataset, filter, query.cursor.clone()).await?,
+            None => read_newest_rows(&desk, consortium, &all, filter).await?,
         };
         let here = path::ledger(consortium);
         let bundle = desk.backend.ledger_file(consortium);
-        let filter = render_filters(&query, &datasets, &jobs, &here);
+        let filter_form = render_filters(&query, &datasets, &jobs, &here);
         let rest = query.to_suffix();
-        let list = if found.is_empty() {
+        let list = if entries.is_empty() {
             render_empty(
                 if query.is_empty() {
                     "Rows appear when a job reserves its worst case, pays for a release, or gives back what never left."
@@ -52,13 +52,13 @@ pub(crate) fn ledger() -> AnyView {
                 (),
             )
         } else {
-            render_rows(&found, consortium, &title, desk.now)
+            render_rows(&entries, consortium, &title, desk.now)
         };
         Ok(Sheet::new(
             "Ledger",
             view! {
                 <p class="lead">"Rows are never changed or deleted. Every payment carries the hash of a receipt that the site signed before the release left; every row carries the hash of all before it."</p>
-                {filter}
+                {filter_form}
                 {list}
                 {next.map(|(dataset, cursor)| view! { <p><a rel="next" href=format!("{here}?dataset={dataset}{rest}&cursor={cursor}")>"Older rows"</a></p> })}
                 {(closed > 0).then(|| view! { <p class="hint">{format!("The rows of {} are not yours to read.", words::plural(closed, "dataset"))}</p> })}
@@ -146,11 +146,11 @@ impl LedgerQuery {
     fn parse(&self) -> Result<(Option<DatasetId>, EntryFilter), Problem> {
         let mut violations = Vec::new();
         let mut wrong = |field: &str, message: &str| violations.push(Violation::new(field, message));
-        let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-        let dataset =
-            given(&self.dataset).and_then(|id| id.parse().map_err(|_| wrong("dataset", "choose one of the list")).ok());
-        let job = given(&self.job).and_then(|id| id.parse().map_err(|_| wrong("job", "choose one of the list")).ok());
-        let kind = given(&self.kind).and_then(|word| {
+        let filled = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        let dataset = filled(&self.dataset)
+            .and_then(|id| id.parse().map_err(|_| wrong("dataset", "choose one of the list")).ok());
+        let job = filled(&self.job).and_then(|id| id.parse().map_err(|_| wrong("job", "choose one of the list")).ok());
+        let kind = filled(&self.kind).and_then(|word| {
             serde_json::from_value(word.into()).map_err(|_| wrong("kind", "reserve, commit or settle")).ok()
         });
         let (since, until) = parse_period(&self.since, &self.until, wrong);
@@ -163,8 +163,8 @@ impl LedgerQuery {
     /// Returns all fields but dataset and cursor as a suffix of an address. All were parsed as an id, a word or a day.
     fn to_suffix(&self) -> String {
         let fields = [("job", &self.job), ("kind", &self.kind), ("since", &self.since), ("until", &self.until)];
-        let given = fields.into_iter().filter(|(_, value)| !value.trim().is_empty());
-        given.fold(String::new(), |mut all, (name, value)| {
+        let filled = fields.into_iter().filter(|(_, value)| !value.trim().is_empty());
+        filled.fold(String::new(), |mut all, (name, value)| {
             let _ = write!(all, "&{name}={}", value.trim());
             all
         })

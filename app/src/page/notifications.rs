@@ -208,8 +208,8 @@ mod tests {
         assert_eq!(page.matches("Mark as read").count(), 2, "what was read is not marked again");
         let filtered = render("/notifications?unread=true&kind=worker_silent", true, "").await.body;
         assert!(filtered.contains("has fallen silent") && !filtered.contains("ward-a"), "{filtered}");
-        let sent = send("set-notifications", "on%5B%5D=job_waits&on%5B%5D=budget_low", true).await;
-        assert_eq!((sent.status.as_u16(), sent.location()), (302, "/notifications"));
+        let response = send("set-notifications", "on%5B%5D=job_waits&on%5B%5D=budget_low", true).await;
+        assert_eq!((response.status.as_u16(), response.location()), (302, "/notifications"));
         let marked = send("read-notification", "notification=00000000-0000-0000-0000-000000000c01", true).await;
         assert_eq!((marked.status.as_u16(), marked.location()), (302, "/from?x=1"));
     }

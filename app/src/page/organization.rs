@@ -25,10 +25,10 @@ pub(crate) fn organization() -> AnyView {
     screen(Place::Organizations, async |desk| {
         let (consortium, member) = (desk.consortium()?.id, desk.member()?);
         let id: OrganizationId = desk.id("organization")?;
-        let found =
+        let organization =
             desk.backend.organizations(consortium).await?.into_iter().find(|organization| organization.id == id);
         let organization =
-            found.ok_or_else(|| Problem::new(Code::NotFound, "This consortium has no such organization."))?;
+            organization.ok_or_else(|| Problem::new(Code::NotFound, "This consortium has no such organization."))?;
         let members = match desk.backend.members(id).await {
             Ok(members) => Some(members),
             Err(problem) if matches!(problem.code, Code::Forbidden | Code::NotFound) => None,
@@ -177,7 +177,7 @@ fn render_workers(workers: &[Worker], consortium: ConsortiumId, runs: Option<boo
             (false, Some(at)) => view! { <span class="state bad">"◍ last heard of "<RelativeTime at now/></span> }.into_any(),
             (false, None) => view! { <span class="state waiting">"◌ not connected yet"</span> }.into_any(),
         };
-        let seen = match &worker.retirement {
+        let state = match &worker.retirement {
             Some(retirement) => render_retirement(retirement, now),
             None => offline,
         };
@@ -185,7 +185,7 @@ fn render_workers(workers: &[Worker], consortium: ConsortiumId, runs: Option<boo
         view! {
             <tr>
                 <th scope="row">{worker.name.clone()}</th>
-                <td data-label="state">{seen}{render_reconciliation(worker, now)}{worker.diagnoses.iter().map(|one| view! { <p class="hint">{one.remedy.clone()}</p> }).collect_view()}</td>
+                <td data-label="state">{state}{render_reconciliation(worker, now)}{worker.diagnoses.iter().map(|one| view! { <p class="hint">{one.remedy.clone()}</p> }).collect_view()}</td>
                 <td data-label="version">{worker.version.clone()}</td>
                 <td data-label="can run">{worker.kinds.join(", ")}</td>
                 <td data-label="key"><Digest digest=worker.public_key.clone()/></td>

@@ -36,11 +36,11 @@ pub(super) fn render_author(rule: &OverlapRule, now: Option<OffsetDateTime>) -> 
     match (&rule.attested_by, rule.attested_at) {
         (Some(by), Some(at)) => {
             let statement = (!rule.statement.is_empty()).then(|| format!(" “{}”", rule.statement));
-            let when = match now {
+            let time = match now {
                 Some(now) => view! { <RelativeTime at now/> }.into_any(),
                 None => view! { "on "{words::exact(at)} }.into_any(),
             };
-            view! { <span>{format!("Declared by {by} ")}{when}"."{statement}</span> }.into_any()
+            view! { <span>{format!("Declared by {by} ")}{time}"."{statement}</span> }.into_any()
         }
         _ => view! { <span>"Nobody has declared otherwise; this is what holds then."</span> }.into_any(),
     }
@@ -54,13 +54,13 @@ pub(super) fn render_section(
     admin: bool,
     now: OffsetDateTime,
 ) -> AnyView {
-    let before = history.iter().skip(1).map(|rule| {
+    let earlier = history.iter().skip(1).map(|rule| {
         view! { <li>{describe_rule(rule.overlap)}" "{render_author(rule, Some(now))}</li> }
     });
-    let before = (history.len() > 1).then(|| {
+    let earlier = (history.len() > 1).then(|| {
         view! {
             <details class="more"><summary>"What was declared before"</summary>
-                <ul class="plain-list">{before.collect_view()}</ul>
+                <ul class="plain-list">{earlier.collect_view()}</ul>
             </details>
         }
     });
@@ -68,7 +68,7 @@ pub(super) fn render_section(
         <section class="panel" id="overlap"><h2>"People in several organizations"</h2>
             <p>{describe_rule(rule.overlap)}</p>
             <p class="hint">{render_author(rule, Some(now))}" Every certificate says this rule and who declared it."</p>
-            {before}
+            {earlier}
             {admin.then(|| render_form(consortium, rule.overlap))}
         </section>
     }
@@ -76,14 +76,14 @@ pub(super) fn render_section(
 }
 
 fn render_form(consortium: ConsortiumId, now: Overlap) -> AnyView {
-    let (chosen, most) = match now {
+    let (selection, most) = match now {
         Overlap::Disjoint => ("disjoint", 2),
         Overlap::Overlapping { at_most: None } => ("everywhere", 2),
         Overlap::Overlapping { at_most: Some(most) } => ("some", most),
     };
     let choice = |value: &'static str, label: AnyView| {
         view! {
-            <label class="check"><input type="radio" name="overlap" value=value required checked=value == chosen/><span>{label}</span></label>
+            <label class="check"><input type="radio" name="overlap" value=value required checked=value == selection/><span>{label}</span></label>
         }
     };
     let inner = view! {

@@ -49,10 +49,10 @@ pub(crate) fn overview() -> AnyView {
                 ));
             }
         }
-        let mut frozen = Vec::new();
+        let mut freezes = Vec::new();
         for (id, freeze) in desk.backend.frozen(consortium.id).await? {
             let name = datasets.iter().find(|dataset| dataset.id == id).map(|dataset| dataset.name.clone());
-            frozen.push((path::dataset(consortium.id, id), name.unwrap_or_default(), freeze.reason));
+            freezes.push((path::dataset(consortium.id, id), name.unwrap_or_default(), freeze.reason));
         }
         let over_time = render_histories(&desk, consortium.id, &datasets, &jobs).await?;
         let running = jobs.iter().filter(|job| matches!(job.state, State::Running | State::Queued)).count();
@@ -86,9 +86,9 @@ pub(crate) fn overview() -> AnyView {
                 <Follow events=format!("/ui/events?consortium={}", consortium.id)/>
                 <div data-live="now">
                 <p class="headline">{headline}</p>
-                {(!frozen.is_empty()).then(|| view! {
+                {(!freezes.is_empty()).then(|| view! {
                     <section class="panel" role="alert"><h2>"Frozen"</h2>
-                        <ul>{frozen.into_iter().map(|(to, name, why)| view! { <li><a href=to>{name}</a>": "{why}</li> }).collect_view()}</ul>
+                        <ul>{freezes.into_iter().map(|(to, name, why)| view! { <li><a href=to>{name}</a>": "{why}</li> }).collect_view()}</ul>
                     </section>
                 })}
                 {(!waits.is_empty()).then(|| view! { <section class="panel waits"><h2>"Waits for you"</h2><ul>{waits}</ul></section> })}
@@ -131,23 +131,23 @@ async fn render_histories(
     jobs: &[JobSummary],
 ) -> Result<AnyView, Problem> {
     let title = |job| {
-        let known = jobs.iter().find(|known: &&JobSummary| known.id == job).map(|known| known.title.clone());
-        known.unwrap_or_else(|| format!("job {}", words::short(&job.to_string())))
+        let title = jobs.iter().find(|summary: &&JobSummary| summary.id == job).map(|summary| summary.title.clone());
+        title.unwrap_or_else(|| format!("job {}", words::short(&job.to_string())))
     };
-    let budgeted = |dataset: &&Dataset| {
+    let has_budget = |dataset: &&Dataset| {
         dataset.visibility != Visibility::Public && dataset.accounts.iter().any(standing::budgeted)
     };
-    let first: Vec<_> = datasets.iter().filter(budgeted).take(MULTIPLES).collect();
+    let first: Vec<_> = datasets.iter().filter(has_budget).take(MULTIPLES).collect();
     let histories = desk.backend.histories(consortium, first.iter().map(|dataset| dataset.id).collect()).await?;
-    let mut drawn = Vec::new();
+    let mut charts = Vec::new();
     for (id, history) in &histories {
         let Some(dataset) = first.iter().find(|dataset| dataset.id == *id) else { continue };
-        drawn.extend(history.iter().filter_map(|account| render_burn_down(account, &dataset.name, &title, desk.now)));
+        charts.extend(history.iter().filter_map(|account| render_burn_down(account, &dataset.name, &title, desk.now)));
     }
-    if drawn.is_empty() {
+    if charts.is_empty() {
         return Ok(().into_any());
     }
-    Ok(view! { <section class="panel"><h2>"Budgets over time"</h2><div class="charts few">{drawn}</div></section> }
+    Ok(view! { <section class="panel"><h2>"Budgets over time"</h2><div class="charts few">{charts}</div></section> }
         .into_any())
 }
 

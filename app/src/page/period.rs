@@ -45,9 +45,10 @@ mod tests {
 
     #[test]
     fn what_is_no_day_is_named_with_the_remedy() {
-        let mut told = Vec::new();
-        let none = parse_period("yesterday", "2026-02-30", |field, message| told.push(format!("{field}: {message}")));
+        let mut messages = Vec::new();
+        let none =
+            parse_period("yesterday", "2026-02-30", |field, message| messages.push(format!("{field}: {message}")));
         assert_eq!(none, (None, None));
-        assert_eq!(told, ["since: give a day as 2026-11-22", "until: give a day as 2026-11-22"]);
+        assert_eq!(messages, ["since: give a day as 2026-11-22", "until: give a day as 2026-11-22"]);
     }
 }

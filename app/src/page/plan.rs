@@ -14,32 +14,32 @@ pub(crate) fn plan() -> AnyView {
     screen(Place::Jobs, async |desk| {
         let consortium = desk.consortium()?.id;
         desk.member()?;
-        let opened = find_draft(&desk).await?;
+        let draft = find_draft(&desk).await?;
         let datasets = desk.backend.datasets(consortium).await?;
         if !can_begin(&datasets) {
-            let then = view! { <p><a href=path::datasets(consortium)>"See the datasets"</a></p> };
+            let link = view! { <p><a href=path::datasets(consortium)>"See the datasets"</a></p> };
             return Ok(Sheet::new(
                 "Plan a job",
                 render_empty(
                     "A job needs a public dataset, which leads, trains the warm start and measures, or recordings to transcribe. Neither is registered here.",
-                    then,
+                    link,
                 ),
             ));
         }
         let private = datasets.iter().filter(|dataset| dataset.visibility != Visibility::Public);
         let standings = desk.backend.standings(consortium, private.map(|dataset| dataset.id).collect()).await?;
         let (backend, query) = (std::sync::Arc::clone(&desk.backend), desk.query.clone());
-        let draft = opened.as_ref().map(|opened| path::draft(consortium, opened.draft.id));
-        let ground = PlannerData { backend, consortium, datasets, standings, query, opened };
+        let draft_page = draft.as_ref().map(|draft| path::draft(consortium, draft.draft.id));
+        let ground = PlannerData { backend, consortium, datasets, standings, query, opened: draft };
         let forms: Vec<_> = render_forms(ground)
             .await
             .into_iter()
             .map(|(title, form)| view! { <section><h2 class="kind">{title}</h2>{form}</section> })
             .collect();
-        if let (Some(draft), true) = (draft, forms.is_empty()) {
-            let then = view! { <p><a href=draft>"Back to the draft"</a></p> };
+        if let (Some(draft_page), true) = (draft_page, forms.is_empty()) {
+            let link = view! { <p><a href=draft_page>"Back to the draft"</a></p> };
             let text = "The planner needs a public dataset of the draft’s kind, and none is registered here. The draft can be written as JSON.";
-            return Ok(Sheet::new("Plan a job", render_empty(text, then)));
+            return Ok(Sheet::new("Plan a job", render_empty(text, link)));
         }
         Ok(Sheet::new(
             "Plan a job",
@@ -62,9 +62,10 @@ async fn find_draft(desk: &Desk) -> Result<Option<OpenedDraft>, Problem> {
     let Some(id) = query.draft else { return Ok(None) };
     let wrong = |field: &str| Problem::validation(vec![Violation::new(field, "follow the link on the draft's page")]);
     let id = id.parse().map_err(|_| wrong("draft"))?;
-    let seen: Option<u64> = query.version.map(|version| version.parse()).transpose().map_err(|_| wrong("version"))?;
+    let version: Option<u64> =
+        query.version.map(|version| version.parse()).transpose().map_err(|_| wrong("version"))?;
     let draft = desk.backend.draft(id).await?;
-    Ok(Some(OpenedDraft { seen: seen.unwrap_or(draft.version), draft }))
+    Ok(Some(OpenedDraft { seen: version.unwrap_or(draft.version), draft }))
 }
 
 #[cfg(test)]

@@ -141,8 +141,8 @@ mod tests {
             "limited",
         ] {
             let page = render(&format!("/sign-in?provider={word}"), false, "").await.body;
-            let (_, said) = explain_failure(word).expect("a word of the server's");
-            assert!(page.contains(said), "{word}: {page}");
+            let (_, detail) = explain_failure(word).expect("a word of the server's");
+            assert!(page.contains(detail), "{word}: {page}");
         }
         let strange = render("/sign-in?provider=%3Cb%3E", false, "").await.body;
         assert!(!strange.contains("<b>"), "{strange}");
@@ -173,8 +173,8 @@ mod tests {
         let cookies = came.cookies();
         let word = cookies.first().and_then(|cookie| cookie.split(';').next()).expect("word is left for the next page");
         assert!(cookies.iter().all(|cookie| cookie.contains("HttpOnly")), "{cookies:?}");
-        let shown = render(path::KEYS, true, word).await.body;
-        assert!(shown.contains("udk_00000000000000000000000000000904_secret"), "{shown}");
+        let page = render(path::KEYS, true, word).await.body;
+        assert!(page.contains("udk_00000000000000000000000000000904_secret"), "{page}");
         assert!(!render(path::KEYS, true, "").await.body.contains("_secret"), "it is shown once");
         let none = send("create-key", "name=export&days=90", true).await;
         assert_eq!(none.location(), "/from?x=1", "a key that reaches nothing goes back");

@@ -52,9 +52,9 @@ fn render_cost(review: &Review) -> AnyView {
     let own = cost
         .epsilon
         .map_or_else(|| "no ε covers it, or no budget is set".to_owned(), |own| format!("ε {}", words::epsilon(own)));
-    let after = match (cost.would_be, cost.limit, cost.delta) {
-        (Some(after), Some(limit), Some(delta)) => {
-            format!("ε {} of {} at δ {}", words::epsilon(after), words::limit(limit), words::delta(delta))
+    let balance = match (cost.would_be, cost.limit, cost.delta) {
+        (Some(balance), Some(limit), Some(delta)) => {
+            format!("ε {} of {} at δ {}", words::epsilon(balance), words::limit(limit), words::delta(delta))
         }
         _ => "it does not fit, and would be refused".to_owned(),
     };
@@ -66,7 +66,7 @@ fn render_cost(review: &Review) -> AnyView {
                 <div><dt>"Releases"</dt><dd>{words::releases(cost.charge.releases, &cost.charge.event)}</dd></div>
                 <div><dt>"Protected"</dt><dd>{words::each(cost.charge.unit)}</dd></div>
                 <div><dt>"This job by itself"</dt><dd>{own}</dd></div>
-                <div><dt>"The account after it"</dt><dd>{after}</dd></div>
+                <div><dt>"The account after it"</dt><dd>{balance}</dd></div>
                 {(cost.accounts.len() > 1).then(|| view! { <div><dt>"All accounts it charges"</dt><dd><ul>{accounts}</ul></dd></div> })}
                 {cost.left.map(|left| view! { <div><dt>"Left for all other jobs, for life"</dt><dd>{format!("ε {}", words::epsilon_left(left))}</dd></div> })}
             </dl>

@@ -275,8 +275,8 @@ async fn a_refused_island_is_told_in_words_with_the_status() {
     let body = planner_fields(&page).replace("plan%5Btitle%5D=", "plan%5Btitle%5D=too+much");
     let came = send("propose-dp-sgd", &body, false).await;
     assert_eq!(came.status, 409, "{}", came.body);
-    let told: String = serde_json::from_str(&came.body).expect("a text");
-    assert!(told.contains("class=\"refusals\"") && told.contains("ward-a (speaker): ε 6.50 of 8.00"), "{told}");
+    let text: String = serde_json::from_str(&came.body).expect("a text");
+    assert!(text.contains("class=\"refusals\"") && text.contains("ward-a (speaker): ε 6.50 of 8.00"), "{text}");
 }
 
 /// Renders the planner with one of the plan's numbers replaced.
@@ -295,15 +295,15 @@ async fn planner_with(field: &str, value: &str) -> String {
 #[tokio::test]
 async fn a_plan_says_what_it_leaves_who_decides_and_what_rounds_cost() {
     let page = render(&path::plan(CONSORTIUM), true, "").await.body;
-    let said = [
+    let texts = [
         "Fits every budget.",
         " decides: its budget admits ",
         "passes over the data",
         "% of the budget: ",
         " is the least.",
     ];
-    for said in said {
-        assert!(page.contains(said), "{said}");
+    for text in texts {
+        assert!(page.contains(text), "{text}");
     }
     assert!(page.contains("ε of ward-a against rounds; this plan, rounds 40: budget "), "the chart can be heard");
     assert!(page.contains("Tight, by itself") && page.contains("Rényi bound, by itself"));
@@ -320,9 +320,9 @@ async fn a_refused_plan_links_to_three_that_fit() {
         offers.expect("offers").split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     assert_eq!(links.len(), 3, "{links:?}");
     for link in links {
-        let offered = render(&link.replace("&amp;", "&"), true, "").await.body;
-        assert!(offered.contains("Fits every budget."), "{link}");
-        assert!(!offered.contains("The nearest plans that fit"), "{link}");
+        let page = render(&link.replace("&amp;", "&"), true, "").await.body;
+        assert!(page.contains("Fits every budget."), "{link}");
+        assert!(!page.contains("The nearest plans that fit"), "{link}");
     }
 }
 
@@ -330,8 +330,8 @@ async fn a_refused_plan_links_to_three_that_fit() {
 async fn the_tight_numbers_of_a_changed_plan_are_asked_of_the_server() {
     let page = render(&path::plan(CONSORTIUM), true, "").await.body;
     let came = send("weigh-dp-sgd", &planner_fields(&page), false).await;
-    let told: String = serde_json::from_str(&came.body).expect("a text");
-    assert!(told.contains("ward-a") && told.contains("Budget with it"), "{told}");
+    let text: String = serde_json::from_str(&came.body).expect("a text");
+    assert!(text.contains("ward-a") && text.contains("Budget with it"), "{text}");
     let wrong = planner_fields(&page).replace("plan%5Bhidden%5D=200", "plan%5Bhidden%5D=0");
     assert_eq!(send("weigh-dp-sgd", &wrong, false).await.status, 200);
 }
@@ -401,11 +401,11 @@ pub(super) fn planner_fields(page: &str) -> String {
             }
         } else if tag.starts_with("select") {
             let options = form.split(tag).nth(1).and_then(|rest| rest.split("</select>").next()).unwrap_or_default();
-            let chosen = options
+            let selection = options
                 .split("<option")
                 .find(|option| option.contains(" selected"))
                 .or(options.split("<option").nth(1));
-            pairs.push((name, chosen.and_then(|option| attribute(option, "value")).unwrap_or_default()));
+            pairs.push((name, selection.and_then(|option| attribute(option, "value")).unwrap_or_default()));
         }
     }
     pairs.into_iter().map(|(name, value)| format!("{}={}", encode(&name), encode(&value))).collect::<Vec<_>>().join("&")

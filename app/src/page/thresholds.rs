@@ -26,10 +26,10 @@ pub(crate) fn thresholds() -> AnyView {
     screen(Place::Jobs, async |desk| {
         desk.member()?;
         let query: ThresholdQuery = crate::query::parse(&desk.query).unwrap_or_default();
-        let asked = Asked::parse(&query.epsilon, &query.delta, &query.rate);
-        let made = asked.and_then(|asked| asked.lines().map(|lines| (asked, lines)));
-        let body = match made {
-            Ok((asked, lines)) => render_table(&asked, &lines),
+        let request = Asked::parse(&query.epsilon, &query.delta, &query.rate);
+        let result = request.and_then(|request| request.lines().map(|lines| (request, lines)));
+        let body = match result {
+            Ok((request, lines)) => render_table(&request, &lines),
             Err(error) => view! { <p class="notice bad" role="alert">{format!("No table: {error}.")}</p> }.into_any(),
         };
         Ok(Sheet::new(

@@ -264,14 +264,14 @@ impl ChartPlot {
     }
 
     pub(super) fn lines(&self, figure: &ChartFigure) -> AnyView {
-        let drawn: Vec<&ChartLine> =
+        let visible: Vec<&ChartLine> =
             figure.lines.iter().filter(|line| line.level.is_some() || !line.points.is_empty()).collect();
-        let ends: Vec<f64> = drawn
+        let ends: Vec<f64> = visible
             .iter()
             .map(|line| self.y.position(line.level.or_else(|| line.points.last().map(|p| p.1)).unwrap_or(0.0)))
             .collect();
         let labels = spread(&ends, 16.0, TOP, BOTTOM);
-        drawn
+        visible
             .into_iter()
             .zip(labels)
             .map(|(line, label)| {

@@ -101,10 +101,10 @@ fn format_power(tick: f64) -> String {
 
 /// Renders the grid and the labels of both axes, with their names.
 pub(super) fn render_grid(x: &DrawingAxis, y: &DrawingAxis, (x_name, y_name): (&str, &str), right: f64) -> AnyView {
-    let columns = x.ticks().into_iter().map(|(at, said)| {
+    let columns = x.ticks().into_iter().map(|(at, label)| {
         view! {
             <line class="grid" x1=at x2=at y1=BOTTOM y2=BOTTOM + 4.0></line>
-            <text class="tick" x=at y=BOTTOM + 18.0 text-anchor="middle">{said}</text>
+            <text class="tick" x=at y=BOTTOM + 18.0 text-anchor="middle">{label}</text>
         }
     });
     view! {
@@ -117,10 +117,10 @@ pub(super) fn render_grid(x: &DrawingAxis, y: &DrawingAxis, (x_name, y_name): (&
 
 /// Renders the grid and the labels of the y axis alone, with its name.
 pub(super) fn render_rows(y: &DrawingAxis, name: &str, right: f64) -> AnyView {
-    let rows = y.ticks().into_iter().map(|(at, said)| {
+    let rows = y.ticks().into_iter().map(|(at, label)| {
         view! {
             <line class="grid" x1=LEFT x2=right y1=at y2=at></line>
-            <text class="tick" x=LEFT - 6.0 y=at + 4.0 text-anchor="end">{said}</text>
+            <text class="tick" x=LEFT - 6.0 y=at + 4.0 text-anchor="end">{label}</text>
         }
     });
     let middle = f64::midpoint(TOP, BOTTOM);
@@ -133,11 +133,11 @@ pub(super) fn render_rows(y: &DrawingAxis, name: &str, right: f64) -> AnyView {
 
 /// Renders a marked number on the x axis, with its label on the side with more room.
 pub(super) fn render_mark(x: &DrawingAxis, value: f64, what: &str, line: usize) -> AnyView {
-    let at = x.position(value);
-    let (anchor, shift) = if at > f64::midpoint(LEFT, RIGHT) { ("end", -5.0) } else { ("start", 5.0) };
+    let position = x.position(value);
+    let (anchor, shift) = if position > f64::midpoint(LEFT, RIGHT) { ("end", -5.0) } else { ("start", 5.0) };
     view! {
-        <line class="mark" x1=at x2=at y1=TOP y2=BOTTOM></line>
-        <text class="label" x=at + shift y=TOP + 10.0 + 15.0 * line as f64 text-anchor=anchor>{what.to_owned()}</text>
+        <line class="mark" x1=position x2=position y1=TOP y2=BOTTOM></line>
+        <text class="label" x=position + shift y=TOP + 10.0 + 15.0 * line as f64 text-anchor=anchor>{what.to_owned()}</text>
     }
     .into_any()
 }
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_count_has_no_half() {
         let axis = DrawingAxis::Linear(LinearScale::new(0.0, 2.0, 4, 0.0, 100.0), NumberFormat::Count);
-        let said: Vec<_> = axis.ticks().into_iter().map(|(_, said)| said).collect();
-        assert_eq!(said, ["0", "1", "2"]);
+        let labels: Vec<_> = axis.ticks().into_iter().map(|(_, label)| label).collect();
+        assert_eq!(labels, ["0", "1", "2"]);
     }
 }

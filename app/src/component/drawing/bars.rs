@@ -28,7 +28,7 @@ pub(crate) struct BarDrawing {
     /// Another distribution over the same bars.
     pub(crate) outline: Option<BarOutline>,
     /// Whether both axes are logarithmic.
-    pub(crate) log: bool,
+    pub(crate) is_logarithmic: bool,
     /// Marked numbers on x, with their labels.
     pub(crate) marks: Vec<(f64, String)>,
 }
@@ -52,7 +52,7 @@ impl BarDrawing {
         let others = self.outline.iter().flat_map(|outline| outline.counts.iter().copied());
         let most = self.counts.iter().map(|bar| bar.2).chain(others).max().unwrap_or(0).max(1) as f64;
         let ends = (self.counts.first().map_or(0.0, |bar| bar.0), self.counts.last().map_or(1.0, |bar| bar.1));
-        let (x, y) = if self.log {
+        let (x, y) = if self.is_logarithmic {
             // Room above the bars for the labels of the marks.
             let most = if self.marks.is_empty() { most } else { most * ABOVE };
             (
@@ -68,9 +68,9 @@ impl BarDrawing {
         };
         let bars = self.counts.iter().filter(|bar| bar.2 > 0).map(|(from, to, count)| {
             let (left, right, top) = (x.position(*from) + 1.0, x.position(*to) - 1.0, y.position(*count as f64));
-            let said = format!("{}: {}", self.format_range(*from, *to), words::count(*count));
+            let label = format!("{}: {}", self.format_range(*from, *to), words::count(*count));
             view! {
-                <rect class="bar" x=round_position(left) y=top width=round_position((right - left).max(1.0)) height=round_position(BOTTOM - top)><title>{said}</title></rect>
+                <rect class="bar" x=round_position(left) y=top width=round_position((right - left).max(1.0)) height=round_position(BOTTOM - top)><title>{label}</title></rect>
             }
         });
         let outline = self.outline.as_ref().map(|outline| {
@@ -99,7 +99,7 @@ impl BarDrawing {
     }
 
     fn format_range(&self, from: f64, to: f64) -> String {
-        if self.log {
+        if self.is_logarithmic {
             // Whole numbers from one edge to just below the next.
             let last = (to - 1.0).max(from);
             if last > from {
@@ -151,7 +151,7 @@ impl BarDrawing {
 mod tests {
     use super::{BarDrawing, BarOutline};
 
-    fn bars(log: bool) -> BarDrawing {
+    fn bars(is_logarithmic: bool) -> BarDrawing {
         BarDrawing {
             title: "Frequencies".to_owned(),
             file: "frequencies".to_owned(),
@@ -161,7 +161,7 @@ mod tests {
             name: "released".to_owned(),
             counts: vec![(1.0, 2.0, 1), (2.0, 4.0, 0), (4.0, 8.0, 300)],
             outline: None,
-            log,
+            is_logarithmic,
             marks: vec![(5.0, "k 5".to_owned())],
         }
     }

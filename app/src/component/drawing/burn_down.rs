@@ -51,25 +51,26 @@ impl BurnDown {
         let ground = format!("{left}V{BOTTOM}H{LEFT}Z");
         let hatching = self.hatching(&x, &y, back);
         let changes = self.changes().into_iter().map(|point| {
-            let at = x.position(point.at);
-            let anchor = if at > f64::midpoint(LEFT, right) { "end" } else { "start" };
+            let position = x.position(point.at);
+            let anchor = if position > f64::midpoint(LEFT, right) { "end" } else { "start" };
             let shift = if anchor == "end" { -5.0 } else { 5.0 };
             view! {
-                <line class="mark" x1=at x2=at y1=TOP y2=BOTTOM></line>
-                <text class="label" x=at + shift y=BOTTOM - 6.0 text-anchor=anchor>{format!("limit {}", words::limit(point.limit))}</text>
+                <line class="mark" x1=position x2=position y1=TOP y2=BOTTOM></line>
+                <text class="label" x=position + shift y=BOTTOM - 6.0 text-anchor=anchor>{format!("limit {}", words::limit(point.limit))}</text>
             }
         });
         let ends = [last.left, back(&last), last.limit];
-        let named = [
+        let labels = [
             Some(format!("left {}", words::epsilon_left(last.left))),
             (last.committed > last.spent).then(|| format!("reserved {}", words::epsilon(last.committed - last.spent))),
             Some(format!("limit {}", words::limit(last.limit))),
         ];
-        let shown: Vec<(f64, String)> =
-            ends.into_iter().zip(named).filter_map(|(value, name)| Some((y.position(value), name?))).collect();
-        let places = spread(&shown.iter().map(|(at, _)| *at).collect::<Vec<_>>(), 16.0, TOP + 4.0, BOTTOM);
-        let names = shown.iter().zip(places).map(|((_, name), at)| {
-            view! { <text class="label" x=right + 8.0 y=round_position(at + 4.0)>{name.clone()}</text> }
+        let entries: Vec<(f64, String)> =
+            ends.into_iter().zip(labels).filter_map(|(value, name)| Some((y.position(value), name?))).collect();
+        let places =
+            spread(&entries.iter().map(|(position, _)| *position).collect::<Vec<_>>(), 16.0, TOP + 4.0, BOTTOM);
+        let names = entries.iter().zip(places).map(|((_, name), position)| {
+            view! { <text class="label" x=right + 8.0 y=round_position(position + 4.0)>{name.clone()}</text> }
         });
         let picture = to_markup(view! {
             {render_rows(&y, "ε left", right)}
@@ -113,10 +114,10 @@ impl BurnDown {
                 continue;
             }
             let (from, to) = (x.position(point.at), x.position(end));
-            let mut at = (from / HATCH).ceil() * HATCH;
-            while at < to {
-                let _ = write!(path, "M{} {top}V{bottom}", round_position(at));
-                at += HATCH;
+            let mut position = (from / HATCH).ceil() * HATCH;
+            while position < to {
+                let _ = write!(path, "M{} {top}V{bottom}", round_position(position));
+                position += HATCH;
             }
         }
         path
@@ -149,7 +150,7 @@ impl BurnDown {
     fn table(&self, title: &impl Fn(JobId) -> String) -> DrawingTable {
         let head = ["when", "what", "job", "limit ε", "spent ε", "reserved ε", "left ε"].map(str::to_owned).into();
         let rows = self.points.iter().map(|point| {
-            let what = match point.kind {
+            let event = match point.kind {
                 None => "limit set",
                 Some(EntryKind::Reserve) => "reserved",
                 Some(EntryKind::Commit) => "paid",
@@ -157,7 +158,7 @@ impl BurnDown {
             };
             vec![
                 TableCell::text(words::machine(point.at)),
-                TableCell::text(what),
+                TableCell::text(event),
                 TableCell::text(point.job.map(title).unwrap_or_default()),
                 TableCell::number(words::limit(point.limit), point.limit),
                 TableCell::number(words::epsilon(point.spent), point.spent),
@@ -189,8 +190,8 @@ mod tests {
     }
 
     fn point(days: i64, kind: Option<EntryKind>, limit: f64, spent: f64, committed: f64) -> HistoryPoint {
-        let at = datetime!(2026-11-10 18:00 UTC) + Duration::days(days);
-        HistoryPoint { at, kind, job: None, limit, delta: 1e-6, spent, committed, left: limit - committed }
+        let moment = datetime!(2026-11-10 18:00 UTC) + Duration::days(days);
+        HistoryPoint { at: moment, kind, job: None, limit, delta: 1e-6, spent, committed, left: limit - committed }
     }
 
     #[test]

@@ -65,23 +65,23 @@ impl ForestPlot {
         let bottom = TOP + ROW * self.rows.len() as f64;
         let scale = LinearScale::new(low, high, 4, FROM + 8.0, RIGHT - 12.0);
         let ticks = scale.ticks.iter().map(|tick| {
-            let at = scale.position(*tick);
+            let position = scale.position(*tick);
             view! {
-                <line class="grid" x1=at x2=at y1=TOP y2=bottom></line>
-                <text class="tick" x=at y=bottom + 16.0 text-anchor="middle">{words::number((tick * 1e6).round() / 1e4)}</text>
+                <line class="grid" x1=position x2=position y1=TOP y2=bottom></line>
+                <text class="tick" x=position y=bottom + 16.0 text-anchor="middle">{words::number((tick * 1e6).round() / 1e4)}</text>
             }
         });
         let ticks = ticks.collect_view();
         let rows = self.rows.iter().enumerate().map(|(index, row)| {
             let middle = round_position(TOP + ROW * (index as f64 + 0.6));
-            let (at, from, to) = (scale.position(row.value), scale.position(row.interval.0), scale.position(row.interval.1));
+            let (position, from, to) = (scale.position(row.value), scale.position(row.interval.0), scale.position(row.interval.1));
             let caps = format!("M{from} {}v8M{to} {}v8", middle - 4.0, middle - 4.0);
             view! {
                 <text class="label" x=FROM - 8.0 y=middle + 4.0 text-anchor="end">{shorten(&row.name, NAME)}</text>
                 <line class="whisker" x1=from x2=to y1=middle y2=middle></line>
                 <path class="line cap" d=caps></path>
-                <path class="dot" d=format!("M{} {middle}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z", round_position(at - 4.0))></path>
-                <text class="label" x=at y=middle - 8.0 text-anchor="middle">{format!("{:.2} %", row.value * 100.0)}</text>
+                <path class="dot" d=format!("M{} {middle}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z", round_position(position - 4.0))></path>
+                <text class="label" x=position y=middle - 8.0 text-anchor="middle">{format!("{:.2} %", row.value * 100.0)}</text>
             }
         });
         let rows = rows.collect_view();

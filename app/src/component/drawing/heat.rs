@@ -34,11 +34,11 @@ pub(crate) struct HeatSquare {
     /// The number that the shade repeats.
     pub(crate) value: f64,
     /// The number as text.
-    pub(crate) said: String,
+    pub(crate) label: String,
     /// The text below it; may be empty.
     pub(crate) more: String,
     /// Whether it was chosen.
-    pub(crate) chosen: bool,
+    pub(crate) is_chosen: bool,
 }
 
 /// Height of a row.
@@ -83,7 +83,7 @@ impl HeatMap {
             let y = TOP + ROW * (index as f64 + 0.5) + 4.0;
             view! { <text class="tick" x=LEFT - 8.0 y=y text-anchor="end">{name.clone()}</text> }
         });
-        let beside = self.beside.as_ref().map(|(what, square)| {
+        let side_square = self.beside.as_ref().map(|(what, square)| {
             let x = right + 14.0;
             let wide = BESIDE - 14.0;
             let y = f64::midpoint(TOP, bottom) - ROW / 2.0;
@@ -97,7 +97,7 @@ impl HeatMap {
             {squares.collect_view()}
             {names.collect_view()}
             {sides.collect_view()}
-            {beside}
+            {side_square}
             <text class="axis" x=f64::midpoint(LEFT, right) y=bottom + 38.0 text-anchor="middle">{self.columns.0.clone()}</text>
             <text class="axis" x="12" y=middle text-anchor="middle" transform=format!("rotate(-90 12 {middle})")>{self.rows.0.clone()}</text>
         });
@@ -115,20 +115,25 @@ impl HeatMap {
     /// Describes the best, the worst and the chosen square, and the one beside the map.
     fn sentence(&self) -> String {
         let name = |square: &HeatSquare| {
-            let of = |names: &(String, Vec<String>), index: usize| {
+            let describe_setting = |names: &(String, Vec<String>), index: usize| {
                 let name = names.1.get(index).map_or("", String::as_str);
                 format!("{} {name}", names.0)
             };
-            format!("{} at {}, {}", square.said, of(&self.columns, square.at.0), of(&self.rows, square.at.1))
+            format!(
+                "{} at {}, {}",
+                square.label,
+                describe_setting(&self.columns, square.at.0),
+                describe_setting(&self.rows, square.at.1)
+            )
         };
-        let drawn = || self.squares.iter().filter(|square| square.value.is_finite());
-        let Some(best) = drawn().max_by(|a, b| a.value.total_cmp(&b.value)) else {
+        let measured = || self.squares.iter().filter(|square| square.value.is_finite());
+        let Some(best) = measured().max_by(|a, b| a.value.total_cmp(&b.value)) else {
             return format!("{}: nothing measured", self.title);
         };
-        let least = drawn().min_by(|a, b| a.value.total_cmp(&b.value)).unwrap_or(best);
+        let least = measured().min_by(|a, b| a.value.total_cmp(&b.value)).unwrap_or(best);
         let mut parts = vec![format!("most {}", name(best)), format!("least {}", name(least))];
-        parts.extend(drawn().filter(|square| square.chosen).map(|square| format!("chosen {}", name(square))));
-        parts.extend(self.beside.iter().map(|(what, square)| format!("{what} {}", square.said)));
+        parts.extend(measured().filter(|square| square.is_chosen).map(|square| format!("chosen {}", name(square))));
+        parts.extend(self.beside.iter().map(|(what, square)| format!("{what} {}", square.label)));
         format!("{}: {}.", self.title, parts.join("; "))
     }
 }
@@ -136,13 +141,13 @@ impl HeatMap {
 fn render_square(square: &HeatSquare, (x, y): (f64, f64), width: f64, shade: f64) -> AnyView {
     let (x, width, tall) = (round_position(x), round_position(width - 3.0), ROW - 3.0);
     let middle = round_position(x + width / 2.0);
-    let lines = 1 + usize::from(!square.more.is_empty()) + usize::from(square.chosen);
+    let lines = 1 + usize::from(!square.more.is_empty()) + usize::from(square.is_chosen);
     // Lines of 15 units about the middle of the square.
     let line = |index: usize| round_position(y + tall / 2.0 + 4.0 + (index as f64 - (lines as f64 - 1.0) / 2.0) * 15.0);
     let more = (!square.more.is_empty()).then(|| {
         view! { <text class="cell-more" x=middle y=line(1) text-anchor="middle">{square.more.clone()}</text> }
     });
-    let chosen = square.chosen.then(|| {
+    let marker = square.is_chosen.then(|| {
         view! {
             <rect class="chosen" x=x + 1.0 y=y + 1.0 width=width - 2.0 height=tall - 2.0 rx="3"></rect>
             <text class="cell-more" x=middle y=line(lines - 1) text-anchor="middle">"chosen"</text>
@@ -151,9 +156,9 @@ fn render_square(square: &HeatSquare, (x, y): (f64, f64), width: f64, shade: f64
     view! {
         <rect class="heat" x=x y=y width=width height=tall rx="3" fill-opacity=shade></rect>
         <rect class="heat-edge" x=x y=y width=width height=tall rx="3"></rect>
-        <text class="cell" x=middle y=line(0) text-anchor="middle">{square.said.clone()}</text>
+        <text class="cell" x=middle y=line(0) text-anchor="middle">{square.label.clone()}</text>
         {more}
-        {chosen}
+        {marker}
     }
     .into_any()
 }
@@ -163,8 +168,8 @@ mod tests {
     use super::{HeatMap, HeatSquare};
     use crate::component::drawing::DrawingTable;
 
-    fn square(at: (usize, usize), value: f64, chosen: bool) -> HeatSquare {
-        HeatSquare { at, value, said: format!("{:.0} %", value * 100.0), more: String::new(), chosen }
+    fn square(at: (usize, usize), value: f64, is_chosen: bool) -> HeatSquare {
+        HeatSquare { at, value, label: format!("{:.0} %", value * 100.0), more: String::new(), is_chosen }
     }
 
     fn heat(squares: Vec<HeatSquare>) -> HeatMap {

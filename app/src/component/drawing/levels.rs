@@ -47,13 +47,13 @@ pub(crate) struct LevelBar {
     /// The amount, 0 or more.
     pub(crate) value: f64,
     /// The amount as text, with its unit.
-    pub(crate) said: String,
+    pub(crate) label: String,
     /// The interval.
     pub(crate) interval: Option<(f64, f64)>,
     /// The amount for comparison.
     pub(crate) mark: Option<f64>,
     /// Whether it is the relevant bar: it is filled, the others are outlines.
-    pub(crate) chosen: bool,
+    pub(crate) is_chosen: bool,
 }
 
 impl LevelDrawing {
@@ -68,10 +68,10 @@ impl LevelDrawing {
         let scale = LinearScale::up_to(if most > 0.0 { most } else { 1.0 }, 4, FROM, RIGHT - SAID);
         let bottom = TOP + ROW * self.rows.len() as f64;
         let ticks = scale.ticks.iter().map(|tick| {
-            let at = scale.position(*tick);
+            let position = scale.position(*tick);
             view! {
-                <line class="grid" x1=at x2=at y1=TOP y2=bottom></line>
-                <text class="tick" x=at y=bottom + 16.0 text-anchor="middle">{words::number(round_value(tick * self.scale))}</text>
+                <line class="grid" x1=position x2=position y1=TOP y2=bottom></line>
+                <text class="tick" x=position y=bottom + 16.0 text-anchor="middle">{words::number(round_value(tick * self.scale))}</text>
             }
         });
         let rows = self.rows.iter().enumerate().map(|(index, row)| render_bar(row, TOP + ROW * index as f64, &scale));
@@ -96,8 +96,8 @@ impl LevelDrawing {
         let rows = self.rows.iter().map(|row| {
             let spread =
                 row.interval.map_or_else(String::new, |(low, high)| format!(", {} to {}", say(low), say(high)));
-            let beside = row.mark.map_or_else(String::new, |mark| format!(", {} {}", self.mark, say(mark)));
-            format!("{} {}{spread}{beside}", row.name, row.said)
+            let comparison = row.mark.map_or_else(String::new, |mark| format!(", {} {}", self.mark, say(mark)));
+            format!("{} {}{spread}{comparison}", row.name, row.label)
         });
         format!("{}, {}: {}.", self.title, self.x, rows.collect::<Vec<_>>().join("; "))
     }
@@ -116,7 +116,7 @@ impl LevelDrawing {
             |value: Option<f64>| TableCell::maybe(words::number, value.map(|value| round_value(value * self.scale)));
         let rows = self.rows.iter().map(|row| {
             let mut cells =
-                vec![TableCell::text(row.name.clone()), TableCell::number(row.said.clone(), row.value * self.scale)];
+                vec![TableCell::text(row.name.clone()), TableCell::number(row.label.clone(), row.value * self.scale)];
             if spread {
                 cells.extend([scaled(row.interval.map(|(low, _)| low)), scaled(row.interval.map(|(_, high)| high))]);
             }
@@ -137,7 +137,7 @@ fn round_value(value: f64) -> f64 {
 fn render_bar(row: &LevelBar, line: f64, scale: &LinearScale) -> AnyView {
     let (begin, end) = (scale.position(0.0), scale.position(row.value));
     let (top, middle) = (round_position(line + 9.0), round_position(line + 9.0 + THICK / 2.0));
-    let class = if row.chosen { "bar" } else { "held" };
+    let class = if row.is_chosen { "bar" } else { "held" };
     let whisker = row.interval.map(|(low, high)| {
         let (from, to) = (scale.position(low), scale.position(high));
         let caps = format!("M{from} {}v8M{to} {}v8", middle - 4.0, middle - 4.0);
@@ -147,17 +147,17 @@ fn render_bar(row: &LevelBar, line: f64, scale: &LinearScale) -> AnyView {
         }
     });
     let mark = row.mark.map(|mark| {
-        let at = scale.position(mark);
-        view! { <line class="limit" x1=at x2=at y1=top - 5.0 y2=top + THICK + 5.0></line> }
+        let position = scale.position(mark);
+        view! { <line class="limit" x1=position x2=position y1=top - 5.0 y2=top + THICK + 5.0></line> }
     });
-    let beside = row.interval.map_or(end, |(_, high)| scale.position(high).max(end));
-    let beside = row.mark.map_or(beside, |mark| scale.position(mark).max(beside));
+    let label_start = row.interval.map_or(end, |(_, high)| scale.position(high).max(end));
+    let label_start = row.mark.map_or(label_start, |mark| scale.position(mark).max(label_start));
     view! {
         <text class="label" x=FROM - 8.0 y=middle + 4.0 text-anchor="end">{shorten(&row.name, NAME)}</text>
         <rect class=class x=begin y=top width=round_position((end - begin).max(0.0)) height=THICK></rect>
         {whisker}
         {mark}
-        <text class="label" x=beside + 6.0 y=middle + 4.0>{row.said.clone()}</text>
+        <text class="label" x=label_start + 6.0 y=middle + 4.0>{row.label.clone()}</text>
     }
     .into_any()
 }
@@ -171,12 +171,12 @@ mod tests {
             LevelBar {
                 name: "true or dummy".to_owned(),
                 value: 0.6,
-                said: "60.0 %".to_owned(),
+                label: "60.0 %".to_owned(),
                 interval: Some((0.55, 0.65)),
                 mark: Some(0.5),
-                chosen: true,
+                is_chosen: true,
             },
-            LevelBar { name: "who speaks".to_owned(), value: 0.1, said: "10.0 %".to_owned(), ..LevelBar::default() },
+            LevelBar { name: "who speaks".to_owned(), value: 0.1, label: "10.0 %".to_owned(), ..LevelBar::default() },
         ];
         LevelDrawing {
             title: "Attacks".to_owned(),
@@ -203,15 +203,15 @@ mod tests {
     #[test]
     fn it_can_be_heard_and_taken_away_with_its_comparison() {
         let drawing = levels().draw().expect("two bars");
-        let said = "Attacks, told right, %: true or dummy 60.0 %, 55 to 65, by guessing 50; who speaks 10.0 %.";
-        assert_eq!(drawing.sentence, said);
+        let sentence = "Attacks, told right, %: true or dummy 60.0 %, 55 to 65, by guessing 50; who speaks 10.0 %.";
+        assert_eq!(drawing.sentence, sentence);
         assert_eq!(drawing.table.head, ["attack", "told right, %", "from", "to", "by guessing"]);
         assert!(drawing.table.rows.iter().all(|row| row.len() == 5));
     }
 
     #[test]
     fn amounts_of_nothing_are_bars_without_length() {
-        let none = |name: &str| LevelBar { name: name.to_owned(), said: "0".to_owned(), ..LevelBar::default() };
+        let none = |name: &str| LevelBar { name: name.to_owned(), label: "0".to_owned(), ..LevelBar::default() };
         let drawing = LevelDrawing { rows: vec![none("a"), none("b")], ..levels() }.draw().expect("two bars");
         assert!(!drawing.picture.contains("NaN") && !drawing.picture.contains("inf"), "{}", drawing.picture);
         assert!(LevelDrawing { rows: Vec::new(), ..levels() }.draw().is_none(), "nothing is no drawing");

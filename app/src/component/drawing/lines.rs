@@ -41,7 +41,7 @@ pub(crate) struct AccuracyCurve {
     /// Its name.
     pub(crate) name: String,
     /// Whether the others are compared with it.
-    pub(crate) baseline: bool,
+    pub(crate) is_baseline: bool,
     /// x, y in 0 to 1, and the standard deviation of y: 0 if there is none.
     pub(crate) points: Vec<(f64, f64, f64)>,
 }
@@ -64,16 +64,19 @@ impl LineDrawing {
         let (low, high) = if self.span.0.is_finite() { self.span } else { (0.0, 1.0) };
         let x = DrawingAxis::Linear(LinearScale::up_to(most, 4, LEFT, right), NumberFormat::Count);
         let y = DrawingAxis::Linear(LinearScale::new(low, high, 4, BOTTOM, TOP), NumberFormat::Percent);
-        let drawn: Vec<&AccuracyCurve> = self.curves.iter().filter(|curve| !curve.points.is_empty()).collect();
+        let visible: Vec<&AccuracyCurve> = self.curves.iter().filter(|curve| !curve.points.is_empty()).collect();
         let ends: Vec<f64> =
-            drawn.iter().map(|curve| y.position(curve.points.last().map_or(0.0, |point| point.1))).collect();
+            visible.iter().map(|curve| y.position(curve.points.last().map_or(0.0, |point| point.1))).collect();
         let places = spread(&ends, 16.0, TOP + 4.0, BOTTOM);
-        let count = drawn.len();
+        let count = visible.len();
         // All names are below each other, beside the line that reaches farthest.
-        let far =
-            drawn.iter().filter_map(|curve| curve.points.last()).map(|point| x.position(point.0)).fold(LEFT, f64::max);
+        let far = visible
+            .iter()
+            .filter_map(|curve| curve.points.last())
+            .map(|point| x.position(point.0))
+            .fold(LEFT, f64::max);
         let names = far + 9.0 + 1.5 * count as f64;
-        let curves = drawn.iter().zip(places).enumerate().map(|(index, (curve, at))| {
+        let curves = visible.iter().zip(places).enumerate().map(|(index, (curve, at))| {
             // Whiskers of different lines are shifted so that they do not overlap.
             let aside = (index as f64 - (count as f64 - 1.0) / 2.0) * 3.0;
             render_curve(curve, index, (&x, &y), aside, (names, at))
@@ -142,12 +145,12 @@ fn render_curve(
     aside: f64,
     names: (f64, f64),
 ) -> AnyView {
-    let stroke = if curve.baseline { "dotted" } else { STROKES[index % STROKES.len()] };
-    let at = |(a, b, _): &(f64, f64, f64)| (round_position(x.position(*a) + aside), y.position(*b));
-    let places: Vec<String> = curve.points.iter().map(at).map(|(a, b)| format!("{a} {b}")).collect();
+    let stroke = if curve.is_baseline { "dotted" } else { STROKES[index % STROKES.len()] };
+    let locate = |(a, b, _): &(f64, f64, f64)| (round_position(x.position(*a) + aside), y.position(*b));
+    let places: Vec<String> = curve.points.iter().map(locate).map(|(a, b)| format!("{a} {b}")).collect();
     let path = if places.is_empty() { String::new() } else { format!("M{}", places.join("L")) };
     let whiskers = curve.points.iter().filter(|point| point.2 > 0.0).map(|point| {
-        let (a, _) = at(point);
+        let (a, _) = locate(point);
         let (low, high) = (y.position((point.1 - point.2).max(0.0)), y.position((point.1 + point.2).min(1.0)));
         let class = format!("whisker {stroke}");
         view! {
@@ -158,9 +161,9 @@ fn render_curve(
     });
     let dots = (curve.points.len() <= 60).then(|| {
         let dot = |point: &(f64, f64, f64)| {
-            let (a, b) = at(point);
-            let said = format!("{}, {}: {}", curve.name, words::number(point.0), words::percent(point.1));
-            view! { <path class=format!("dot {stroke}") d=point_shape(index, a, b)><title>{said}</title></path> }
+            let (a, b) = locate(point);
+            let label = format!("{}, {}: {}", curve.name, words::number(point.0), words::percent(point.1));
+            view! { <path class=format!("dot {stroke}") d=point_shape(index, a, b)><title>{label}</title></path> }
         };
         curve.points.iter().map(dot).collect_view()
     });
@@ -193,7 +196,7 @@ mod tests {
     fn lines() -> LineDrawing {
         let curve = |name: &str, deviation: f64| AccuracyCurve {
             name: name.to_owned(),
-            baseline: name == "baseline",
+            is_baseline: name == "baseline",
             points: vec![(0.0, 0.5, deviation), (100.0, 0.75, deviation)],
         };
         let curves = vec![curve("k 5", 0.02), curve("baseline", 0.0)];

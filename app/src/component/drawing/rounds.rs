@@ -75,19 +75,19 @@ impl RoundTimeline {
         let top = TOP + 14.0;
         let bottom = top + ROW * self.parties.len() as f64;
         let mut last = f64::NEG_INFINITY;
-        let opened = self.rounds.iter().map(|round| {
-            let at = x.position(round.opened_at);
+        let openings = self.rounds.iter().map(|round| {
+            let position = x.position(round.opened_at);
             // Overlapping numbers are only in the table.
-            let named = at - last > 26.0;
-            if named {
-                last = at;
+            let is_numbered = position - last > 26.0;
+            if is_numbered {
+                last = position;
             }
             view! {
-                <line class="grid" x1=at x2=at y1=top y2=bottom></line>
-                {named.then(|| view! { <text class="tick" x=at y=TOP + 6.0 text-anchor="start">{format!("{}", round.round)}</text> })}
+                <line class="grid" x1=position x2=position y1=top y2=bottom></line>
+                {is_numbered.then(|| view! { <text class="tick" x=position y=TOP + 6.0 text-anchor="start">{format!("{}", round.round)}</text> })}
             }
         });
-        let opened = opened.collect_view();
+        let openings = openings.collect_view();
         let lines = self.parties.iter().enumerate().map(|(index, (dataset, name))| {
             let middle = round_position(top + ROW * (index as f64 + 0.5));
             let bars = self.rounds.iter().filter_map(|round| {
@@ -103,7 +103,7 @@ impl RoundTimeline {
         let lines = lines.collect_view();
         let picture = to_markup(view! {
             <text class="axis" x=FROM - 10.0 y=TOP + 6.0 text-anchor="end">"round"</text>
-            {opened}
+            {openings}
             {lines}
             {x.axis(7, bottom)}
         });
@@ -119,34 +119,34 @@ impl RoundTimeline {
     }
 
     fn end(&self, round: &RoundView) -> OffsetDateTime {
-        let taken = round.submissions.iter().filter_map(|submission| submission.accepted_at).max();
-        round.closed_at.unwrap_or(self.now).max(taken.unwrap_or(round.opened_at))
+        let latest = round.submissions.iter().filter_map(|submission| submission.accepted_at).max();
+        round.closed_at.unwrap_or(self.now).max(latest.unwrap_or(round.opened_at))
     }
 
     fn bar(&self, round: &RoundView, submission: &Submission, x: &TimeAxis, middle: f64) -> AnyView {
-        let done = RoundDelivery::classify(round, submission);
+        let delivery = RoundDelivery::classify(round, submission);
         let from = x.position(round.opened_at);
         let to = x.position(submission.accepted_at.unwrap_or_else(|| self.end(round)));
         let width = round_position((to - from - 1.0).max(1.5));
-        let said = format!("round {}: {}", round.round, done.label());
-        match done {
+        let label = format!("round {}: {}", round.round, delivery.label());
+        match delivery {
             RoundDelivery::InTime => {
-                view! { <rect class="bar" x=from y=middle - 6.0 width=width height="12"><title>{said}</title></rect> }
+                view! { <rect class="bar" x=from y=middle - 6.0 width=width height="12"><title>{label}</title></rect> }
                     .into_any()
             }
             RoundDelivery::Late => view! {
-                <rect class="late" x=from y=middle - 6.0 width=width height="12"><title>{said}</title></rect>
+                <rect class="late" x=from y=middle - 6.0 width=width height="12"><title>{label}</title></rect>
                 <text class="label" x=to y=middle - 8.0 text-anchor="middle">"late"</text>
             }
             .into_any(),
             RoundDelivery::Awaited => {
-                view! { <rect class="held" x=from y=middle - 6.0 width=width height="12"><title>{said}</title></rect> }
+                view! { <rect class="held" x=from y=middle - 6.0 width=width height="12"><title>{label}</title></rect> }
                     .into_any()
             }
             RoundDelivery::Missing => {
                 let cross = format!("M{} {}l8 8m0 -8l-8 8", round_position(to - 8.0), middle - 4.0);
                 view! {
-                    <line class="mark" x1=from x2=to y1=middle y2=middle><title>{said}</title></line>
+                    <line class="mark" x1=from x2=to y1=middle y2=middle><title>{label}</title></line>
                     <path class="cross" d=cross></path>
                 }
                 .into_any()
@@ -161,14 +161,14 @@ impl RoundTimeline {
                 Some(RoundDelivery::classify(round, own))
             });
             let all: Vec<RoundDelivery> = all.collect();
-            let count = |wanted: RoundDelivery| all.iter().filter(|done| **done == wanted).count();
-            let mut said = vec![format!("{} in time", count(RoundDelivery::InTime))];
+            let count = |outcome: RoundDelivery| all.iter().filter(|done| **done == outcome).count();
+            let mut counts = vec![format!("{} in time", count(RoundDelivery::InTime))];
             for done in [RoundDelivery::Late, RoundDelivery::Missing, RoundDelivery::Awaited] {
                 if count(done) > 0 {
-                    said.push(format!("{} {}", count(done), done.label()));
+                    counts.push(format!("{} {}", count(done), done.label()));
                 }
             }
-            format!("{name} {}", said.join(", "))
+            format!("{name} {}", counts.join(", "))
         });
         let parties: Vec<String> = parties.collect();
         format!("{}, {}: {}.", self.title, words::plural(self.rounds.len() as u64, "round"), parties.join("; "))

@@ -52,29 +52,29 @@ pub(crate) struct StackPart {
 impl StackedBar {
     /// Draws the whole.
     pub(crate) fn draw(self) -> StaticDrawing {
-        let shown = self.visible_parts();
-        let bottom = TOP + ROW * (shown.len() as f64 + 1.0);
+        let parts = self.visible_parts();
+        let bottom = TOP + ROW * (parts.len() as f64 + 1.0);
         let scale = LinearScale::up_to(1.0, 5, FROM, RIGHT - 14.0);
         let ticks = scale.ticks.iter().map(|tick| {
-            let (at, said) = (scale.position(*tick), words::number((tick * 1e4).round() / 100.0));
+            let (position, label) = (scale.position(*tick), words::number((tick * 1e4).round() / 100.0));
             view! {
-                <line class="grid" x1=at x2=at y1=TOP y2=bottom></line>
-                <text class="tick" x=at y=bottom + 16.0 text-anchor="middle">{said}</text>
+                <line class="grid" x1=position x2=position y1=TOP y2=bottom></line>
+                <text class="tick" x=position y=bottom + 16.0 text-anchor="middle">{label}</text>
             }
         });
         let mut used = 0.0;
         let mut bars: Vec<AnyView> = Vec::new();
-        for (index, part) in shown.iter().enumerate() {
+        for (index, part) in parts.iter().enumerate() {
             let (begin, middle) = (scale.position(used), scale.position((used + part.solid).min(1.0)));
             used = (used + part.solid + part.hatched).min(1.0);
             let line = TOP + ROW * index as f64;
             bars.push(render_bar(part, line, (begin, middle, scale.position(used))));
         }
-        let left = StackPart { name: "left".to_owned(), solid: 0.0, hatched: 0.0, alone: None, count: 0 };
-        let line = TOP + ROW * shown.len() as f64;
+        let rest = StackPart { name: "left".to_owned(), solid: 0.0, hatched: 0.0, alone: None, count: 0 };
+        let line = TOP + ROW * parts.len() as f64;
         let (begin, end) = (scale.position(used), scale.position(1.0));
         let free = view! {
-            <text class="label" x=FROM - 8.0 y=line + 20.0 text-anchor="end">{left.name}</text>
+            <text class="label" x=FROM - 8.0 y=line + 20.0 text-anchor="end">{rest.name}</text>
             <rect class="free" x=begin y=line + 7.0 width=round_position((end - begin).max(0.0)) height=THICK></rect>
             <text class="label" x=begin + 5.0 y=line + 20.0>{words::percent((1.0 - used).max(0.0))}</text>
         };
@@ -154,10 +154,10 @@ impl StackedBar {
 fn render_bar(part: &StackPart, line: f64, (begin, middle, end): (f64, f64, f64)) -> AnyView {
     let (top, under) = (line + 7.0, line + 7.0 + THICK);
     let mut hatching = String::new();
-    let mut at = middle + HATCH / 2.0;
-    while at < end {
-        let _ = write!(hatching, "M{} {top}V{under}", round_position(at));
-        at += HATCH;
+    let mut position = middle + HATCH / 2.0;
+    while position < end {
+        let _ = write!(hatching, "M{} {top}V{under}", round_position(position));
+        position += HATCH;
     }
     let outline = (end > middle).then(|| {
         view! { <rect class="held" x=middle y=top width=round_position(end - middle) height=THICK></rect> }

@@ -55,10 +55,10 @@ impl TimeAxis {
 
     /// Renders the ticks and their labels below a plot that ends at `bottom`, with the axis's name.
     pub(super) fn axis(&self, most: usize, bottom: f64) -> AnyView {
-        let ticks = self.ticks(most).into_iter().map(|(at, said)| {
+        let ticks = self.ticks(most).into_iter().map(|(at, label)| {
             view! {
                 <line class="grid" x1=at x2=at y1=bottom y2=bottom + 4.0></line>
-                <text class="tick" x=at y=bottom + 18.0 text-anchor="middle">{said}</text>
+                <text class="tick" x=at y=bottom + 18.0 text-anchor="middle">{label}</text>
             }
         });
         let middle = f64::midpoint(self.from, self.to);
@@ -103,8 +103,8 @@ mod tests {
     #[test]
     fn days_are_named_by_day_and_minutes_by_the_clock() {
         let days = TimeAxis::new(datetime!(2026-11-11 18:00 UTC), datetime!(2026-11-20 18:00 UTC), 0.0, 900.0);
-        let said: Vec<_> = days.ticks(5).into_iter().map(|(_, said)| said).collect();
-        assert_eq!(said, ["13 Nov", "15 Nov", "17 Nov", "19 Nov"]);
+        let labels: Vec<_> = days.ticks(5).into_iter().map(|(_, label)| label).collect();
+        assert_eq!(labels, ["13 Nov", "15 Nov", "17 Nov", "19 Nov"]);
         let minutes = TimeAxis::new(datetime!(2026-11-20 18:00 UTC), datetime!(2026-11-20 18:20 UTC), 0.0, 400.0);
         let ticks = minutes.ticks(5);
         assert_eq!(ticks[1], (100.0, "18:05".to_owned()));
@@ -112,8 +112,8 @@ mod tests {
 
     #[test]
     fn no_span_is_too_short_or_too_long_for_ticks() {
-        let at = datetime!(2026-11-20 18:00 UTC);
-        assert!(TimeAxis::new(at, at, 0.0, 100.0).position(at).is_finite());
+        let moment = datetime!(2026-11-20 18:00 UTC);
+        assert!(TimeAxis::new(moment, moment, 0.0, 100.0).position(moment).is_finite());
         let years = TimeAxis::new(datetime!(1990-01-01 0:00 UTC), datetime!(2090-01-01 0:00 UTC), 0.0, 100.0);
         assert!((1..=6).contains(&years.ticks(5).len()));
     }

@@ -36,8 +36,8 @@ pub async fn propose_questions(
 ) -> Result<String, Fault> {
     use crate::kind::posted::PlanSubmission;
     use undertone_api::job::Spec;
-    let posted = PlanSubmission::new(consortium, (draft, version), &ask.title, "ask", &ask);
-    posted.propose(|datasets| ask.spec(datasets).map(Spec::ActiveLearning)).await
+    let submission = PlanSubmission::new(consortium, (draft, version), &ask.title, "ask", &ask);
+    submission.propose(|datasets| ask.spec(datasets).map(Spec::ActiveLearning)).await
 }
 
 /// Saves a plan as a draft, without a request for approval; it replaces the draft from which it was opened, if any.
@@ -53,8 +53,8 @@ pub async fn save_questions(
 ) -> Result<(), Fault> {
     use crate::kind::posted::PlanSubmission;
     use undertone_api::job::Spec;
-    let posted = PlanSubmission::new(consortium, (draft, version), &ask.title, "ask", &ask);
-    posted.save(|datasets| ask.spec(datasets).map(Spec::ActiveLearning)).await
+    let submission = PlanSubmission::new(consortium, (draft, version), &ask.title, "ask", &ask);
+    submission.save(|datasets| ask.spec(datasets).map(Spec::ActiveLearning)).await
 }
 
 /// Returns the cost of a plan, or its violations, as HTML.
@@ -71,7 +71,7 @@ pub async fn weigh_questions(consortium: ConsortiumId, ask: QuestionPlan) -> Res
         };
         datasets.iter().any(is_it)
     };
-    let asked = ask.participants().map(|part| part.dataset).filter(private).collect();
-    let standings = backend.standings(consortium, asked).await?;
+    let private_logs = ask.participants().map(|part| part.dataset).filter(private).collect();
+    let standings = backend.standings(consortium, private_logs).await?;
     Ok(cost::render_cost(&ask, &datasets, &standings, consortium))
 }

@@ -78,8 +78,8 @@ fn render_row(point: &LearningPoint, tests: &[String]) -> impl IntoView + use<> 
     let cells = tests
         .iter()
         .map(|test| {
-            let found = point.tests.iter().find(|result| result.name == *test);
-            let text = found.map_or_else(|| "–".to_owned(), |result| format!("{:.1}", 100.0 * result.accuracy));
+            let result = point.tests.iter().find(|result| result.name == *test);
+            let text = result.map_or_else(|| "–".to_owned(), |result| format!("{:.1}", 100.0 * result.accuracy));
             view! { <td class="number">{text}</td> }
         })
         .collect_view();

@@ -80,18 +80,18 @@ fn describe_answers(spec: &Spec) -> String {
 }
 
 fn describe_classifier(spec: &Spec) -> String {
-    let of = spec.classifier;
-    let reads = match of.encoder {
+    let classifier = spec.classifier;
+    let reads = match classifier.encoder {
         Encoder::Bag => "a bag of n-grams",
         Encoder::Lstm => "an LSTM over words",
     };
     format!(
         "{reads}, {} buckets, embedding of {}, {} hidden units, dropout {}, {}",
-        words::count(of.buckets.into()),
-        of.embedding,
-        words::count(of.hidden.into()),
-        words::number(of.dropout),
-        words::plural(of.passes.into(), "pass").replace("passs", "passes")
+        words::count(classifier.buckets.into()),
+        classifier.embedding,
+        words::count(classifier.hidden.into()),
+        words::number(classifier.dropout),
+        words::plural(classifier.passes.into(), "pass").replace("passs", "passes")
     )
 }
 

@@ -73,16 +73,16 @@ fn the_first_plan_can_be_proposed_once_its_labels_are_written() {
 #[test]
 fn a_spec_that_was_planned_opens_as_the_plan_that_stands_for_it() {
     let rehearsed = plan(|plan| (plan.trials.on, plan.parts[0].asks, plan.hours) = (true, true, 1.5));
-    let told = plan(|plan| {
+    let page = plan(|plan| {
         (plan.title, plan.parts[1].shown, plan.parts[1].rows) = ("other".to_owned(), Shown::Set, 3);
         plan.guidelines = "One line.\nAnother.".to_owned();
     });
-    for planned in [plan(|_| ()), rehearsed, told] {
+    for planned in [plan(|_| ()), rehearsed, page] {
         let spec = planned.spec(&datasets()).unwrap();
-        let opened =
+        let plan =
             QuestionPlan::from_spec("a title", &spec, QuestionPlan::first(&datasets(), &standings(2.0, 1e-6)).unwrap());
-        assert_eq!(opened.title, "a title");
-        assert_eq!(opened.spec(&datasets()).unwrap(), spec);
+        assert_eq!(plan.title, "a title");
+        assert_eq!(plan.spec(&datasets()).unwrap(), spec);
     }
 }
 
@@ -111,19 +111,19 @@ fn posted_form(title: &str) -> String {
 async fn the_form_is_a_job_without_any_script() {
     let came = fixture::send("propose-active-learning", &posted_form("what callers want"), true).await;
     assert_eq!((came.status.as_u16(), came.location()), (302, path::job(CONSORTIUM, fixture::PROPOSED).as_str()));
-    let refused = fixture::send("propose-active-learning", &posted_form("too much"), true).await;
-    assert_eq!(refused.location(), "/from?x=1", "a refusal goes back");
+    let rejection = fixture::send("propose-active-learning", &posted_form("too much"), true).await;
+    assert_eq!(rejection.location(), "/from?x=1", "a refusal goes back");
 }
 
 #[tokio::test]
 async fn the_numbers_of_a_changed_plan_are_asked_of_the_server() {
     let came = fixture::send("weigh-active-learning", &posted_form(""), false).await;
-    let told: String = serde_json::from_str(&came.body).unwrap();
-    assert!(told.contains("Fits every budget.") && told.contains("helpdesk-south"), "{told}");
+    let html: String = serde_json::from_str(&came.body).unwrap();
+    assert!(html.contains("Fits every budget.") && html.contains("helpdesk-south"), "{html}");
     let wrong =
         posted_form("").replace("ask[golden]=100", "ask[golden]=0").replace("ask%5Bgolden%5D=100", "ask%5Bgolden%5D=0");
-    let told = fixture::send("weigh-active-learning", &wrong, false).await;
-    assert!(told.status == 200 && told.body.contains("golden"), "{}", told.body);
+    let html = fixture::send("weigh-active-learning", &wrong, false).await;
+    assert!(html.status == 200 && html.body.contains("golden"), "{}", html.body);
 }
 
 #[tokio::test]
@@ -179,21 +179,21 @@ fn what_is_wrong_is_named_by_its_place() {
 #[test]
 fn a_refused_plan_leads_to_plans_that_fit() {
     let dear = plan(|plan| plan.parts[1].threshold = 3);
-    let said = render_cost(&dear, 2.0, 1e-6);
-    assert!(said.contains("Over the limit.") && said.contains("It does not fit"), "{said}");
-    let links: Vec<_> = said.split("<a href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
-    assert!(links.len() >= 2, "a threshold and a rate: {said}");
+    let page = render_cost(&dear, 2.0, 1e-6);
+    assert!(page.contains("Over the limit.") && page.contains("It does not fit"), "{page}");
+    let links: Vec<_> = page.split("<a href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    assert!(links.len() >= 2, "a threshold and a rate: {page}");
     for link in links {
         let query = link.replace("&amp;", "&");
-        let offered = QuestionPlan::from_query(query.split_once('?').unwrap().1).unwrap();
-        assert!(render_cost(&offered, 2.0, 1e-6).contains("Fits every budget."), "{link}");
+        let offer = QuestionPlan::from_query(query.split_once('?').unwrap().1).unwrap();
+        assert!(render_cost(&offer, 2.0, 1e-6).contains("Fits every budget."), "{link}");
     }
 }
 
 #[test]
 fn the_threshold_that_is_said_to_be_the_least_is() {
-    let said = render_cost(&plan(|plan| plan.parts[1].rate = 0.2), 2.0, 1e-6);
-    let k: u32 = said.split("account’s: k ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().parse().unwrap();
+    let page = render_cost(&plan(|plan| plan.parts[1].rate = 0.2), 2.0, 1e-6);
+    let k: u32 = page.split("account’s: k ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().parse().unwrap();
     let delta = |k: u32| {
         let spec = spec(|plan| (plan.parts[1].rate, plan.parts[1].threshold) = (0.2, k));
         let charge = spec.cost(&datasets()[1]).unwrap();
@@ -209,7 +209,7 @@ fn a_steward_reads_what_leaves_in_plain_sentences() {
         plan.parts[1].shown = Shown::Set;
     });
     let ours = &datasets()[1];
-    let said = describe_consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
+    let consent = describe_consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
     for words in [
         "One list of texts leaves your log, once: each text once, without how often it was asked.",
         "Of each user at most 3 different texts enter, each counted once.",
@@ -218,11 +218,13 @@ fn a_steward_reads_what_leaves_in_plain_sentences() {
         "leaves word for word, even if it names somebody",
         "1 release is paid.",
     ] {
-        assert!(said.contains(words), "{words:?} is not in {said}");
+        assert!(consent.contains(words), "{words:?} is not in {consent}");
     }
     assert_eq!(describe_consent(&spec, datasets()[0].id, None), Vec::<String>::new(), "the lead pays nothing");
-    let told = list_facts(&spec);
-    let fact = |term: &str| told.iter().find(|(known, _)| *known == term).map(|(_, said)| said.as_str()).unwrap();
+    let facts = list_facts(&spec);
+    let fact = |term: &str| {
+        facts.iter().find(|(known, _)| *known == term).map(|(_, description)| description.as_str()).unwrap()
+    };
     assert_eq!(fact("Protects"), "each user of every private log");
     assert_eq!(fact("Labels"), "billing, card and something else");
     assert!(fact("Questions").starts_with("5 rounds of up to 50 questions"));

@@ -99,9 +99,9 @@ impl TrainingPlan {
     /// Makes an initial plan: every private dataset takes part, the largest public one leads, and the noise leaves room
     /// for twice as many releases, but is never less than one clip. `None` without datasets.
     pub fn first(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Option<Self> {
-        let budgeted =
+        let has_budget =
             |unit| standings.iter().flat_map(|(_, all)| all).any(|s| s.unit == unit && s.balance.budget().is_some());
-        let unit = if budgeted(PrivacyUnit::Record) && !budgeted(PrivacyUnit::Speaker) {
+        let unit = if has_budget(PrivacyUnit::Record) && !has_budget(PrivacyUnit::Speaker) {
             PrivacyUnit::Record
         } else {
             PrivacyUnit::Speaker
@@ -384,9 +384,9 @@ mod tests {
         (absent.audit, absent.trials.on, absent.may_miss) = (true, false, 1);
         for planned in [first.clone(), elaborate(), absent] {
             let spec = planned.spec(&datasets).expect("every number is in range");
-            let opened = TrainingPlan::from_spec("a title", &spec, &first);
-            assert_eq!(opened.title, "a title");
-            assert_eq!(opened.spec(&datasets), Ok(spec));
+            let plan = TrainingPlan::from_spec("a title", &spec, &first);
+            assert_eq!(plan.title, "a title");
+            assert_eq!(plan.spec(&datasets), Ok(spec));
         }
     }
 

@@ -67,8 +67,8 @@ pub async fn propose_training(
 ) -> Result<String, Fault> {
     use crate::kind::posted::PlanSubmission;
     use undertone_api::job::Spec;
-    let posted = PlanSubmission::new(consortium, (draft, version), &plan.title, "plan", &plan);
-    posted.propose(|datasets| plan.spec(datasets).map(Spec::DpSgd)).await
+    let submission = PlanSubmission::new(consortium, (draft, version), &plan.title, "plan", &plan);
+    submission.propose(|datasets| plan.spec(datasets).map(Spec::DpSgd)).await
 }
 
 /// Saves a plan as a draft, without a request for approval; it replaces the draft from which it was opened, if any.
@@ -84,8 +84,8 @@ pub async fn save_training(
 ) -> Result<(), Fault> {
     use crate::kind::posted::PlanSubmission;
     use undertone_api::job::Spec;
-    let posted = PlanSubmission::new(consortium, (draft, version), &plan.title, "plan", &plan);
-    posted.save(|datasets| plan.spec(datasets).map(Spec::DpSgd)).await
+    let submission = PlanSubmission::new(consortium, (draft, version), &plan.title, "plan", &plan);
+    submission.save(|datasets| plan.spec(datasets).map(Spec::DpSgd)).await
 }
 
 /// Renders the planner of a `dp_sgd` job.
@@ -102,7 +102,7 @@ pub fn Planner(
     /// The tight numbers of that plan, as HTML.
     tight: String,
 ) -> impl IntoView {
-    let shown = plan.clone();
+    let initial = plan.clone();
     let plan = RwSignal::new(plan);
     let live = RwSignal::new(false);
     let problem = RwSignal::new(String::new());
@@ -169,7 +169,7 @@ pub fn Planner(
     });
     let rows = datasets.with_value(|all| {
         let row = |(index, dataset): (usize, &Dataset)| {
-            let part = shown.part(dataset.id)?;
+            let part = initial.part(dataset.id)?;
             Some(render_party(index, dataset, part, plan, prices))
         };
         all.iter().enumerate().map(row).collect::<Vec<_>>()
@@ -181,8 +181,8 @@ pub fn Planner(
         said::describe_releases(plan.steps.local, plan.trials.on && plan.private)
     };
     let curves = datasets.with_value(|all| {
-        let charged = all.iter().filter(|dataset| dataset.visibility != Visibility::Public);
-        charged.map(|dataset| curve::render_curve(dataset, prices)).collect_view()
+        let private_datasets = all.iter().filter(|dataset| dataset.visibility != Visibility::Public);
+        private_datasets.map(|dataset| curve::render_curve(dataset, prices)).collect_view()
     });
 
     view! {
@@ -193,27 +193,27 @@ pub fn Planner(
                     <legend>"The job"</legend>
                     <label class="field"><span>"Title"</span>
                         <input type="text" node_ref=title name="plan[title]" required maxlength="100" autocomplete="off"
-                            placeholder="What the consortium will know it by" value=shown.title.clone()
+                            placeholder="What the consortium will know it by" value=initial.title.clone()
                             on:input=move |event| plan.update(|plan| plan.title = event_target_value(&event))/>
                     </label>
                     {FormField { name: "plan[unit]", at: "unit", label: "Protect each" }
-                        .choice(find_word(UNITS, &shown.unit), table_options(UNITS), make_setter(plan, |plan, text: String| plan.unit = parse_word(UNITS, &text).unwrap_or(plan.unit)))}
+                        .choice(find_word(UNITS, &initial.unit), table_options(UNITS), make_setter(plan, |plan, text: String| plan.unit = parse_word(UNITS, &text).unwrap_or(plan.unit)))}
                     <div class="field">
                         <span>"Arms of the comparison"</span>
                         <label class="check"><input type="checkbox" checked disabled/>"Public data only: the warm start"</label>
                         <label class="check" class:off=!open_possible>
-                            <input type="checkbox" name="plan[open]" value="true" checked=shown.open disabled=!open_possible
+                            <input type="checkbox" name="plan[open]" value="true" checked=initial.open disabled=!open_possible
                                 on:change=move |event| plan.update(|plan| plan.open = event_target_checked(&event))/>
                             "Public and open private data, in the clear"
                             {(!open_possible).then(|| view! { <small>" · no owner has marked data open for it"</small> })}
                         </label>
                         <label class="check">
-                            <input type="checkbox" name="plan[private]" value="true" checked=shown.private
+                            <input type="checkbox" name="plan[private]" value="true" checked=initial.private
                                 on:change=move |event| plan.update(|plan| plan.private = event_target_checked(&event))/>
                             "Public and private data, by DP-SGD"
                         </label>
                         <label class="check">
-                            <input type="checkbox" name="plan[audit]" value="true" checked=shown.audit
+                            <input type="checkbox" name="plan[audit]" value="true" checked=initial.audit
                                 on:change=move |event| plan.update(|plan| plan.audit = event_target_checked(&event))/>
                             "Audit it: measure from below what it gives away, before anybody gets the model"
                         </label>
@@ -222,24 +222,24 @@ pub fn Planner(
                 <fieldset>
                     <legend>"Who takes part"</legend>
                     {FormField { name: "plan[lead]", at: "participants.0.dataset", label: "Leads, trains the warm start and measures" }
-                        .choice(&shown.lead.to_string(), leads, make_setter(plan, |plan, text: String| plan.lead = text.parse().unwrap_or(plan.lead)))}
+                        .choice(&initial.lead.to_string(), leads, make_setter(plan, |plan, text: String| plan.lead = text.parse().unwrap_or(plan.lead)))}
                     <div class="parties">{rows}</div>
                 </fieldset>
                 <fieldset>
                     <legend>"Rounds"</legend>
-                    <Slider name="plan[rounds]" at="rounds" label="Rounds" help="Each is paid once at every private party" value=f64::from(shown.rounds) low=1.0 high=1000.0 whole=true
+                    <Slider name="plan[rounds]" at="rounds" label="Rounds" help="Each is paid once at every private party" value=f64::from(initial.rounds) low=1.0 high=1000.0 whole=true
                         get=Signal::derive(move || f64::from(plan.read().rounds)) set=make_setter(plan, |plan, value| plan.rounds = value as u32)/>
-                    <Slider name="plan[steps][local]" at="local_steps" label="Local steps in each" help="Steps that each party takes between two averages" value=f64::from(shown.steps.local) low=1.0 high=10_000.0 whole=true
+                    <Slider name="plan[steps][local]" at="local_steps" label="Local steps in each" help="Steps that each party takes between two averages" value=f64::from(initial.steps.local) low=1.0 high=10_000.0 whole=true
                         get=Signal::derive(move || f64::from(plan.read().steps.local)) set=make_setter(plan, |plan, value| plan.steps.local = value as u32)/>
                     <p class="hint">{leaves}</p>
                     {FormField { name: "plan[may_miss]", at: "quorum", label: "Contributors a round may miss" }
-                        .number(f64::from(shown.may_miss), (0.0, 99.0), true, make_setter(plan, |plan, value| plan.may_miss = value as u32))}
+                        .number(f64::from(initial.may_miss), (0.0, 99.0), true, make_setter(plan, |plan, value| plan.may_miss = value as u32))}
                     {FormField { name: "plan[deadline]", at: "deadline_seconds", label: "Seconds a round waits for all" }
-                        .number(f64::from(shown.deadline), (1.0, 86_400.0), true, make_setter(plan, |plan, value| plan.deadline = value as u32))}
+                        .number(f64::from(initial.deadline), (1.0, 86_400.0), true, make_setter(plan, |plan, value| plan.deadline = value as u32))}
                     {FormField { name: "plan[spare]", at: "spare_releases", label: "Rounds in reserve, for those paid again after a crash" }
-                        .number(f64::from(shown.spare), (0.0, 1000.0), true, make_setter(plan, |plan, value| plan.spare = value as u32))}
+                        .number(f64::from(initial.spare), (0.0, 1000.0), true, make_setter(plan, |plan, value| plan.spare = value as u32))}
                 </fieldset>
-                {advanced::render_advanced(plan, &shown)}
+                {advanced::render_advanced(plan, &initial)}
             </div>
             <section class="planner-cost" aria-labelledby="cost-title">
                 <h2 id="cost-title">"What it would cost"</h2>
@@ -266,8 +266,8 @@ pub fn Planner(
 
 /// Requests the tight numbers once the plan has been unchanged for a moment.
 fn schedule_pricing(plan: RwSignal<TrainingPlan>, form: NodeRef<Form>, tight: RwSignal<String>, stale: RwSignal<bool>) {
-    let asked = plan.get_untracked();
-    let still = move || plan.with_untracked(|plan| *plan == asked);
+    let snapshot = plan.get_untracked();
+    let still = move || plan.with_untracked(|plan| *plan == snapshot);
     let ask = move || {
         let Some(form) = form.get_untracked().filter(|_| still()) else { return };
         spawn_local(async move {

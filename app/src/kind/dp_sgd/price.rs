@@ -134,12 +134,12 @@ mod tests {
         price_plan(&spec, &datasets, &standings).verdicts.into_iter().map(|(_, verdict)| verdict).collect()
     }
 
-    fn paid(verdicts: &[PartyVerdict]) -> Vec<(&super::Payment, u32)> {
-        let paid = |verdict| match verdict {
+    fn payments(verdicts: &[PartyVerdict]) -> Vec<(&super::Payment, u32)> {
+        let payment_of = |verdict| match verdict {
             &PartyVerdict::Pays { ref payment, rounds_that_fit, .. } => Some((payment.as_ref(), rounds_that_fit)),
             _ => None,
         };
-        verdicts.iter().filter_map(paid).collect()
+        verdicts.iter().filter_map(payment_of).collect()
     }
 
     #[test]
@@ -149,20 +149,20 @@ mod tests {
 
     #[test]
     fn one_round_more_than_fits_is_refused_and_that_many_are_not() {
-        let most = paid(&verdicts(|_| {})).iter().map(|(_, rounds)| *rounds).min().expect("somebody pays");
-        let at = |rounds: u32| {
+        let most = payments(&verdicts(|_| {})).iter().map(|(_, rounds)| *rounds).min().expect("somebody pays");
+        let fits_all = |rounds: u32| {
             let all = verdicts(|plan| plan.rounds = rounds);
-            paid(&all).iter().all(|(payment, _)| payment.ghost.fits)
+            payments(&all).iter().all(|(payment, _)| payment.ghost.fits)
         };
-        assert!(at(most), "{most} rounds were said to fit");
-        assert!(!at(most + 1), "{most} rounds were said to be all that fit");
+        assert!(fits_all(most), "{most} rounds were said to fit");
+        assert!(!fits_all(most + 1), "{most} rounds were said to be all that fit");
     }
 
     #[test]
     fn less_noise_costs_more() {
         let own = |noise: f64| {
             let all = verdicts(|plan| plan.parts.iter_mut().for_each(|part| part.noise = noise));
-            paid(&all).first().map(|(payment, _)| payment.own).expect("somebody pays")
+            payments(&all).first().map(|(payment, _)| payment.own).expect("somebody pays")
         };
         assert!(own(1.0) > own(2.0) && own(2.0) > own(4.0));
     }
@@ -170,17 +170,17 @@ mod tests {
     #[test]
     fn an_open_dataset_pays_for_the_private_arm_and_is_said_to_send_exact_gradients_too() {
         let exact = |all: &[PartyVerdict]| -> Vec<u64> {
-            let of = |verdict: &PartyVerdict| {
+            let count = |verdict: &PartyVerdict| {
                 if let PartyVerdict::Pays { exact, .. } = verdict { Some(*exact) } else { None }
             };
-            all.iter().filter_map(of).collect()
+            all.iter().filter_map(count).collect()
         };
         let (without, with) = (verdicts(|_| {}), verdicts(|plan| plan.open = true));
         assert_eq!(exact(&without), [0, 0, 0]);
         assert_eq!(exact(&with), [0, 40, 0], "only ward-b is open");
-        assert_eq!(paid(&with), paid(&without), "the open arm changes no ε");
+        assert_eq!(payments(&with), payments(&without), "the open arm changes no ε");
         let only = verdicts(|plan| (plan.open, plan.private) = (true, false));
-        assert!(only.contains(&PartyVerdict::Open(40)) && paid(&only).is_empty(), "{only:?}");
+        assert!(only.contains(&PartyVerdict::Open(40)) && payments(&only).is_empty(), "{only:?}");
     }
 
     #[test]

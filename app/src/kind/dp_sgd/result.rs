@@ -32,7 +32,7 @@ pub(super) fn list_figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Cha
     let mut figures = Vec::new();
     for test in &spec.tests {
         for accuracy in [true, false] {
-            let of = |arm: Arm| -> Vec<(f64, f64)> {
+            let list_points = |arm: Arm| -> Vec<(f64, f64)> {
                 let mut points: Vec<_> = measurements
                     .iter()
                     .filter(|m| m.series == arm.series() && m.test == test.name)
@@ -45,7 +45,7 @@ pub(super) fn list_figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Cha
                 .arms()
                 .into_iter()
                 .filter_map(|arm| {
-                    let points = of(arm);
+                    let points = list_points(arm);
                     let last = points.last()?.1;
                     let level = (arm == Arm::Public && in_rounds).then_some(last);
                     let points = if level.is_some() { Vec::new() } else { points };

@@ -58,18 +58,18 @@ pub(super) fn describe_model(model: &Model) -> String {
 
 /// Describes a series of rounds, from their number to the tolerated absences.
 pub(super) fn describe_rounds(rounds: &Rounds) -> String {
-    let mut said = vec![words::plural(rounds.rounds.into(), "round")];
+    let mut parts = vec![words::plural(rounds.rounds.into(), "round")];
     if rounds.sends_updates() {
-        said.push(format!("{} local steps in each", words::count(rounds.local_steps.into())));
+        parts.push(format!("{} local steps in each", words::count(rounds.local_steps.into())));
     }
-    said.extend(describe_processing(rounds));
+    parts.extend(describe_processing(rounds));
     if let Some(train) = rounds.train {
-        said.push(format!("only {} trained", list_parts(train)));
+        parts.push(format!("only {} trained", list_parts(train)));
     }
-    said.extend(precision_bits(rounds.exchange.precision).map(|bits| format!("vectors travel in {bits} bits")));
+    parts.extend(precision_bits(rounds.exchange.precision).map(|bits| format!("vectors travel in {bits} bits")));
     format!(
         "{}; a round waits {} and goes on with {}",
-        said.join(", "),
+        parts.join(", "),
         words::duration(f64::from(rounds.deadline_seconds)),
         words::plural(rounds.quorum.into(), "submission")
     )
@@ -229,7 +229,7 @@ mod tests {
         }
         let datasets = fixture::datasets();
         let ours = datasets.iter().find(|dataset| spec.cost(dataset).is_some()).expect("somebody pays");
-        let said = describe_consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
+        let consent = describe_consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
         for words in [
             "After every 20 local steps one update leaves, that of the best run",
             "40 rounds of that, and up to 4 more",
@@ -240,7 +240,7 @@ mod tests {
             "rising for 2 rounds, then falling along a cosine to 10.0 % of it",
             "iterates averaged with decay 0.99",
         ] {
-            assert!(said.contains(words), "{words:?} is not in {said}");
+            assert!(consent.contains(words), "{words:?} is not in {consent}");
         }
         let lead = spec.participants[0].dataset;
         assert_eq!(describe_consent(&spec, lead, None), Vec::<String>::new(), "it pays nothing");

@@ -36,8 +36,8 @@ pub async fn propose_transcription(
     hear: TranscriptionPlan,
 ) -> Result<String, Fault> {
     use undertone_api::job::Spec;
-    let posted = PlanSubmission::new(consortium, (draft, version), &hear.title, "hear", &hear);
-    posted.propose(|_| hear.spec().map(Spec::Transcription)).await
+    let submission = PlanSubmission::new(consortium, (draft, version), &hear.title, "hear", &hear);
+    submission.propose(|_| hear.spec().map(Spec::Transcription)).await
 }
 
 /// Saves a plan as a draft, without a request for approval; it replaces the draft from which it was opened, if any.
@@ -52,8 +52,8 @@ pub async fn save_transcription(
     hear: TranscriptionPlan,
 ) -> Result<(), Fault> {
     use undertone_api::job::Spec;
-    let posted = PlanSubmission::new(consortium, (draft, version), &hear.title, "hear", &hear);
-    posted.save(|_| hear.spec().map(Spec::Transcription)).await
+    let submission = PlanSubmission::new(consortium, (draft, version), &hear.title, "hear", &hear);
+    submission.save(|_| hear.spec().map(Spec::Transcription)).await
 }
 
 /// Returns the charge and the expected cost of a plan, or its violations, as HTML.
@@ -65,8 +65,8 @@ pub async fn weigh_transcription(consortium: ConsortiumId, hear: TranscriptionPl
     use undertone_api::dataset::Visibility;
     let backend = crate::backend::backend()?;
     let datasets = backend.datasets(consortium).await?;
-    let chosen = datasets.iter().find(|dataset| dataset.id == hear.dataset);
-    let standings = match chosen.filter(|dataset| dataset.visibility != Visibility::Public) {
+    let dataset = datasets.iter().find(|dataset| dataset.id == hear.dataset);
+    let standings = match dataset.filter(|dataset| dataset.visibility != Visibility::Public) {
         Some(dataset) => vec![(dataset.id, backend.standing(dataset.id).await?)],
         None => Vec::new(),
     };

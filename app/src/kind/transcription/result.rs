@@ -45,7 +45,7 @@ fn render_plan(report: &Report) -> AnyView {
     ];
     view! {
         <dl class="facts">
-            {facts.into_iter().map(|(term, said)| view! { <div><dt>{term}</dt><dd>{said}</dd></div> }).collect_view()}
+            {facts.into_iter().map(|(term, description)| view! { <div><dt>{term}</dt><dd>{description}</dd></div> }).collect_view()}
         </dl>
     }
     .into_any()
@@ -54,13 +54,13 @@ fn render_plan(report: &Report) -> AnyView {
 fn render_promises(report: &Report) -> AnyView {
     let rows = report.promises.iter().map(|promise| {
         let many = promise.colluding.get();
-        let charged = many == report.colluding;
-        let who =
+        let is_charged = many == report.colluding;
+        let colluders =
             if many == 1 { "one by itself".to_owned() } else { format!("{} together", words::count(many.into())) };
-        let who = if charged { format!("{who}, as charged") } else { who };
+        let colluders = if is_charged { format!("{colluders}, as charged") } else { colluders };
         view! {
-            <tr aria-current=charged.then_some("true")>
-                <th scope="row">{who}</th>
+            <tr aria-current=is_charged.then_some("true")>
+                <th scope="row">{colluders}</th>
                 <td class="number">{words::epsilon(promise.epsilon)}</td>
                 <td class="number">{words::delta(promise.delta)}</td>
             </tr>

@@ -61,25 +61,25 @@ fn describe_colluders(colluding: u32) -> String {
 
 /// Formats a promise in a few words: `2 together ε 1.49 at δ 3e-5`.
 pub(super) fn format_promise(promise: &Promise) -> String {
-    let who = match promise.colluding.get() {
+    let colluders = match promise.colluding.get() {
         1 => "one".to_owned(),
         many => format!("{} together", words::count(many.into())),
     };
-    format!("{who} ε {} at δ {}", words::epsilon(promise.epsilon), words::delta(promise.delta))
+    format!("{colluders} ε {} at δ {}", words::epsilon(promise.epsilon), words::delta(promise.delta))
 }
 
 fn describe_vocabulary(spec: &Spec) -> String {
-    let of = spec.vocabulary.listed().len() as u64;
+    let size = spec.vocabulary.listed().len() as u64;
     match &spec.vocabulary {
         Vocabulary::Public { words: list } => {
             let first: Vec<&str> = list.iter().take(8).map(String::as_str).collect();
-            let more = of.saturating_sub(8);
-            let named = if more == 0 {
+            let more = size.saturating_sub(8);
+            let examples = if more == 0 {
                 words::join_names(&first)
             } else {
                 format!("{} and {} more", first.join(", "), words::count(more))
             };
-            format!("a public list of {} ({}): {named}", words::plural(of, "word"), spec.language)
+            format!("a public list of {} ({}): {examples}", words::plural(size, "word"), spec.language)
         }
         Vocabulary::Data { top_percent, above, most, .. } => format!(
             "from a first transcript: the {} % most frequent words{}, at most {}, with {} of a public list; which words these are tells \
@@ -87,7 +87,7 @@ fn describe_vocabulary(spec: &Spec) -> String {
             words::number(*top_percent),
             above.map_or_else(String::new, |above| format!(" and those of TF-IDF above {}", words::number(above))),
             words::count((*most).into()),
-            words::count(of)
+            words::count(size)
         ),
     }
 }
@@ -220,14 +220,14 @@ const OWN_VOICES: &str = "Voices leave as they are: the recognizers can tell who
 
 /// Describes the exact protection at distance d.
 fn describe_distance(d: u32) -> String {
-    let spoken = match d / ONE_WORD {
+    let word_limit = match d / ONE_WORD {
         0 => "not even one spoken word".to_owned(),
         1 => "so one spoken word".to_owned(),
         many => format!("so up to {many} spoken words"),
     };
     format!(
         "Protected are counts of pieces by word of the vocabulary, from a reader who has these counts and nothing else: up to {} \
-         more or less in all your recordings together, {spoken}: what is said in {SPAN} seconds changes at most {ONE_WORD}.",
+         more or less in all your recordings together, {word_limit}: what is said in {SPAN} seconds changes at most {ONE_WORD}.",
         words::plural(d.into(), "count")
     )
 }

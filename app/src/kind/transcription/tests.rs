@@ -74,18 +74,17 @@ fn the_first_plan_can_be_proposed_once_its_words_are_written() {
 
 #[test]
 fn a_spec_that_was_planned_opens_as_the_plan_that_stands_for_it() {
-    let chosen = plan(|plan| (plan.from, plan.above) = ("data".to_owned(), String::new()));
+    let from_data = plan(|plan| (plan.from, plan.above) = ("data".to_owned(), String::new()));
     let voiced = plan(|plan| {
         (plan.voice, plan.colluding, plan.distance) = ("command".to_owned(), 2, 7);
         plan.providers[1].per_minute = String::new();
     });
     let cloned = plan(|plan| "cloned".clone_into(&mut plan.voice));
-    for planned in [plan(|_| ()), chosen, voiced, cloned] {
+    for planned in [plan(|_| ()), from_data, voiced, cloned] {
         let spec = planned.spec().unwrap();
-        let opened =
-            TranscriptionPlan::from_spec("a title", &spec, TranscriptionPlan::first(&datasets(), &[]).unwrap());
-        assert_eq!(opened.title, "a title");
-        assert_eq!(opened.spec().unwrap(), spec);
+        let plan = TranscriptionPlan::from_spec("a title", &spec, TranscriptionPlan::first(&datasets(), &[]).unwrap());
+        assert_eq!(plan.title, "a title");
+        assert_eq!(plan.spec().unwrap(), spec);
     }
 }
 
@@ -119,7 +118,7 @@ async fn the_form_is_a_job_without_any_script() {
 #[tokio::test]
 async fn the_numbers_of_a_changed_plan_are_asked_of_the_server() {
     let ours = fixture::recordings_id(1);
-    let asked = |change: fn(&mut TranscriptionPlan)| {
+    let form = |change: fn(&mut TranscriptionPlan)| {
         let link = plan(|plan| {
             plan.dataset = ours;
             change(plan);
@@ -127,13 +126,13 @@ async fn the_numbers_of_a_changed_plan_are_asked_of_the_server() {
         let link = link.link(CONSORTIUM).unwrap();
         format!("consortium={CONSORTIUM}&{}", link.split_once('?').unwrap().1)
     };
-    let weighed = async |change: fn(&mut TranscriptionPlan)| {
-        let came = fixture::send("weigh-transcription", &asked(change), false).await;
+    let price = async |change: fn(&mut TranscriptionPlan)| {
+        let came = fixture::send("weigh-transcription", &form(change), false).await;
         serde_json::from_str::<String>(&came.body).unwrap()
     };
-    let told = weighed(|_| ()).await;
-    assert!(told.contains("Fits the budget.") && told.contains("dictations, North clinic"), "{told}");
-    let wrong = weighed(|plan| plan.distance = 0).await;
+    let html = price(|_| ()).await;
+    assert!(html.contains("Fits the budget.") && html.contains("dictations, North clinic"), "{html}");
+    let wrong = price(|plan| plan.distance = 0).await;
     assert!(wrong.contains("<code>participant.distance</code>"), "{wrong}");
 }
 
@@ -260,8 +259,8 @@ fn a_refused_plan_leads_to_plans_that_fit() {
     assert!(!links.is_empty(), "{page}");
     for link in links {
         let query = link.replace("&amp;", "&");
-        let offered = TranscriptionPlan::from_query(query.split_once('?').unwrap().1).unwrap();
-        assert!(render_cost(&offered, 1.0, 1e-3).contains("Fits the budget."), "{link}");
+        let offer = TranscriptionPlan::from_query(query.split_once('?').unwrap().1).unwrap();
+        assert!(render_cost(&offer, 1.0, 1e-3).contains("Fits the budget."), "{link}");
     }
 }
 
@@ -275,7 +274,7 @@ fn use_own_voices(plan: &mut TranscriptionPlan) {
 fn a_steward_reads_exactly_what_is_protected_and_what_is_not() {
     let ward = &datasets()[0];
     let spec = spec(|_| ());
-    let said = describe_consent(&spec, ward.id, spec.cost(ward).as_ref()).join(" ");
+    let consent = describe_consent(&spec, ward.id, spec.cost(ward).as_ref()).join(" ");
     for part in [
         "for one and two: companies outside this consortium",
         "from a reader who has these counts and nothing else: up to 6 counts more or less in all your recordings together, so one spoken word",
@@ -290,22 +289,28 @@ fn a_steward_reads_exactly_what_is_protected_and_what_is_not() {
         "one that knew recordings changed in the same way 76 %",
         "one who knew it told them from pieces of seven readers in 92 to 98 of 100 cases",
     ] {
-        assert!(said.contains(part), "{part:?} is not in {said}");
+        assert!(consent.contains(part), "{part:?} is not in {consent}");
     }
     let double = self::spec(|plan| plan.distance = 12);
-    let said = describe_consent(&double, ward.id, double.cost(ward).as_ref()).join(" ");
-    assert!(said.contains("up to 12 counts more or less") && said.contains("so up to 2 spoken words"), "{said}");
-    assert!(!said.contains("imitation"), "one voice imitates nobody: {said}");
+    let consent = describe_consent(&double, ward.id, double.cost(ward).as_ref()).join(" ");
+    assert!(
+        consent.contains("up to 12 counts more or less") && consent.contains("so up to 2 spoken words"),
+        "{consent}"
+    );
+    assert!(!consent.contains("imitation"), "one voice imitates nobody: {consent}");
     let vocoder = self::spec(|plan| {
         "vocoder".clone_into(&mut plan.voice);
         plan.detail = 8;
     });
     assert_eq!(vocoder.voice, Voice::Vocoder { detail: 8 });
     assert!(list_facts(&vocoder).contains(&("One voice", "vocoder of 8 coefficients".to_owned())));
-    let said = describe_consent(&vocoder, ward.id, vocoder.cost(ward).as_ref()).join(" ");
-    assert!(said.contains("in one voice") && said.contains("named 15 to 19 %") && !said.contains("McAdams"), "{said}");
+    let consent = describe_consent(&vocoder, ward.id, vocoder.cost(ward).as_ref()).join(" ");
+    assert!(
+        consent.contains("in one voice") && consent.contains("named 15 to 19 %") && !consent.contains("McAdams"),
+        "{consent}"
+    );
     let cloned = self::spec(cloned);
-    let said = describe_consent(&cloned, ward.id, cloned.cost(ward).as_ref()).join(" ");
+    let consent = describe_consent(&cloned, ward.id, cloned.cost(ward).as_ref()).join(" ");
     for part in [
         "in the voices in which they were recorded, mixed with made-up ones in imitations of these voices",
         "the recognizers can tell who speaks",
@@ -314,16 +319,16 @@ fn a_steward_reads_exactly_what_is_protected_and_what_is_not() {
         "`voices_may_leave`",
         "How well imitations pass depends on your site’s program",
     ] {
-        assert!(said.contains(part), "{part:?} is not in {said}");
+        assert!(consent.contains(part), "{part:?} is not in {consent}");
     }
-    assert!(!said.contains("one voice"), "{said}");
+    assert!(!consent.contains("one voice"), "{consent}");
     assert_eq!(describe_consent(&spec, ward.id, None), Vec::<String>::new(), "public recordings pay nothing");
 }
 
 #[test]
 fn the_facts_say_who_hears_and_what_of() {
-    let told = list_facts(&spec(|_| ()));
-    let fact = |term: &str| told.iter().find(|(known, _)| *known == term).map(|(_, said)| said.as_str()).unwrap();
+    let facts = list_facts(&spec(|_| ()));
+    let fact = |term: &str| facts.iter().find(|(known, _)| *known == term).map(|(_, said)| said.as_str()).unwrap();
     assert_eq!(
         fact("Protects"),
         "6 counts of pieces by word, added and removed together; one spoken word changes at most 6"
@@ -337,8 +342,8 @@ fn the_facts_say_who_hears_and_what_of() {
         voice: Voice::Url,
         ..spec(|_| ())
     };
-    let told = list_facts(&from_data);
-    assert!(told.iter().any(|(_, said)| said.contains("tells what was said")), "{told:?}");
+    let facts = list_facts(&from_data);
+    assert!(facts.iter().any(|(_, said)| said.contains("tells what was said")), "{facts:?}");
     let cloned = list_facts(&self::spec(self::use_own_voices));
     assert!(cloned.iter().any(|(term, said)| *term == "Voices" && said.contains("can tell who speaks")), "{cloned:?}");
 }

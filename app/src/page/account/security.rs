@@ -23,10 +23,10 @@ pub(crate) fn security() -> AnyView {
         let factor = desk.backend.factor().await?;
         let sessions = desk.backend.sessions().await?;
         // Without a required second factor the member cannot reach their keys; nor does a key work before.
-        let reached = factor.password && !lacks_factor(&factor);
-        let keys = if reached { desk.backend.api_keys().await? } else { Vec::new() };
+        let has_access = factor.password && !lacks_factor(&factor);
+        let keys = if has_access { desk.backend.api_keys().await? } else { Vec::new() };
         let member = desk.member()?;
-        let approval = if reached {
+        let approval = if has_access {
             Some(approval::render_section(member, &desk.backend.approval_keys().await?, desk.now))
         } else {
             None
@@ -110,8 +110,8 @@ fn render_two_factor(factor: &Factor) -> AnyView {
 }
 
 fn render_active_factor(factor: &Factor, at: OffsetDateTime) -> AnyView {
-    let left = factor.recovery_codes_left;
-    let few = (left < 4)
+    let count = factor.recovery_codes_left;
+    let few = (count < 4)
         .then(|| view! { <p class="notice bad">"Few recovery codes are left: make new ones while you can."</p> });
     let code = || view! { <Field name="code" label="Code" autocomplete="one-time-code" least=6 most=24 help="Six digits, or a recovery code."/> };
     let renew = post(
@@ -129,7 +129,7 @@ fn render_active_factor(factor: &Factor, at: OffsetDateTime) -> AnyView {
         },
     );
     view! {
-        <p><span class="state done">"✓ on"</span>" since "<Day at/>". "{format!("{left} of 10 recovery codes are left.")}</p>
+        <p><span class="state done">"✓ on"</span>" since "<Day at/>". "{format!("{count} of 10 recovery codes are left.")}</p>
         {few}
         <details class="more"><summary>"New recovery codes"</summary>{renew}</details>
         <details class="more"><summary>"Switch it off"</summary>{off}</details>

@@ -51,8 +51,8 @@ async fn a_sign_in_with_a_second_factor_goes_by_the_page_that_asks_for_the_code(
     assert_eq!(came.cookies(), ["half=h5; HttpOnly"]);
     let page = render(came.location(), false, "").await.body;
     assert!(page.contains("name=\"to\" value=\"/c/1\"") && page.contains("action=\"/ui/second-factor\""), "{page}");
-    let done = send("second-factor", "code=123456&to=%2Fc%2F1", true).await;
-    assert_eq!((done.status.as_u16(), done.location()), (302, "/c/1"), "{}", done.body);
+    let response = send("second-factor", "code=123456&to=%2Fc%2F1", true).await;
+    assert_eq!((response.status.as_u16(), response.location()), (302, "/c/1"), "{}", response.body);
     let elsewhere = send("second-factor", "code=123456&to=https%3A%2F%2Fexample.org", true).await;
     assert_eq!(elsewhere.location(), "/", "nobody is sent to another site");
 }
@@ -100,11 +100,11 @@ async fn a_reset_link_says_what_it_does_and_leads_to_signing_in() {
     );
     assert!(page.body.contains("Your API keys are revoked"), "{}", page.body);
     assert_eq!(render("/reset/spent", false, "").await.status, 410);
-    let done = send("redeem-reset", "secret=0a1b&password=some+other+sentence", true).await;
-    assert_eq!((done.status.as_u16(), done.location()), (302, path::SIGN_IN), "{}", done.body);
-    let made = send("make-reset", "email=a%40b.example", true).await;
-    let shown = render(path::SETTINGS, true, message_cookie(&made.cookies())).await.body;
-    assert!(shown.contains("https://undertone.example/reset/0a1b2c3d"), "{shown}");
+    let response = send("redeem-reset", "secret=0a1b&password=some+other+sentence", true).await;
+    assert_eq!((response.status.as_u16(), response.location()), (302, path::SIGN_IN), "{}", response.body);
+    let response = send("make-reset", "email=a%40b.example", true).await;
+    let page = render(path::SETTINGS, true, message_cookie(&response.cookies())).await.body;
+    assert!(page.contains("https://undertone.example/reset/0a1b2c3d"), "{page}");
 }
 
 #[tokio::test]
@@ -134,13 +134,13 @@ async fn an_admin_changes_roles_removes_members_and_withdraws_links() {
     }
     let ids = format!("consortium={CONSORTIUM}&organization={OWN}");
     let member = "member=00000000-0000-0000-0000-000000000001";
-    let given = send("assign-roles", &format!("{ids}&{member}&roles%5B%5D=auditor"), true).await;
-    assert_eq!((given.status.as_u16(), given.location()), (302, here.as_str()), "{}", given.body);
+    let response = send("assign-roles", &format!("{ids}&{member}&roles%5B%5D=auditor"), true).await;
+    assert_eq!((response.status.as_u16(), response.location()), (302, here.as_str()), "{}", response.body);
     let none = send("assign-roles", &format!("{ids}&{member}"), true).await;
     assert_eq!(none.location(), "/from?x=1", "no role at all goes back");
     let last = send("remove-member", &format!("{ids}&{member}"), true).await;
-    let told = render(&here, true, message_cookie(&last.cookies())).await.body;
-    assert!(told.contains("This is the last admin."), "{told}");
+    let page = render(&here, true, message_cookie(&last.cookies())).await.body;
+    assert!(page.contains("This is the last admin."), "{page}");
     let link = "invitation=00000000-0000-0000-0000-000000000902";
     let withdrawn = send("withdraw-member", &format!("{ids}&{link}"), true).await;
     assert_eq!(withdrawn.location(), here, "{}", withdrawn.body);
@@ -163,11 +163,11 @@ async fn roles_over_the_consortium_are_given_on_the_page_of_organizations() {
 
 /// Returns the posted form of a passkey with this credential.
 fn signed_form(credential: &str) -> String {
-    let signed = format!(
+    let assertion = format!(
         "%7B%22ticket%22%3A%22t%22%2C%22credential%22%3A%22{credential}%22%2C%22client_data%22%3A%22%7B%7D%22%2C\
          %22authenticator_data%22%3A%2200%22%2C%22signature%22%3A%2230%22%7D"
     );
-    format!("passkey={signed}&to=%2Fc%2F1")
+    format!("passkey={assertion}&to=%2Fc%2F1")
 }
 
 #[tokio::test]
@@ -181,8 +181,8 @@ async fn passkey_forms_ask_for_a_challenge_and_sign_in() {
         let page = render(address, signed_in, "").await.body;
         assert!(page.contains(&format!("data-passkey=\"{ceremony}\"")), "{ceremony}: {page}");
         assert_eq!(page.matches("/assets/passkey.js").count(), 1, "{ceremony}: {page}");
-        let asked = send("passkey-challenge", &format!("ceremony={ceremony}"), false).await.body;
-        assert!(asked.contains(&format!("ticket-{ceremony}")), "{asked}");
+        let challenge = send("passkey-challenge", &format!("ceremony={ceremony}"), false).await.body;
+        assert!(challenge.contains(&format!("ticket-{ceremony}")), "{challenge}");
     }
     let right = send("passkey-sign-in", &signed_form("c0ffee"), true).await;
     assert_eq!((right.status.as_u16(), right.location()), (302, "/c/1"), "{}", right.body);

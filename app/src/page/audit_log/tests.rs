@@ -50,9 +50,9 @@ fn every_word_of_a_thing_is_asked_for_as_it_is_written() {
 
 #[test]
 fn a_digest_is_told_by_its_beginning_and_a_word_whole() {
-    let told =
+    let text =
         format_detail(&serde_json::json!({ "manifest": "df5ed1c0fd85".repeat(5) + "8a7b", "reason": "a".repeat(31) }));
-    assert_eq!(told, format!("manifest: df5ed1c0fd85…; reason: {}", "a".repeat(31)));
+    assert_eq!(text, format!("manifest: df5ed1c0fd85…; reason: {}", "a".repeat(31)));
 }
 
 #[tokio::test]

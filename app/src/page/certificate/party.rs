@@ -41,10 +41,10 @@ fn capitalize(text: &str) -> String {
 
 fn render_charge(charged: &Charged) -> AnyView {
     let releases = charged.releases;
-    let made = if releases.settled { "paid" } else { "paid so far" };
+    let verb = if releases.settled { "paid" } else { "paid so far" };
     let of_planned =
-        format!("{} {made}, of {} planned", words::count(releases.committed), words::count(releases.reserved));
-    let counted = if releases.counted < releases.reserved {
+        format!("{} {verb}, of {} planned", words::count(releases.committed), words::count(releases.reserved));
+    let count = if releases.counted < releases.reserved {
         format!("{of_planned}; by the rules of an earlier version the figures count those that were paid")
     } else {
         format!("{of_planned}; the figures count all that were planned")
@@ -95,7 +95,7 @@ fn render_charge(charged: &Charged) -> AnyView {
             <div><dt>"Sampling"</dt><dd>{sampling}</dd></div>
             {clip}
             {noise}
-            <div><dt>"Releases"</dt><dd>{counted}</dd></div>
+            <div><dt>"Releases"</dt><dd>{count}</dd></div>
             {clock}
             <div><dt>"Receipts of the site"</dt><dd>{chain}{charged.receipts.head.clone().map(|head| view! { <code>{head}</code> })}</dd></div>
             {charged.audit.as_ref().map(render_audit)}

@@ -15,17 +15,17 @@ pub(super) fn render_section(
     title: &impl Fn(JobId) -> String,
     now: OffsetDateTime,
 ) -> AnyView {
-    let drawn = history.iter().filter_map(|account| {
+    let charts = history.iter().filter_map(|account| {
         let burn = render_burn_down(account, name, title, now)?;
         Some(view! { {burn}{render_composition(account, name, title)} })
     });
-    let drawn: Vec<_> = drawn.collect();
-    if drawn.is_empty() {
+    let charts: Vec<_> = charts.collect();
+    if charts.is_empty() {
         return ().into_any();
     }
     view! {
         <section class="panel"><h2>"Its budget over time"</h2>
-            <div class="charts few">{drawn}</div>
+            <div class="charts few">{charts}</div>
             <p class="hint">"Hatched is what jobs have reserved: it is paid release by release, and what never left comes back. Jobs cost less \
                 together than the sum of what each would cost alone."</p>
         </section>

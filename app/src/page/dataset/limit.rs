@@ -34,7 +34,7 @@ pub(super) fn render_section(
 ) -> AnyView {
     let hidden = || vec![("consortium", consortium.to_string()), ("dataset", dataset.id.to_string())];
     let current = limits.iter().find(|limit| limit.in_force);
-    let said = match current {
+    let summary = match current {
         None => view! { <p>"None: a steward, or the site's own policy, answers for every job."</p> }.into_any(),
         Some(limit) => view! {
             <p>{format!("Jobs of kind {} that cost at most ε {} each are approved, set by {} ",
@@ -74,7 +74,7 @@ pub(super) fn render_section(
         };
         view! { <details class="more"><summary>"Set a limit"</summary>{post("set-approval-limit", hidden(), inner)}</details> }
     });
-    view! { <section class="panel"><h2>"Approval without being asked"</h2>{said}{form}{verified.then(|| view! { <p class="hint">{VERIFIED}</p> })}</section> }.into_any()
+    view! { <section class="panel"><h2>"Approval without being asked"</h2>{summary}{form}{verified.then(|| view! { <p class="hint">{VERIFIED}</p> })}</section> }.into_any()
 }
 
 /// Renders the approved part of a limit's total; or the missing total, with the way to set one.
@@ -84,7 +84,7 @@ fn render_total(limit: &ApprovalLimit) -> AnyView {
         .iter()
         .map(|sum| render_approved_sum(sum, limit.content.total_epsilon.map(f64::from)))
         .collect_view();
-    let said = match limit.content.total_epsilon {
+    let summary = match limit.content.total_epsilon {
         None => "It has no total: jobs may pass until the budget itself is used up. To bound them together, set a limit with a \
                  total, which takes the place of this one."
             .to_owned(),
@@ -93,7 +93,7 @@ fn render_total(limit: &ApprovalLimit) -> AnyView {
         }
         Some(total) => format!("Together they may cost ε {} for each unit.", words::limit(total.get())),
     };
-    view! { <p>{said}</p>{sums} }.into_any()
+    view! { <p>{summary}</p>{sums} }.into_any()
 }
 
 /// Renders the approved sum for one unit and adjacency, as a gauge if there is a total.
@@ -111,11 +111,11 @@ fn render_approved_sum(sum: &ApprovedTotal, total: Option<f64>) -> AnyView {
         };
         view! { <Gauge reading bare=true/> }
     });
-    let of = total.map_or_else(String::new, |total| format!(" of {}", words::limit(total)));
+    let limit_text = total.map_or_else(String::new, |total| format!(" of {}", words::limit(total)));
     view! {
         {gauge}
         <p class="gauge-text">{format!(
-            "{} passed: together ε {}{of} at δ {}, {}.",
+            "{} passed: together ε {}{limit_text} at δ {}, {}.",
             words::plural(sum.jobs, "job"),
             words::epsilon(committed),
             words::delta(sum.delta),

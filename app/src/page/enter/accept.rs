@@ -103,7 +103,7 @@ async fn render_joining(desk: &Arc<Desk>, member: &Member, secret: String, bring
 
 /// Returns the organizations of which the member is an admin.
 async fn own_organizations(desk: &Arc<Desk>, member: &Member) -> Answer<Vec<(OrganizationId, String)>> {
-    let known = list_organizations(desk).await?.into_iter();
-    let own = known.filter(|organization| viewer::runs(member, organization.id));
+    let organizations = list_organizations(desk).await?.into_iter();
+    let own = organizations.filter(|organization| viewer::runs(member, organization.id));
     Ok(own.map(|organization| (organization.id, organization.name)).collect())
 }

@@ -16,7 +16,7 @@ pub(super) fn render_actions(member: &Member, consortium: ConsortiumId, job: &Jo
     let steers = viewer::researches(member) || viewer::admits(member, consortium);
     let own: Vec<&Participant> =
         job.participants.iter().filter(|party| viewer::stewards(member, party.organization)).collect();
-    let held = (state == State::Paused).then(|| render_holds(consortium, job, steers, &own, now));
+    let holds = (state == State::Paused).then(|| render_holds(consortium, job, steers, &own, now));
     let pausable = state.is_under_way() || state == State::Paused;
     let is_held = |holder| job.holds.iter().any(|hold| hold.holder == holder);
     let pause = (pausable && steers && !is_held(Holder::Job)).then(|| render_pause(consortium, job));
@@ -29,7 +29,7 @@ pub(super) fn render_actions(member: &Member, consortium: ConsortiumId, job: &Jo
     let retried = matches!(state, State::Failed | State::Cancelled | State::Refused) && viewer::researches(member);
     let retry = retried.then(|| render_retry(consortium, job));
     let copy = viewer::researches(member).then(|| render_copy(consortium, job));
-    view! { {held}{pause}{hold}{cancel}{retry}{copy} }.into_any()
+    view! { {holds}{pause}{hold}{cancel}{retry}{copy} }.into_any()
 }
 
 fn hidden_fields(consortium: ConsortiumId, job: &Job) -> Vec<(&'static str, String)> {
@@ -46,7 +46,7 @@ fn render_holds(
 ) -> AnyView {
     let rows = job.holds.iter().map(|hold| {
         let ours = own.iter().any(|party| Some(party.dataset) == hold.dataset);
-        let what = if hold.dataset_name.is_empty() { "The whole job".to_owned() } else { hold.dataset_name.clone() };
+        let subject = if hold.dataset_name.is_empty() { "The whole job".to_owned() } else { hold.dataset_name.clone() };
         let owner = job.participants.iter().find(|party| Some(party.dataset) == hold.dataset);
         let end = match hold.holder {
             Holder::Job if steers => post(
@@ -71,7 +71,7 @@ fn render_holds(
         };
         view! {
             <li>
-                <p><strong>{what}</strong>{format!(", by {}, ", hold.by)}<RelativeTime at=hold.since now/></p>
+                <p><strong>{subject}</strong>{format!(", by {}, ", hold.by)}<RelativeTime at=hold.since now/></p>
                 <p>{hold.reason.clone()}</p>
                 {end}
             </li>
@@ -138,7 +138,7 @@ fn render_hold(consortium: ConsortiumId, job: &Job, party: &Participant) -> AnyV
 }
 
 fn render_cancel(consortium: ConsortiumId, job: &Job) -> AnyView {
-    let what = match job.summary.state {
+    let effect = match job.summary.state {
         State::Proposed => "Nothing was reserved yet, and nothing will be charged.",
         _ => {
             "Workers stop after what they are doing. What was released stays spent; what was reserved and never left is given back."
@@ -148,7 +148,7 @@ fn render_cancel(consortium: ConsortiumId, job: &Job) -> AnyView {
         "cancel",
         hidden_fields(consortium, job),
         view! {
-            <p class="hint">{what}" It cannot be taken back."</p>
+            <p class="hint">{effect}" It cannot be taken back."</p>
             <button type="submit" class="danger">"Cancel the job"</button>
         },
     );
@@ -157,7 +157,7 @@ fn render_cancel(consortium: ConsortiumId, job: &Job) -> AnyView {
 
 /// Renders the form to propose it again, with the repeated charge.
 fn render_retry(consortium: ConsortiumId, job: &Job) -> AnyView {
-    let paid: Vec<String> = job
+    let charges: Vec<String> = job
         .participants
         .iter()
         .filter_map(|party| {
@@ -166,10 +166,10 @@ fn render_retry(consortium: ConsortiumId, job: &Job) -> AnyView {
             Some(format!("{name}: up to ε {again} again, beside the ε {spent} that stays spent"))
         })
         .collect();
-    let costs = if paid.is_empty() {
+    let costs = if charges.is_empty() {
         view! { <p class="hint">"It charged nobody, and will charge nobody."</p> }.into_any()
     } else {
-        let rows = paid.into_iter().map(|line| view! { <li>{line}</li> }).collect_view();
+        let rows = charges.into_iter().map(|line| view! { <li>{line}</li> }).collect_view();
         view! { <p class="hint">"It is a new job, and paid for anew:"</p><ul class="consequences">{rows}</ul> }
             .into_any()
     };

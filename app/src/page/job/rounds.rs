@@ -16,7 +16,7 @@ pub(super) fn render_section(job: &Job, progress: Progress, now: OffsetDateTime)
         .filter(taking)
         .map(|party| (party.dataset, format!("{}, {}", party.organization_name, party.dataset_name)));
     let rounds = progress.rounds.len() as u64;
-    let drawn = RoundTimeline {
+    let timeline = RoundTimeline {
         title: "Rounds by participant".to_owned(),
         file: format!("rounds-{}", job.summary.id),
         note: format!(
@@ -27,7 +27,7 @@ pub(super) fn render_section(job: &Job, progress: Progress, now: OffsetDateTime)
         parties: parties.collect(),
         now,
     };
-    let Some(drawing) = drawn.draw() else { return ().into_any() };
+    let Some(drawing) = timeline.draw() else { return ().into_any() };
     view! {
         <section class="panel" aria-label="Rounds by participant">{drawing.show()}
             <p class="hint">"A result of private data waits for a tick of its site’s clock. Unless it misses the first tick, its time does not \

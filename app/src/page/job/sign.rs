@@ -17,8 +17,8 @@ pub(super) fn render_approval_form(
     review: String,
     label: String,
 ) -> AnyView {
-    let signed = site.filter(|site| site.rule == ApprovalRule::Steward);
-    let Some(site) = signed else {
+    let verifier = site.filter(|site| site.rule == ApprovalRule::Steward);
+    let Some(site) = verifier else {
         let rule = site.map(|site| {
             let hint = match site.rule {
                 ApprovalRule::Manual => "The site asks at its own terminal besides.",
@@ -144,8 +144,8 @@ mod tests {
 
     #[test]
     fn a_site_that_trusts_the_server_says_so() {
-        let said = page(Some(&site(ApprovalRule::Server, Vec::new())));
-        assert!(said.contains("takes this server") && said.contains("/ui/approve"), "{said}");
+        let html = page(Some(&site(ApprovalRule::Server, Vec::new())));
+        assert!(html.contains("takes this server") && html.contains("/ui/approve"), "{html}");
         assert!(page(None).contains("/ui/approve") && !page(None).contains("verifies no signature"));
     }
 }

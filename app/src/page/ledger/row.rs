@@ -24,25 +24,25 @@ pub(crate) fn row() -> AnyView {
         let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
         let job = jobs.iter().find(|known| known.id == proof.job).map(|known| known.title.clone());
         let job = job.unwrap_or_else(|| format!("job {}", words::short(&proof.job.to_string())));
-        let what = match proof.kind {
+        let entry_kind = match proof.kind {
             EntryKind::Reserve => "reserved",
             EntryKind::Commit => "paid",
             EntryKind::Settle => "given back",
         };
         let title =
             format!("Row {} of {}", words::count(sequence), name.clone().unwrap_or_else(|| "a dataset".to_owned()));
-        let beside = |sequence: u64, text: &'static str, rel: &'static str| {
+        let neighbour_link = |sequence: u64, text: &'static str, rel: &'static str| {
             view! { <a rel=rel href=path::ledger_row(consortium, account, sequence)>{text}</a> }
         };
         let file = desk.backend.entry_file(account, sequence);
-        let named = format!("row-{account}-{sequence}.json");
+        let file_name = format!("row-{account}-{sequence}.json");
         Ok(Sheet::new(
             title,
             view! {
                 {render_verdict(&proof)}
                 <section class="panel"><h2>"What it says"</h2>
                     <dl class="facts proof">
-                        <div><dt>"What"</dt><dd>{format!("{} × {}, {what}", words::count(proof.count), describe_event(&proof.event))}</dd></div>
+                        <div><dt>"What"</dt><dd>{format!("{} × {}, {entry_kind}", words::count(proof.count), describe_event(&proof.event))}</dd></div>
                         <div><dt>"Job"</dt><dd><a href=path::job(consortium, proof.job)>{job}</a>{proof.round.clone().map(|round| format!(", {round}"))}</dd></div>
                         <div><dt>"Dataset"</dt><dd><a href=path::dataset(consortium, proof.dataset)>{name}</a></dd></div>
                         <div><dt>"When"</dt><dd><RelativeTime at=proof.at now=desk.now/>{format!(" ({})", words::exact(proof.at))}</dd></div>
@@ -62,9 +62,9 @@ pub(crate) fn row() -> AnyView {
                 {proof.inclusion.as_ref().map(render_inclusion)}
                 {proof.receipt.as_ref().map(render_receipt)}
                 <p class="take">
-                    <a href=file download=named>"Take this row and its proofs away"</a>" "
-                    {(sequence > 1).then(|| beside(sequence - 1, "Row before", "prev"))}" "
-                    {beside(sequence + 1, "Row after", "next")}" "
+                    <a href=file download=file_name>"Take this row and its proofs away"</a>" "
+                    {(sequence > 1).then(|| neighbour_link(sequence - 1, "Row before", "prev"))}" "
+                    {neighbour_link(sequence + 1, "Row after", "next")}" "
                     <a href=format!("{}?dataset={}", path::ledger(consortium), proof.dataset)>"All rows of the dataset"</a>
                 </p>
             },

@@ -46,10 +46,10 @@ pub(super) fn render_members(
 ) -> AnyView {
     let rows = members.iter().map(|member| {
         let here = member.grants.iter().filter(|grant| grant.scope == Scope::Organization(organization));
-        let held: Vec<_> = here.map(|grant| grant.role).collect();
-        let roles: Vec<_> = held.iter().map(|role| words::role(*role)).collect();
+        let roles_held: Vec<_> = here.map(|grant| grant.role).collect();
+        let roles: Vec<_> = roles_held.iter().map(|role| words::role(*role)).collect();
         let change = admin.then(|| {
-            view! { <td data-label="change">{render_forms(consortium, organization, member.id, &member.name, &held)}</td> }
+            view! { <td data-label="change">{render_forms(consortium, organization, member.id, &member.name, &roles_held)}</td> }
         });
         view! {
             <tr>

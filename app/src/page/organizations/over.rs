@@ -23,13 +23,13 @@ fn render_boxes(held: &[Role]) -> AnyView {
 /// Renders the section, for an admin of the consortium.
 pub(super) fn render_section(members: &[Member], consortium: ConsortiumId) -> AnyView {
     let rows = members.iter().map(|member| {
-        let held: Vec<_> = member.grants.iter().map(|grant| grant.role).collect();
-        let roles: Vec<_> = held.iter().map(|role| words::role(*role)).collect();
+        let roles_held: Vec<_> = member.grants.iter().map(|grant| grant.role).collect();
+        let roles: Vec<_> = roles_held.iter().map(|role| words::role(*role)).collect();
         let hidden = vec![("consortium", consortium.to_string()), ("member", member.id.to_string())];
         let form = post(
             "assign-consortium-roles",
             hidden,
-            view! { {render_boxes(&held)}<p class="hint">"With none, they stand in the consortium only through their organization."</p><button type="submit">"Save the roles"</button> },
+            view! { {render_boxes(&roles_held)}<p class="hint">"With none, they stand in the consortium only through their organization."</p><button type="submit">"Save the roles"</button> },
         );
         view! {
             <tr>

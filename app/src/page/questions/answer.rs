@@ -26,10 +26,10 @@ pub(crate) fn annotate() -> AnyView {
     screen(Place::Questions, async |desk| {
         let (consortium, member) = (desk.consortium()?.id, desk.member()?);
         let job: JobId = desk.id("job")?;
-        let carried = crate::query::parse::<AnswerState>(&desk.query).unwrap_or_default();
-        let at = At::new(consortium, job, &carried.trail, carried.first);
+        let state = crate::query::parse::<AnswerState>(&desk.query).unwrap_or_default();
+        let position = At::new(consortium, job, &state.trail, state.first);
         let queue = desk.backend.queue(job).await?;
-        let turn = native::turn(desk.backend.as_ref(), &queue, &at, "").await?;
+        let turn = native::turn(desk.backend.as_ref(), &queue, &position, "").await?;
         let first = native::text(&turn)?;
         let buttons = buttons(&queue.labels);
         let others = viewer::reads_questions(member).then(|| {

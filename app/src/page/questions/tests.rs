@@ -64,8 +64,8 @@ async fn an_answer_without_a_script_leads_to_the_next_question_and_can_be_taken_
     let page = render(came.location(), true, "").await.body;
     assert_eq!(hidden_value(&page, "trail"), Some(question(0).to_string().as_str()));
     let back = send("annotate", &posted_form(Some(question(1)), &question(0).to_string(), "undo"), true).await;
-    let shown = format!("{}?trail=&first={}", path::annotate(CONSORTIUM, ASKING), question(0));
-    assert_eq!((back.status.as_u16(), back.location()), (302, shown.as_str()), "{}", back.body);
+    let address = format!("{}?trail=&first={}", path::annotate(CONSORTIUM, ASKING), question(0));
+    assert_eq!((back.status.as_u16(), back.location()), (302, address.as_str()), "{}", back.body);
 }
 
 #[tokio::test]
@@ -75,9 +75,9 @@ async fn an_island_gets_the_next_turn_and_a_refusal_in_words() {
     let turn: crate::answer::Turn = serde_json::from_str(&text).expect("a turn");
     assert!(came.status.is_success() && turn.open && turn.undo && turn.again.is_empty(), "{turn:?}");
     assert!(turn.question.contains(&question(0).to_string()), "what was answered can be taken back");
-    let refused = send("annotate", &posted_form(Some(question(99)), "", "skip"), false).await;
-    let told: String = serde_json::from_str(&refused.body).expect("a text");
-    assert!(refused.status.is_client_error() && told.contains("The question is closed."), "{told}");
+    let response = send("annotate", &posted_form(Some(question(99)), "", "skip"), false).await;
+    let text: String = serde_json::from_str(&response.body).expect("a text");
+    assert!(response.status.is_client_error() && text.contains("The question is closed."), "{text}");
 }
 
 #[tokio::test]
@@ -96,8 +96,8 @@ async fn what_is_no_answer_is_refused() {
 
 #[tokio::test]
 async fn a_page_without_a_question_says_why_and_whether_there_will_be_one() {
-    let over = render(&path::annotate(CONSORTIUM, ASKED), true, "").await.body;
-    assert!(over.contains("The job is over. Thank you") && hidden_value(&over, "question").is_none(), "{over}");
+    let page = render(&path::annotate(CONSORTIUM, ASKED), true, "").await.body;
+    assert!(page.contains("The job is over. Thank you") && hidden_value(&page, "question").is_none(), "{page}");
     assert_eq!(render(&path::annotate(CONSORTIUM, FINISHED), true, "").await.status, 404, "that job asks nothing");
 }
 

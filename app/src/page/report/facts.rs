@@ -38,7 +38,7 @@ fn render_datasets(report: &ReportFile) -> AnyView {
     // A query log has no speakers, and those of recordings are not counted; nothing is divided by their number.
     let terms = kind::terms(report.spec());
     let rows = report.datasets.iter().map(|used| {
-        let what = match used.purpose {
+        let usage = match used.purpose {
             Purpose::Participate => terms.participation,
             Purpose::Evaluate => "measured on",
         };
@@ -49,7 +49,7 @@ fn render_datasets(report: &ReportFile) -> AnyView {
         view! {
             <tr>
                 <th scope="row">{used.name.clone()}<br/><small>{used.organization_name.clone()}</small></th>
-                <td data-label="used">{format!("{}, {what}", words::visibility(used.visibility))}</td>
+                <td data-label="used">{format!("{}, {usage}", words::visibility(used.visibility))}</td>
                 <td data-label="records" class="number">{format!("about {}", words::count(used.records.0))}</td>
                 {terms.has_unit_counts.then(|| view! {
                     <td data-label="speakers" class="number">{format!("about {}", words::count(used.speakers.0))}</td>

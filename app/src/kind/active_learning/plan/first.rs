@@ -100,7 +100,7 @@ impl QuestionPlan {
 
 /// Returns δ of a dataset's account for a unit; `None` without a budget.
 fn account_delta(dataset: DatasetId, unit: PrivacyUnit, standings: &[(DatasetId, Vec<Standing>)]) -> Option<f64> {
-    let (_, all) = standings.iter().find(|(known, _)| *known == dataset)?;
+    let (_, all) = standings.iter().find(|(id, _)| *id == dataset)?;
     let balance = &all.iter().find(|standing| standing.unit == unit)?.balance;
     Some(balance.budget()?.delta().get())
 }

@@ -10,8 +10,8 @@ impl QuestionPlan {
     /// Converts a spec into a plan; `first` is the plan of the datasets, which provides all values that the spec lacks.
     pub(in crate::kind::active_learning) fn from_spec(title: &str, spec: &Spec, first: Self) -> Self {
         let parts = first.parts.iter().map(|part| convert_part(spec, part)).collect();
-        let known = |lead: &undertone_api::id::DatasetId| first.parts.iter().any(|part| part.dataset == *lead);
-        let lead = spec.participants.first().map(|party| party.dataset).filter(known).unwrap_or(first.lead);
+        let is_listed = |lead: &undertone_api::id::DatasetId| first.parts.iter().any(|part| part.dataset == *lead);
+        let lead = spec.participants.first().map(|party| party.dataset).filter(is_listed).unwrap_or(first.lead);
         Self {
             title: title.to_owned(),
             unit: spec.unit,

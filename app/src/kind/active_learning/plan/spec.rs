@@ -64,16 +64,16 @@ impl QuestionPlan {
 }
 
 fn parse_gate(part: &LogPart, index: usize, say: &mut impl FnMut(&str, String)) -> Option<Gate> {
-    let at = |field: &str| format!("participants.{index}.gate.{field}");
-    let rate = SamplingRate::new(part.rate).map_err(|error| say(&at("sampling_rate"), error.to_string()));
-    let epsilon = Epsilon::new(part.epsilon).map_err(|error| say(&at("epsilon"), error.to_string()));
+    let field_path = |field: &str| format!("participants.{index}.gate.{field}");
+    let rate = SamplingRate::new(part.rate).map_err(|error| say(&field_path("sampling_rate"), error.to_string()));
+    let epsilon = Epsilon::new(part.epsilon).map_err(|error| say(&field_path("epsilon"), error.to_string()));
     let threshold = NonZeroU32::new(part.threshold);
     if threshold.is_none() {
-        say(&at("threshold"), "at least 1, not 0".to_owned());
+        say(&field_path("threshold"), "at least 1, not 0".to_owned());
     }
     let rows = NonZeroU32::new(part.rows);
     if rows.is_none() {
-        say(&at("rows_per_unit"), "at least 1, not 0".to_owned());
+        say(&field_path("rows_per_unit"), "at least 1, not 0".to_owned());
     }
     Some(Gate {
         sampling_rate: rate.ok()?,

@@ -39,8 +39,8 @@ pub(in crate::kind::active_learning) fn render_cost(
     let parties = spec.participants.iter().filter_map(|party| {
         let dataset = datasets.iter().find(|dataset| dataset.id == party.dataset)?;
         let standing = standings.iter().find(|(id, _)| *id == dataset.id).map_or(&[][..], |(_, all)| all);
-        let said = render_charge(&spec, dataset, party.gate, standing, priced.as_ref());
-        Some(view! { <li><h3>{format!("{}, {}", dataset.name, dataset.organization_name)}</h3>{said}</li> })
+        let charge = render_charge(&spec, dataset, party.gate, standing, priced.as_ref());
+        Some(view! { <li><h3>{format!("{}, {}", dataset.name, dataset.organization_name)}</h3>{charge}</li> })
     });
     let parties = parties.collect_view();
     let offers = if violations.is_empty() {
@@ -112,7 +112,7 @@ fn render_charge(
         Some(Err(NoPayment::Unpriced(why))) => bad(why),
         Some(Ok(payment)) => render_payment(&payment),
     };
-    let said = format!(
+    let summary = format!(
         "For each {} ε {} at δ {}, once. About {} of {} are kept; a text must be asked about {} to be shown as often as not.",
         unit_noun(spec.unit),
         words::epsilon(promise.0),
@@ -122,29 +122,29 @@ fn render_charge(
         words::plural((f64::from(gate.threshold.get()) / gate.sampling_rate.get()).ceil() as u64, "time"),
     );
     let others = others(dataset, &charge, standings).into_iter();
-    let others = others.map(|(said, fits)| if fits { line(said) } else { bad(said) }).collect_view();
-    view! { {gauge}{others}{line(said)}{render_bounds(&gate, &charge)}{account.map(|delta| render_solutions(&gate, &charge, delta))} }
+    let others = others.map(|(text, fits)| if fits { line(text) } else { bad(text) }).collect_view();
+    view! { {gauge}{others}{line(summary)}{render_bounds(&gate, &charge)}{account.map(|delta| render_solutions(&gate, &charge, delta))} }
         .into_any()
 }
 
 fn render_payment(payment: &Payment) -> AnyView {
     let ghost = payment.ghost;
-    let then = match payment.further {
+    let capacity = match payment.further {
         (0, _) => "not one more such pool".to_owned(),
         (pools, _) => format!("{} more", words::plural(pools, "such pool")),
     };
     let leaves = ghost.fits.then(|| {
         format!(
-            "Leaves ε {} and {} % of the budget: {then}.",
+            "Leaves ε {} and {} % of the budget: {capacity}.",
             words::epsilon_left(payment.left.unwrap_or_default()),
             (payment.left_fraction * 100.0).floor()
         )
     });
-    let over = (!ghost.fits).then_some("It does not fit into what is left.");
+    let refusal = (!ghost.fits).then_some("It does not fit into what is left.");
     view! {
         <Gauge reading=payment.reading ghost=Some(ghost)/>
         {leaves.map(|leaves| view! { <p class="hint">{leaves}</p> })}
-        {over.map(|over| view! { <p class="hint bad-text">{over}</p> })}
+        {refusal.map(|refusal| view! { <p class="hint bad-text">{refusal}</p> })}
     }
     .into_any()
 }
@@ -155,10 +155,10 @@ fn render_bounds(gate: &Gate, charge: &Charge) -> AnyView {
         let one = change_event(&charge.event, |event| event.shown = shown);
         let delta = mechanism::guarantee(&one, charge.adjacency)
             .map_or_else(|_| format!("none: needs ε {}", describe_least_epsilon(gate, shown)), |(_, delta)| words::delta(delta.get()));
-        let chosen = shown == gate.shown;
+        let is_current = shown == gate.shown;
         view! {
-            <tr aria-current=chosen.then_some("true")>
-                <th scope="row">{if chosen { view! { <strong>{text}</strong> }.into_any() } else { text.into_any() }}</th>
+            <tr aria-current=is_current.then_some("true")>
+                <th scope="row">{if is_current { view! { <strong>{text}</strong> }.into_any() } else { text.into_any() }}</th>
                 <td class="number">{delta}</td>
             </tr>
         }
@@ -224,9 +224,9 @@ fn change_event(event: &Event, change: impl FnOnce(&mut GateCandidate)) -> Event
 
 /// Returns the least sufficient threshold: δ falls with k, so doubling and bisection find it.
 fn find_least_threshold(event: &Event, keeps: &impl Fn(&Event) -> bool) -> Option<u32> {
-    let at = |k: u32| keeps(&change_event(event, |tried| tried.threshold = std::num::NonZeroU32::new(k)));
+    let is_sufficient = |k: u32| keeps(&change_event(event, |tried| tried.threshold = std::num::NonZeroU32::new(k)));
     let mut high = 1;
-    while !at(high) {
+    while !is_sufficient(high) {
         if high >= MOST_THRESHOLD {
             return None;
         }
@@ -235,7 +235,7 @@ fn find_least_threshold(event: &Event, keeps: &impl Fn(&Event) -> bool) -> Optio
     let mut low = high / 2;
     while high - low > 1 {
         let middle = u32::midpoint(low, high);
-        if at(middle) { high = middle } else { low = middle }
+        if is_sufficient(middle) { high = middle } else { low = middle }
     }
     Some(high)
 }

@@ -152,24 +152,24 @@ fn render_questions(plan: &QuestionPlan) -> AnyView {
 }
 
 fn render_classifier(plan: &QuestionPlan) -> AnyView {
-    let of = plan.classifier;
+    let classifier = plan.classifier;
     let encoders = form_options(&[(Encoder::Bag, "bag of n-grams"), (Encoder::Lstm, "LSTM over words")]);
     let name = |field: &str| format!("ask[classifier][{field}]");
     view! {
         <fieldset>
             <legend>"Classifier"</legend>
             {render_number("ask[golden]".to_owned(), "Labelled examples to begin with", f64::from(plan.golden), (1.0, 1e6), true)}
-            {render_choice(name("encoder"), "Reads a text as", &form_word(&of.encoder), encoders)}
+            {render_choice(name("encoder"), "Reads a text as", &form_word(&classifier.encoder), encoders)}
             <details>
                 <summary>"Size and training"</summary>
-                {render_number(name("buckets"), "Hash buckets", f64::from(of.buckets), (256.0, 1_048_576.0), true)}
-                {render_number(name("embedding"), "Embedding", f64::from(of.embedding), (1.0, 1024.0), true)}
-                {render_number(name("hidden"), "Hidden units", f64::from(of.hidden), (1.0, 2048.0), true)}
-                {render_number(name("dropout"), "Dropout", of.dropout, (0.0, 0.9), false)}
-                {render_number(name("passes"), "Passes with dropout, from which uncertainty is told", f64::from(of.passes), (1.0, 1000.0), true)}
-                {render_number(name("epochs"), "Passes of training", f64::from(of.epochs), (1.0, 1000.0), true)}
-                {render_number(name("batch"), "Examples of a step", f64::from(of.batch), (1.0, 4096.0), true)}
-                {render_number(name("learning_rate"), "Learning rate", of.learning_rate, (0.0, 1.0), false)}
+                {render_number(name("buckets"), "Hash buckets", f64::from(classifier.buckets), (256.0, 1_048_576.0), true)}
+                {render_number(name("embedding"), "Embedding", f64::from(classifier.embedding), (1.0, 1024.0), true)}
+                {render_number(name("hidden"), "Hidden units", f64::from(classifier.hidden), (1.0, 2048.0), true)}
+                {render_number(name("dropout"), "Dropout", classifier.dropout, (0.0, 0.9), false)}
+                {render_number(name("passes"), "Passes with dropout, from which uncertainty is told", f64::from(classifier.passes), (1.0, 1000.0), true)}
+                {render_number(name("epochs"), "Passes of training", f64::from(classifier.epochs), (1.0, 1000.0), true)}
+                {render_number(name("batch"), "Examples of a step", f64::from(classifier.batch), (1.0, 4096.0), true)}
+                {render_number(name("learning_rate"), "Learning rate", classifier.learning_rate, (0.0, 1.0), false)}
             </details>
         </fieldset>
     }
@@ -177,17 +177,17 @@ fn render_classifier(plan: &QuestionPlan) -> AnyView {
 }
 
 fn render_rehearsal(plan: &QuestionPlan) -> AnyView {
-    let of = &plan.trials;
+    let rehearsal = &plan.trials;
     let name = |field: &str| format!("ask[trials][{field}]");
     view! {
         <fieldset>
             <legend>"Rehearsal on the lead’s public log"</legend>
-            {render_checkbox(name("on"), "Find out what each rate and threshold would cost in accuracy", of.on, false)}
-            {render_line(name("rates"), "Sampling rates β", of.rates.clone(), "0.1, 0.25", true)}
-            {render_line(name("thresholds"), "Thresholds k", of.thresholds.clone(), "5, 10", true)}
-            {render_number(name("questions"), "Questions of each", f64::from(of.questions), (1.0, 100_000.0), true)}
-            {render_number(name("repeats"), "Repeats", f64::from(of.repeats), (1.0, 20.0), true)}
-            {render_number(name("accuracy"), "How often a played annotator is right", of.accuracy, (0.0, 1.0), false)}
+            {render_checkbox(name("on"), "Find out what each rate and threshold would cost in accuracy", rehearsal.on, false)}
+            {render_line(name("rates"), "Sampling rates β", rehearsal.rates.clone(), "0.1, 0.25", true)}
+            {render_line(name("thresholds"), "Thresholds k", rehearsal.thresholds.clone(), "5, 10", true)}
+            {render_number(name("questions"), "Questions of each", f64::from(rehearsal.questions), (1.0, 100_000.0), true)}
+            {render_number(name("repeats"), "Repeats", f64::from(rehearsal.repeats), (1.0, 20.0), true)}
+            {render_number(name("accuracy"), "How often a played annotator is right", rehearsal.accuracy, (0.0, 1.0), false)}
         </fieldset>
     }
     .into_any()

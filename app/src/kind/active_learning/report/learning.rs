@@ -112,7 +112,7 @@ fn plot_accuracy(report: &LearningReport<'_>, outcome: &Report) -> LineDrawing {
         .iter()
         .map(|test| AccuracyCurve {
             name: test.name.clone(),
-            baseline: false,
+            is_baseline: false,
             points: outcome
                 .learning
                 .iter()
@@ -169,7 +169,7 @@ fn plot_uncertainty(all: &[Uncertainty]) -> Option<BarDrawing> {
         name: format!("before round {}", last.round),
         counts,
         outline,
-        log: false,
+        is_logarithmic: false,
         marks: Vec::new(),
     })
 }
@@ -182,10 +182,10 @@ mod tests {
 
     #[test]
     fn a_measurement_on_more_examples_is_surer() {
-        let of = |examples| TestResult { name: "t".to_owned(), accuracy: 0.5, loss: 1.0, examples };
-        assert!((compute_standard_error(&of(100)) - 0.05).abs() < 1e-12);
-        assert!(compute_standard_error(&of(10_000)) < compute_standard_error(&of(100)));
-        assert!(compute_standard_error(&of(0)) < 1e-12, "nothing is divided by nobody");
+        let result = |examples| TestResult { name: "t".to_owned(), accuracy: 0.5, loss: 1.0, examples };
+        assert!((compute_standard_error(&result(100)) - 0.05).abs() < 1e-12);
+        assert!(compute_standard_error(&result(10_000)) < compute_standard_error(&result(100)));
+        assert!(compute_standard_error(&result(0)) < 1e-12, "nothing is divided by nobody");
     }
 
     #[test]

@@ -81,7 +81,7 @@ fn plot_frequencies(report: &LearningReport<'_>, outcome: &Report) -> Option<Bar
         name: name.to_owned(),
         counts: outcome.frequency.iter().map(bar).collect(),
         outline: None,
-        log: true,
+        is_logarithmic: true,
         marks: marks.collect(),
     })
 }

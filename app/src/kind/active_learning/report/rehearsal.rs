@@ -132,8 +132,8 @@ impl<'a> TrialGrid<'a> {
 
     fn squares(&self, square: impl Fn(&Rehearsed) -> Option<(f64, String, String)>) -> Vec<HeatSquare> {
         let one = |one: &&Rehearsed| {
-            let (value, said, more) = square(one)?;
-            Some(HeatSquare { at: self.square_position(one)?, value, said, more, chosen: self.is_chosen(one) })
+            let (value, label, more) = square(one)?;
+            Some(HeatSquare { at: self.square_position(one)?, value, label, more, is_chosen: self.is_chosen(one) })
         };
         self.trials.iter().filter_map(one).collect()
     }
@@ -142,8 +142,8 @@ impl<'a> TrialGrid<'a> {
         &self,
         square: impl Fn(&Rehearsed) -> Option<(f64, String, String)>,
     ) -> Option<(String, HeatSquare)> {
-        let (value, said, more) = square(self.baseline?)?;
-        Some(("β 1, k 1".to_owned(), HeatSquare { at: (0, 0), value, said, more, chosen: false }))
+        let (value, label, more) = square(self.baseline?)?;
+        Some(("β 1, k 1".to_owned(), HeatSquare { at: (0, 0), value, label, more, is_chosen: false }))
     }
 
     fn plot_heat(
@@ -194,7 +194,7 @@ impl<'a> TrialGrid<'a> {
     fn plot_learning(&self) -> Vec<LineDrawing> {
         let curve = |one: &Rehearsed, name: String| AccuracyCurve {
             name,
-            baseline: one.baseline,
+            is_baseline: one.baseline,
             points: one.points.iter().map(|at| (at.labelled as f64, at.accuracy, at.deviation)).collect(),
         };
         let baseline = self.baseline.map(|one| curve(one, "no gate".to_owned()));

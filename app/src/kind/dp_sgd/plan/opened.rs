@@ -11,8 +11,8 @@ impl TrainingPlan {
     /// Converts a spec into a plan; `first` is the plan of the datasets, which provides all values that the spec lacks.
     pub(in crate::kind::dp_sgd) fn from_spec(title: &str, spec: &Spec, first: &Self) -> Self {
         let parts = first.parts.iter().map(|part| convert_part(spec, part)).collect();
-        let known = |lead: &undertone_api::id::DatasetId| first.parts.iter().any(|part| part.dataset == *lead);
-        let lead = spec.participants.first().map(|party| party.dataset).filter(known).unwrap_or(first.lead);
+        let is_listed = |lead: &undertone_api::id::DatasetId| first.parts.iter().any(|part| part.dataset == *lead);
+        let lead = spec.participants.first().map(|party| party.dataset).filter(is_listed).unwrap_or(first.lead);
         let plan = Self {
             title: title.to_owned(),
             unit: spec.unit,
@@ -97,12 +97,12 @@ fn convert_layers(spec: &Spec) -> ModelLayers {
 
 /// Returns the parts that these rounds do not train.
 fn convert_frozen(spec: &Spec, rounds: &Rounds) -> FrozenParts {
-    let mut frozen = FrozenParts::default();
+    let mut flags = FrozenParts::default();
     let trained = rounds.trained(&spec.model);
     for part in spec.model.parts().iter().filter(|part| !trained.contains(*part)) {
-        *frozen.flag_mut(part) = true;
+        *flags.flag_mut(part) = true;
     }
-    frozen
+    flags
 }
 
 fn convert_trials(selection: &Selection) -> SelectionPlan {

@@ -59,13 +59,13 @@ impl SelectionPlan {
         let clips = parse_numbers(&self.clips).map_err(|word| say("clips", describe_invalid_number("clips", &word)));
         let shape = RunShape::new(self.shape).map_err(|error| say("shape", error.to_string()));
         let most = NonZeroU16::new(self.most).ok_or_else(|| say("most_runs", "2 to 1,000, not 0".to_owned()));
-        let drawn = shape.and_then(|shape| Ok((shape, most?)));
-        let stopping = drawn.and_then(|(shape, most)| {
+        let limits = shape.and_then(|shape| Ok((shape, most?)));
+        let stopping = limits.and_then(|(shape, most)| {
             let stopping = find_stopping_rate(shape, most, self.mean);
-            let why = || {
+            let explanation = || {
                 format!("with at most {most} runs the average is between 1 and {:.1}", mean_runs(shape, LEAST, most))
             };
-            stopping.ok_or_else(|| say("stopping", why())).map(|stopping| (shape, most, stopping))
+            stopping.ok_or_else(|| say("stopping", explanation())).map(|stopping| (shape, most, stopping))
         });
         let (Ok(rates), Ok(clips), Ok((shape, most_runs, stopping))) = (rates, clips, stopping) else {
             return Err(wrong);
@@ -121,12 +121,12 @@ mod tests {
 
     #[test]
     fn every_pair_of_settings_is_a_candidate_and_the_mean_is_what_was_asked() {
-        let asked =
+        let selection =
             trials(|trials| trials.clips = "1, 0.5".to_owned()).selection().expect("numbers").expect("it is on");
-        assert_eq!(asked.candidates.len(), 6);
+        assert_eq!(selection.candidates.len(), 6);
         for (shape, mean) in [(-0.5, 2.0), (0.0, 4.0), (1.0, 6.5)] {
-            let asked = trials(|trials| (trials.shape, trials.mean) = (shape, mean)).selection();
-            let runs = asked.expect("numbers").expect("it is on").runs();
+            let selection = trials(|trials| (trials.shape, trials.mean) = (shape, mean)).selection();
+            let runs = selection.expect("numbers").expect("it is on").runs();
             assert!((runs.mean() - mean).abs() < 1e-3, "{shape}: {} instead of {mean}", runs.mean());
         }
         assert_eq!(SelectionPlan::default().selection(), Ok(None));

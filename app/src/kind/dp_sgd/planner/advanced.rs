@@ -179,7 +179,7 @@ fn render_hint(text: &'static str) -> AnyView {
 }
 
 fn render_steps(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyView> {
-    let of = shown.steps;
+    let options = shown.steps;
     vec![
         form_field("plan[step]", "optimizer", "Optimizer").choice(
             find_word(STEPS, &shown.step),
@@ -196,14 +196,14 @@ fn render_steps(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyVi
             plan,
             |plan| plan.step == StepOptimizer::Sgd,
             vec![form_field("plan[steps][momentum]", "momentum", "Momentum").number(
-                of.momentum,
+                options.momentum,
                 (0.0, 1.0),
                 false,
                 make_setter(plan, |plan, value| plan.steps.momentum = value),
             )],
         ),
         form_field("plan[steps][shape]", "schedule", "The learning rate over the rounds").choice(
-            find_word(SHAPES, &of.shape),
+            find_word(SHAPES, &options.shape),
             table_options(SHAPES),
             make_setter(plan, |plan, text: String| plan.steps.shape = parse_word(SHAPES, &text).unwrap_or_default()),
         ),
@@ -212,13 +212,13 @@ fn render_steps(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyVi
             |plan| plan.steps.shape != ScheduleShape::Constant,
             vec![
                 form_field("plan[steps][warmup]", "schedule.warmup", "Rounds in which it rises first").number(
-                    f64::from(of.warmup),
+                    f64::from(options.warmup),
                     (0.0, 99_999.0),
                     true,
                     make_setter(plan, |plan, value| plan.steps.warmup = value as u32),
                 ),
                 form_field("plan[steps][last]", "schedule.final", "Part of it that is left in the last round").number(
-                    of.last,
+                    options.last,
                     (0.0, 1.0),
                     false,
                     make_setter(plan, |plan, value| plan.steps.last = value),
@@ -230,9 +230,14 @@ fn render_steps(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyVi
             "averaging.decay",
             "Average the iterates: what an average keeps in each round, 0 for none",
         )
-        .number(of.averaging, (0.0, 1.0), false, make_setter(plan, |plan, value| plan.steps.averaging = value)),
+        .number(
+            options.averaging,
+            (0.0, 1.0),
+            false,
+            make_setter(plan, |plan, value| plan.steps.averaging = value),
+        ),
         form_field("plan[steps][precision]", "exchange.precision", "Vectors travel in").choice(
-            find_word(PRECISIONS, &of.precision),
+            find_word(PRECISIONS, &options.precision),
             table_options(PRECISIONS),
             make_setter(plan, |plan, text: String| {
                 plan.steps.precision = parse_word(PRECISIONS, &text).unwrap_or_default()
@@ -250,14 +255,14 @@ fn render_steps(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyVi
 
 /// Renders a checkbox for each part of the model that the rounds can leave untrained.
 fn render_frozen(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> AnyView {
-    let mut frozen = shown.frozen;
+    let mut flags = shown.frozen;
     let parts = Part::ALL.map(|part| {
         let there = Memo::new(move |_| plan.read().layers.model(1).parts().contains(part));
         let set = Callback::new(move |value| plan.update(|plan| *plan.frozen.flag_mut(part) = value));
         let tick = render_checkbox(
             format!("plan[frozen][{}]", part.name()),
             said::part_name(part),
-            *frozen.flag_mut(part),
+            *flags.flag_mut(part),
             set,
         );
         view! { <div hidden=move || !there.get()>{tick}</div> }.into_any()
@@ -274,12 +279,12 @@ fn render_frozen(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> AnyView 
 }
 
 fn render_selection(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyView> {
-    let of = shown.trials.clone();
+    let trials = shown.trials.clone();
     vec![
         render_checkbox(
             "plan[trials][on]".to_owned(),
             "In every round each private party tries several settings, and only the best leaves",
-            of.on,
+            trials.on,
             make_setter(plan, |plan, value| plan.trials.on = value),
         ),
         PlanViolations::render_at("selection"),
@@ -288,24 +293,24 @@ fn render_selection(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<A
             |plan| plan.trials.on,
             vec![
                 form_field("plan[trials][rates]", "selection.candidates", "Learning rates to try")
-                    .words(of.rates, make_setter(plan, |plan, value| plan.trials.rates = value)),
+                    .words(trials.rates, make_setter(plan, |plan, value| plan.trials.rates = value)),
                 form_field("plan[trials][clips]", "selection.clips", "Clips to try, as parts of each party's own")
-                    .words(of.clips, make_setter(plan, |plan, value| plan.trials.clips = value)),
+                    .words(trials.clips, make_setter(plan, |plan, value| plan.trials.clips = value)),
                 form_field("plan[trials][mean]", "selection.stopping", "Runs that count, on average").number(
-                    of.mean,
+                    trials.mean,
                     (1.0, 1000.0),
                     false,
                     make_setter(plan, |plan, value| plan.trials.mean = value),
                 ),
                 form_field("plan[trials][most]", "selection.most_runs", "Runs that are made, however many count")
                     .number(
-                        f64::from(of.most),
+                        f64::from(trials.most),
                         (2.0, 1000.0),
                         true,
                         make_setter(plan, |plan, value| plan.trials.most = value as u16),
                     ),
                 form_field("plan[trials][shape]", "selection.shape", "How many count is drawn").choice(
-                    find_word(DRAWN, &of.shape),
+                    find_word(DRAWN, &trials.shape),
                     table_options(DRAWN),
                     make_setter(plan, |plan, text: String| {
                         plan.trials.shape = parse_word(DRAWN, &text).unwrap_or_default()
@@ -317,7 +322,7 @@ fn render_selection(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<A
                     "Public utterances that judge the runs",
                 )
                 .number(
-                    f64::from(of.development),
+                    f64::from(trials.development),
                     (1.0, 2000.0),
                     true,
                     make_setter(plan, |plan, value| plan.trials.development = value as u32),

@@ -28,10 +28,10 @@ pub(super) fn Costs(
             return render_violations(&violations.read());
         };
         let name = |id: DatasetId| {
-            let named = |all: &Vec<Dataset>| {
+            let label = |all: &Vec<Dataset>| {
                 all.iter().find(|d| d.id == id).map(|d| format!("{}, {}", d.name, d.organization_name))
             };
-            datasets.with_value(named).unwrap_or_default()
+            datasets.with_value(label).unwrap_or_default()
         };
         let names: Vec<_> = verdicts.iter().map(|(id, _)| name(*id)).collect();
         let headline = summarize_prices(&verdicts, buys.as_ref());
@@ -53,16 +53,16 @@ pub(super) fn Costs(
 
 /// Describes the plan in one sentence.
 fn summarize_prices(priced: &[(DatasetId, PartyVerdict)], buys: Option<&Buys>) -> String {
-    let over = |verdict: &PartyVerdict| matches!(verdict, PartyVerdict::Pays { payment, others, .. } if !payment.ghost.fits || others.iter().any(|(_, fits)| !fits));
+    let is_over = |verdict: &PartyVerdict| matches!(verdict, PartyVerdict::Pays { payment, others, .. } if !payment.ghost.fits || others.iter().any(|(_, fits)| !fits));
     let without = |verdict: &PartyVerdict| matches!(verdict, PartyVerdict::NoBudget | PartyVerdict::Unpriced(_));
     let count = |is: &dyn Fn(&PartyVerdict) -> bool| priced.iter().filter(|(_, verdict)| is(verdict)).count() as u64;
-    match (count(&without), count(&over), buys) {
+    match (count(&without), count(&is_over), buys) {
         (0, 0, None) => "Nobody pays for this plan.".to_owned(),
         (0, 0, Some(buys)) => format!(
             "Fits every budget. With these settings the budgets would buy up to {}.",
             words::plural(buys.rounds_that_fit.into(), "round")
         ),
-        (0, over, _) => format!("Over the limit of {}.", words::plural(over, "dataset")),
+        (0, over_limit, _) => format!("Over the limit of {}.", words::plural(over_limit, "dataset")),
         (without, ..) => format!("{} cannot take part as planned.", words::plural(without, "dataset")),
     }
 }
@@ -85,7 +85,7 @@ fn render_verdict(verdict: PartyVerdict) -> AnyView {
                 <p class="hint" class:bad-text=!ghost.fits>{describe_charge(&payment, epochs.0)}{room}</p>
                 {ghost.fits.then(|| view! { <p class="hint">{describe_remainder(&payment)}</p> })}
                 {(exact > 0).then(|| render_exact_releases(exact))}
-                {others.into_iter().map(|(said, fits)| view! { <p class="hint" class:bad-text=!fits>{said}</p> }).collect_view()}
+                {others.into_iter().map(|(effect, fits)| view! { <p class="hint" class:bad-text=!fits>{effect}</p> }).collect_view()}
             }
             .into_any()
         }
@@ -116,14 +116,14 @@ fn describe_room(rounds: u32, epochs: f64, least_noise: Option<f64>) -> String {
 
 /// Formats the expected passes over the data, to one decimal.
 fn format_passes(epochs: f64) -> String {
-    let said = words::number((epochs * 10.0).round() / 10.0);
-    if said == "1" { "about 1 pass".to_owned() } else { format!("about {said} passes") }
+    let number = words::number((epochs * 10.0).round() / 10.0);
+    if number == "1" { "about 1 pass".to_owned() } else { format!("about {number} passes") }
 }
 
 /// Describes the remainder, and the further rounds and jobs that would fit into it.
 fn describe_remainder(payment: &Payment) -> String {
     let (rounds, jobs) = payment.further;
-    let then = match (rounds, jobs) {
+    let capacity = match (rounds, jobs) {
         (0, _) => "not one more such round".to_owned(),
         (rounds, 0) => format!("{} more, not another job like this", words::plural(rounds, "such round")),
         (rounds, jobs) => {
@@ -131,7 +131,7 @@ fn describe_remainder(payment: &Payment) -> String {
         }
     };
     format!(
-        "Leaves ε {} and {} % of the budget: {then}.",
+        "Leaves ε {} and {} % of the budget: {capacity}.",
         words::epsilon_left(payment.left.unwrap_or_default()),
         (payment.left_fraction * 100.0).floor()
     )

@@ -13,11 +13,11 @@ pub(super) fn render_curve(dataset: &Dataset, prices: Memo<Option<PlanPrices>>) 
     let figure = Memo::new(move |_| {
         let prices = prices.read();
         let verdicts = prices.as_ref().map_or(&[][..], |prices| &prices.verdicts);
-        let asked = prices.as_ref().and_then(|prices| prices.buys.as_ref()).map_or(0, |buys| buys.rounds);
+        let planned_rounds = prices.as_ref().and_then(|prices| prices.buys.as_ref()).map_or(0, |buys| buys.rounds);
         verdicts
             .iter()
-            .find(|(known, _)| *known == id)
-            .map_or_else(ChartFigure::default, |(_, verdict)| plot_curve(verdict, &name, asked))
+            .find(|(dataset, _)| *dataset == id)
+            .map_or_else(ChartFigure::default, |(_, verdict)| plot_curve(verdict, &name, planned_rounds))
     });
     view! { <div hidden=move || figure.read().lines.is_empty()><Chart figure/></div> }.into_any()
 }

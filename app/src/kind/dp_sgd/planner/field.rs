@@ -56,12 +56,12 @@ pub(super) fn count_violations(violations: &[Violation], places: &[&str]) -> usi
 }
 
 /// Returns the message of a violation at a path, if there is one.
-fn watch_violation(at: Signal<String>) -> Memo<Option<String>> {
+fn watch_violation(path: Signal<String>) -> Memo<Option<String>> {
     let PlanViolations(all) = expect_context();
     Memo::new(move |_| {
-        let at = at.read();
+        let path = path.read();
         let all = all.read();
-        let here = |violation: &&Violation| !at.is_empty() && matches_path(field_path(violation), &at);
+        let here = |violation: &&Violation| !path.is_empty() && matches_path(field_path(violation), &path);
         all.iter().find(here).map(|violation| violation.message.clone())
     })
 }
@@ -218,8 +218,8 @@ mod tests {
 
     #[test]
     fn a_violation_of_either_arm_stands_beside_the_field_that_both_share() {
-        let at = |field: &str| Violation::new(field, "");
-        let all = ["spec.private.schedule.warmup", "spec.open.schedule.warmup", "spec.model.context"].map(at);
+        let violation = |field: &str| Violation::new(field, "");
+        let all = ["spec.private.schedule.warmup", "spec.open.schedule.warmup", "spec.model.context"].map(violation);
         assert_eq!(all.each_ref().map(field_path), ["schedule.warmup", "schedule.warmup", "model.context"]);
         assert!(matches_path("selection.candidates.1.clip", "selection.candidates") && matches_path("unit", "unit"));
         assert!(!matches_path("selection.candidates", "selection") && !matches_path("units", "unit"));

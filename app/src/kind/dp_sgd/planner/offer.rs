@@ -12,7 +12,7 @@ pub(super) fn render_offers(offers: Vec<Offered>, plan: RwSignal<TrainingPlan>, 
         return ().into_any();
     }
     let row = move |offered: Offered| {
-        let what = match offered.knob {
+        let title = match offered.knob {
             Knob::Rounds => "Fewer rounds",
             Knob::Noise => "More noise",
             Knob::SamplingRate => "Smaller samples",
@@ -25,7 +25,7 @@ pub(super) fn render_offers(offers: Vec<Offered>, plan: RwSignal<TrainingPlan>, 
         let turn = move |_| plan.update(|plan| *plan = apply_offer(plan, &offered));
         view! {
             <li>
-                <p><strong>{what}</strong>": "{sentence}</p>
+                <p><strong>{title}</strong>": "{sentence}</p>
                 <a class="button plain-only" href=href aria-label=label.clone()>"Use this"</a>
                 <button type="button" class="quiet live-only" aria-label=label on:click=turn>"Use this"</button>
             </li>

@@ -28,7 +28,7 @@ pub(super) fn render_party(
     let joins = move || leads() || plan.read().parts.get(index).is_some_and(|part| part.joins);
     // Its position among the participants, the lead first, as in the spec.
     let place = move || plan.read().participants().position(|part| part.dataset == id).unwrap_or(usize::MAX);
-    let at = move |field: &'static str| Signal::derive(move || format!("participants.{}.{field}", place()));
+    let field_path = move |field: &'static str| Signal::derive(move || format!("participants.{}.{field}", place()));
     let counts = dataset.clone();
     let batch = move || {
         let plan = plan.read();
@@ -44,7 +44,7 @@ pub(super) fn render_party(
     let fit = move |_| {
         let least = prices.with_untracked(|prices| {
             let verdicts = &prices.as_ref()?.verdicts;
-            let (_, verdict) = verdicts.iter().find(|(known, _)| *known == id)?;
+            let (_, verdict) = verdicts.iter().find(|(dataset, _)| *dataset == id)?;
             if let PartyVerdict::Pays { least_noise, .. } = verdict { *least_noise } else { None }
         });
         if let Some(noise) = least {
@@ -59,9 +59,9 @@ pub(super) fn render_party(
         .into_any()
     } else {
         view! {
-            <Slider name=name("noise") at=at("noise.noise_multiplier") label="Noise z" help="Standard deviation of the noise, in clips" value=part.noise low=0.1 high=100.0 whole=false
+            <Slider name=name("noise") at=field_path("noise.noise_multiplier") label="Noise z" help="Standard deviation of the noise, in clips" value=part.noise low=0.1 high=100.0 whole=false
                 get=get(|part| part.noise) set=Callback::new(move |v: f64| change(&|part| part.noise = v))/>
-            <Slider name=name("clip") at=at("noise.clip") label="Clip C" help="Norm to which each gradient is cut; costs nothing" value=part.clip low=0.01 high=100.0 whole=false
+            <Slider name=name("clip") at=field_path("noise.clip") label="Clip C" help="Norm to which each gradient is cut; costs nothing" value=part.clip low=0.01 high=100.0 whole=false
                 get=get(|part| part.clip) set=Callback::new(move |v: f64| change(&|part| part.clip = v))/>
             <button type="button" class="quiet live-only" on:click=fit>"Use the least noise that fits"</button>
         }
@@ -86,7 +86,7 @@ pub(super) fn render_party(
                 })}
             </div>
             <div class="party-fields">
-                <Slider name=name("rate") at=at("sampling_rate") label="Sampling rate q" help="Chance of each unit to be in a step" value=part.rate low=0.001 high=1.0 whole=false
+                <Slider name=name("rate") at=field_path("sampling_rate") label="Sampling rate q" help="Chance of each unit to be in a step" value=part.rate low=0.001 high=1.0 whole=false
                     get=get(|part| part.rate) set=Callback::new(move |v: f64| change(&|part| part.rate = v))/>
                 <p class="hint">{batch}</p>
                 {fields}

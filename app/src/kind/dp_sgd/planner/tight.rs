@@ -51,12 +51,12 @@ fn render_tight_numbers(planned: &Planned) -> String {
         return String::new();
     }
     let together = planned.together.as_ref().filter(|together| together.organizations > 1).map(|together| {
-        let whom = match together.most {
+        let rule = match together.most {
             1 => "A person is in the data of one organization at most".to_owned(),
             most => format!("A person may be in the data of up to {} of the organizations that pay", words::count(most)),
         };
         format!(
-            "{whom}, by what the consortium has declared: this job costs them at most ε {} at δ {}, by the Rényi bound.",
+            "{rule}, by what the consortium has declared: this job costs them at most ε {} at δ {}, by the Rényi bound.",
             together.epsilon.map_or_else(|| "∞".to_owned(), words::epsilon),
             words::delta(together.delta)
         )

@@ -60,15 +60,15 @@ fn convert_provider(provider: Option<&Provider>, first: &[RecognizerRow]) -> Rec
         ..row.clone()
     });
     let Some(provider) = provider else { return usual };
-    let named = RecognizerRow { name: provider.name.clone(), protocol: provider.protocol, ..usual };
+    let row = RecognizerRow { name: provider.name.clone(), protocol: provider.protocol, ..usual };
     match &provider.price {
-        None => named,
+        None => row,
         Some(price) => RecognizerRow {
             currency: price.currency.clone(),
             per_minute: price.per_minute.clone(),
             step: price.step_seconds,
             least: price.least_seconds,
-            ..named
+            ..row
         },
     }
 }

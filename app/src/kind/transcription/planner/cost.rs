@@ -33,8 +33,8 @@ pub(in crate::kind::transcription) fn render_cost(
     let dataset = datasets.iter().find(|dataset| dataset.id == spec.participant.dataset);
     let pays = dataset.map(|dataset| {
         let standing = standings.iter().find(|(id, _)| *id == dataset.id).map_or(&[][..], |(_, all)| all);
-        let said = render_charge(&spec, dataset, standing, priced.as_ref());
-        view! { <ul class="costs"><li><h3>{format!("{}, {}", dataset.name, dataset.organization_name)}</h3>{said}</li></ul> }
+        let charge = render_charge(&spec, dataset, standing, priced.as_ref());
+        view! { <ul class="costs"><li><h3>{format!("{}, {}", dataset.name, dataset.organization_name)}</h3>{charge}</li></ul> }
     });
     let offers = if violations.is_empty() {
         let job = NewJob { title: plan.title.clone(), spec: AnySpec::Transcription(spec.clone()) };
@@ -43,19 +43,20 @@ pub(in crate::kind::transcription) fn render_cost(
         ().into_any()
     };
     let seconds = dataset.and_then(|dataset| dataset.seconds).map_or(0, |seconds| seconds.0);
-    let (size, begun) = (plan.size(&spec), lacks_words(&spec));
-    let expected =
-        Estimate::of_words(&spec, size, seconds).ok().map(|estimate| render_estimate(&spec, (size, begun), &estimate));
+    let (size, is_unwritten) = (plan.size(&spec), lacks_words(&spec));
+    let expected = Estimate::of_words(&spec, size, seconds)
+        .ok()
+        .map(|estimate| render_estimate(&spec, (size, is_unwritten), &estimate));
     view! {
         <h2>"What it would cost"</h2>
-        {begun.then(|| render_missing_words(size))}
+        {is_unwritten.then(|| render_missing_words(size))}
         <p class="headline-small">{summarize_price(dataset, priced.as_ref())}</p>
         {offers}
         {pays}
         {expected}
         {render_promises(&spec)}
         {knobs::render_table(&spec, size, seconds)}
-        {render_violations(&violations, begun)}
+        {render_violations(&violations, is_unwritten)}
         <p class="hint">"One release is paid, once, before anything leaves. Nothing is charged until the owner has approved and both ledgers have reserved it."</p>
     }
     .to_html()
@@ -63,14 +64,14 @@ pub(in crate::kind::transcription) fn render_cost(
 
 /// Renders the notice about a missing list, with the assumption behind the numbers until then.
 fn render_missing_words(size: u32) -> AnyView {
-    let until = format!(
+    let assumption = format!(
         "Until it is, dummies, speech and money are those of a list of {}. What the account pays is the same for every list.",
         words::plural(size.into(), "word")
     );
     view! {
         <div class="notice">
             <p class="notice-title">"The list of words is still to be written"</p>
-            <p>"Write it under Vocabulary: the words whose counts are to be hidden. "{until}</p>
+            <p>"Write it under Vocabulary: the words whose counts are to be hidden. "{assumption}</p>
         </div>
     }
     .into_any()
@@ -114,11 +115,11 @@ fn render_charge(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced:
         }
         Some(Err(NoPayment::Unpriced(why))) => bad(why),
         Some(Ok(payment)) => {
-            let kept = standing.and_then(|standing| describe_side_delta(standing, &charge));
+            let side_delta = standing.and_then(|standing| describe_side_delta(standing, &charge));
             let others = others(dataset, &charge, standings).into_iter();
             let others =
                 others.map(|(said, fits)| view! { <p class="hint" class:bad-text=!fits>{said}</p> }).collect_view();
-            view! { {render_payment(&payment)}{others}{kept.map(|kept| view! { <p class="hint">{kept}</p> })} }
+            view! { {render_payment(&payment)}{others}{side_delta.map(|side_delta| view! { <p class="hint">{side_delta}</p> })} }
                 .into_any()
         }
     }
@@ -127,43 +128,43 @@ fn render_charge(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced:
 /// Describes the part of the account's δ for such releases, which no ε of a gauge shows.
 fn describe_side_delta(standing: &Standing, charge: &Charge) -> Option<String> {
     let budget = standing.balance.budget()?;
-    let (_, asked) = mechanism::guarantee(&charge.event, charge.adjacency).ok()?;
+    let (_, delta) = mechanism::guarantee(&charge.event, charge.adjacency).ok()?;
     Some(format!(
         "Of its δ {} the account keeps {} for releases with a δ of their own, as this one is: {} of that is spent or reserved, and {} is \
          asked. The gauge tells whichever is used more, that or ε.",
         words::delta(budget.delta().get()),
         words::delta(budget.side_delta().get()),
         words::delta(standing.balance.summary().side_delta),
-        words::delta(asked.get()),
+        words::delta(delta.get()),
     ))
 }
 
 fn render_payment(payment: &Payment) -> AnyView {
     let ghost = payment.ghost;
-    let then = match payment.further {
+    let capacity = match payment.further {
         (0, _) => "not one more such job".to_owned(),
         (jobs, _) => format!("{} more", words::plural(jobs, "such job")),
     };
     let leaves = ghost.fits.then(|| {
         format!(
-            "Leaves ε {} and {} % of the budget: {then}.",
+            "Leaves ε {} and {} % of the budget: {capacity}.",
             words::epsilon_left(payment.left.unwrap_or_default()),
             (payment.left_fraction * 100.0).floor()
         )
     });
-    let over = (!ghost.fits).then_some("It does not fit into what is left.");
+    let refusal = (!ghost.fits).then_some("It does not fit into what is left.");
     view! {
         <Gauge reading=payment.reading ghost=Some(ghost)/>
         {leaves.map(|leaves| view! { <p class="hint">{leaves}</p> })}
-        {over.map(|over| view! { <p class="hint bad-text">{over}</p> })}
+        {refusal.map(|refusal| view! { <p class="hint bad-text">{refusal}</p> })}
     }
     .into_any()
 }
 
 /// Renders dummies, seconds and money.
-fn render_estimate(spec: &Spec, (size, begun): (u32, bool), estimate: &Estimate) -> AnyView {
+fn render_estimate(spec: &Spec, (size, is_unwritten): (u32, bool), estimate: &Estimate) -> AnyView {
     let vocabulary = words::plural(size.into(), "word");
-    let vocabulary = if begun {
+    let vocabulary = if is_unwritten {
         format!("{vocabulary}, as planned: the list is not written")
     } else if spec.vocabulary.depends_on_data() {
         format!("at most {vocabulary}")
@@ -185,21 +186,21 @@ fn render_estimate(spec: &Spec, (size, begun): (u32, bool), estimate: &Estimate)
         ("Money, all recognizers", format_sums(&estimate.cost())),
         ("Money without protection, the cheapest alone", format_sums(&estimate.bare())),
     ];
-    let rows = estimate.providers.iter().map(|heard| {
+    let rows = estimate.providers.iter().map(|provider| {
         view! {
             <tr>
-                <th scope="row">{heard.provider.clone()}</th>
-                <td class="number">{words::count(heard.pieces.round() as u64)}</td>
-                <td class="number">{words::count(heard.dummies.round() as u64)}</td>
-                <td class="number">{words::duration(heard.seconds)}</td>
-                <td class="number">{heard.cost.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string)}</td>
+                <th scope="row">{provider.provider.clone()}</th>
+                <td class="number">{words::count(provider.pieces.round() as u64)}</td>
+                <td class="number">{words::count(provider.dummies.round() as u64)}</td>
+                <td class="number">{words::duration(provider.seconds)}</td>
+                <td class="number">{provider.cost.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string)}</td>
             </tr>
         }
     });
     view! {
         <h3>"What to expect"</h3>
         <dl class="facts">
-            {facts.into_iter().map(|(term, said)| view! { <div><dt>{term}</dt><dd>{said}</dd></div> }).collect_view()}
+            {facts.into_iter().map(|(term, description)| view! { <div><dt>{term}</dt><dd>{description}</dd></div> }).collect_view()}
         </dl>
         <div class="scroll" tabindex="0" role="group" aria-label="By recognizer"><table class="dense">
             <caption>"By recognizer, from above: as if every piece were sent"</caption>
@@ -221,13 +222,13 @@ fn render_estimate(spec: &Spec, (size, begun): (u32, bool), estimate: &Estimate)
 /// Describes the seconds of speech for the one voice, and the converter.
 fn describe_conversion(spec: &Spec, estimate: &Estimate) -> String {
     let seconds = words::duration(estimate.recorded + estimate.extra);
-    let by = match spec.voice {
+    let converter = match spec.voice {
         Voice::Mcadams { .. } | Voice::Vocoder { .. } => "on the worker’s own processor",
         Voice::Command => "as fast as the site’s program is",
         Voice::Url => "as fast as the site’s server is",
         Voice::Cloned => return "none: voices leave as they are, and the site’s program imitates them".to_owned(),
     };
-    format!("{seconds} of speech, {by}")
+    format!("{seconds} of speech, {converter}")
 }
 
 /// Formats sums of money, one for each currency.
@@ -241,14 +242,14 @@ pub(super) fn format_sums(all: &[Money]) -> String {
 /// Renders ε and δ by the number of colluding recognizers.
 fn render_promises(spec: &Spec) -> Option<AnyView> {
     let rows = spec.promises().ok()?.into_iter().map(|promise| {
-        let charged = promise.colluding == spec.colluding;
-        let who = match promise.colluding.get() {
+        let is_charged = promise.colluding == spec.colluding;
+        let colluders = match promise.colluding.get() {
             1 => "one by itself".to_owned(),
             many => format!("{} together", words::count(many.into())),
         };
         view! {
-            <tr aria-current=charged.then_some("true")>
-                <th scope="row">{if charged { format!("{who}, charged") } else { who }}</th>
+            <tr aria-current=is_charged.then_some("true")>
+                <th scope="row">{if is_charged { format!("{colluders}, charged") } else { colluders }}</th>
                 <td class="number">{words::epsilon(promise.epsilon)}</td>
                 <td class="number">{words::delta(promise.delta)}</td>
             </tr>
@@ -290,13 +291,13 @@ fn render_offers(offers: Vec<Offer>, plan: &TranscriptionPlan, consortium: Conso
 }
 
 /// Renders the violations of the plan; not as an error if only the list is missing.
-fn render_violations(violations: &[Violation], begun: bool) -> AnyView {
+fn render_violations(violations: &[Violation], is_unwritten: bool) -> AnyView {
     if violations.is_empty() {
         return ().into_any();
     }
-    let missing = begun && violations.iter().all(|violation| violation.field == "spec.vocabulary.words");
+    let is_incomplete = is_unwritten && violations.iter().all(|violation| violation.field == "spec.vocabulary.words");
     view! {
-        <div class="notice" class:bad=!missing>
+        <div class="notice" class:bad=!is_incomplete>
             <p class="notice-title">"Before it can be proposed"</p>
             <ul>{violations.iter().map(|v| view! { <li><code>{v.field.trim_start_matches("spec.").to_owned()}</code>": "{v.message.clone()}</li> }).collect_view()}</ul>
         </div>

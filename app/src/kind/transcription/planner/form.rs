@@ -42,13 +42,13 @@ fn render_job(plan: &TranscriptionPlan, datasets: &[Dataset]) -> AnyView {
         let long = dataset
             .seconds
             .map_or_else(String::new, |seconds| format!(", about {}", words::duration(seconds.0 as f64)));
-        let said = format!(
+        let label = format!(
             "{} of {}, {}{long}",
             dataset.name,
             dataset.organization_name,
             words::visibility(dataset.visibility)
         );
-        (dataset.id.to_string(), said)
+        (dataset.id.to_string(), label)
     });
     let languages = LANGUAGES.iter().map(|code| ((*code).to_owned(), (*code).to_owned())).collect();
     view! {

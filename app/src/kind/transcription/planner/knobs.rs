@@ -63,21 +63,23 @@ pub(super) fn render_table(spec: &Spec, size: u32, seconds: u64) -> Option<AnyVi
 /// Returns the present plan, then plans with each number halved, doubled, or one more or less, within the spec's
 /// limits.
 fn list_variants(spec: &Spec, size: u32) -> Vec<PlanVariant> {
-    let of = spec.participant;
+    let participant = spec.participant;
     let with = |party: Party| Spec { participant: party, ..spec.clone() };
     let mut all = vec![("these numbers".to_owned(), spec.clone(), size)];
-    let epsilons = [0.5, 2.0].map(|factor| of.epsilon.get() * factor);
+    let epsilons = [0.5, 2.0].map(|factor| participant.epsilon.get() * factor);
     for epsilon in epsilons.into_iter().filter(|epsilon| EPSILON.contains(epsilon)) {
         if let Ok(epsilon) = Epsilon::new(epsilon) {
-            all.push((format!("ε {}", words::limit(epsilon.get())), with(Party { epsilon, ..of }), size));
+            all.push((format!("ε {}", words::limit(epsilon.get())), with(Party { epsilon, ..participant }), size));
         }
     }
-    if let Ok(delta) = Delta::new(of.delta.get() / 10.0) {
-        all.push((format!("δ {}", words::delta(delta.get())), with(Party { delta, ..of }), size));
+    if let Ok(delta) = Delta::new(participant.delta.get() / 10.0) {
+        all.push((format!("δ {}", words::delta(delta.get())), with(Party { delta, ..participant }), size));
     }
-    let distances = [of.distance.get() / 2, of.distance.get().saturating_mul(2).min(MOST_DISTANCE)];
-    for distance in distances.into_iter().filter_map(NonZeroU32::new).filter(|distance| *distance != of.distance) {
-        all.push((format!("d {distance}"), with(Party { distance, ..of }), size));
+    let distances = [participant.distance.get() / 2, participant.distance.get().saturating_mul(2).min(MOST_DISTANCE)];
+    for distance in
+        distances.into_iter().filter_map(NonZeroU32::new).filter(|distance| *distance != participant.distance)
+    {
+        all.push((format!("d {distance}"), with(Party { distance, ..participant }), size));
     }
     let providers = spec.providers.len();
     if providers > 1 && providers > spec.colluding.get() as usize {

@@ -29,8 +29,8 @@ fn draw_promises(report: &Report) -> Option<StaticDrawing> {
     let rows = report.promises.iter().map(|promise| LevelBar {
         name: describe_colluders(promise.colluding.get()),
         value: promise.epsilon,
-        said: words::epsilon(promise.epsilon),
-        chosen: promise.colluding.get() == report.colluding,
+        label: words::epsilon(promise.epsilon),
+        is_chosen: promise.colluding.get() == report.colluding,
         ..LevelBar::default()
     });
     let levels = LevelDrawing {
@@ -69,8 +69,8 @@ fn draw_errors(errors: &Errors) -> Option<StaticDrawing> {
         Some(LevelBar {
             name: name.to_owned(),
             value: rate,
-            said: words::percent(rate),
-            chosen: name == "ours",
+            label: words::percent(rate),
+            is_chosen: name == "ours",
             ..LevelBar::default()
         })
     });
@@ -97,7 +97,7 @@ fn draw_histogram(one: &ProviderResult) -> Option<StaticDrawing> {
     let edges: Vec<u64> = std::iter::once(0).chain(powers).collect();
     let bin = |edge: u64| one.histogram.iter().find(|bin| bin.occurrences == edge);
     let below = |edge: u64| if edge == 0 { 1.0 } else { edge as f64 * 2.0 };
-    let heard = |edge: &u64| (*edge as f64, below(*edge), bin(*edge).map_or(0, |bin| bin.heard));
+    let bar = |edge: &u64| (*edge as f64, below(*edge), bin(*edge).map_or(0, |bin| bin.heard));
     let bars = BarDrawing {
         title: format!("How often words were said, and {} heard them", one.name),
         file: format!("histogram-{}", one.name.replace(|c: char| !c.is_ascii_alphanumeric(), "-")),
@@ -105,12 +105,12 @@ fn draw_histogram(one: &ProviderResult) -> Option<StaticDrawing> {
         x: "times".to_owned(),
         y: "words".to_owned(),
         name: "heard".to_owned(),
-        counts: edges.iter().map(heard).collect(),
+        counts: edges.iter().map(bar).collect(),
         outline: Some(BarOutline {
             name: "said".to_owned(),
             counts: edges.iter().map(|edge| bin(*edge).map_or(0, |bin| bin.said)).collect(),
         }),
-        log: true,
+        is_logarithmic: true,
         marks: Vec::new(),
     };
     Some(bars.draw())
@@ -123,8 +123,8 @@ fn draw_topics(all: &[ProviderResult]) -> Option<StaticDrawing> {
         Some(LevelBar {
             name: one.name.clone(),
             value: apart,
-            said: format!("{apart:.3}"),
-            chosen: true,
+            label: format!("{apart:.3}"),
+            is_chosen: true,
             ..LevelBar::default()
         })
     });
@@ -147,10 +147,10 @@ fn draw_attacks(all: &[Attack]) -> Option<StaticDrawing> {
     let rows = all.iter().map(|attack| LevelBar {
         name: attack.name.clone(),
         value: attack.accuracy,
-        said: words::percent(attack.accuracy),
+        label: words::percent(attack.accuracy),
         interval: Some((attack.interval[0], attack.interval[1])),
         mark: Some(attack.chance),
-        chosen: false,
+        is_chosen: false,
     });
     let levels = LevelDrawing {
         title: "Attacks on what a recognizer heard".to_owned(),
@@ -176,8 +176,8 @@ fn draw_costs(all: &[ProviderResult]) -> Vec<StaticDrawing> {
             Some(LevelBar {
                 name: one.name.clone(),
                 value: cost.nanos as f64 / 1e9,
-                said: cost.to_string(),
-                chosen: true,
+                label: cost.to_string(),
+                is_chosen: true,
                 ..LevelBar::default()
             })
         });
@@ -201,8 +201,8 @@ fn draw_stages(all: &[Stage]) -> Option<StaticDrawing> {
     let rows = all.iter().map(|stage| LevelBar {
         name: stage.name.clone(),
         value: stage.seconds,
-        said: words::duration(stage.seconds),
-        chosen: true,
+        label: words::duration(stage.seconds),
+        is_chosen: true,
         ..LevelBar::default()
     });
     let levels = LevelDrawing {

@@ -78,10 +78,10 @@ async fn a_job_that_still_hears_has_no_result_and_a_finished_one_its_plan() {
         hearing.contains("3 recognizers to hear a part each.") && !hearing.contains("Heard and hidden"),
         "{hearing}"
     );
-    let heard = render_page(&path::job(CONSORTIUM, HEARD)).await;
+    let finished = render_page(&path::job(CONSORTIUM, HEARD)).await;
     for said in ["The transcript of dictations is at its site", "Not told here", "one by itself, as charged", "Dummies"]
     {
-        assert!(heard.contains(said), "{said:?} is not in {heard}");
+        assert!(finished.contains(said), "{said:?} is not in {finished}");
     }
 }
 

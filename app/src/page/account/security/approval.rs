@@ -27,13 +27,13 @@ pub(super) fn render_section(member: &Member, keys: &[OwnApprovalKey], now: Offs
             </li>
         }
     });
-    let whose = serde_json::json!({ "user": hex::encode(member.id.0.as_bytes()), "name": member.name });
+    let account = serde_json::json!({ "user": hex::encode(member.id.0.as_bytes()), "name": member.name });
     view! {
         <section class="panel" id="approval-keys"><h2>"Approval keys"</h2>
             <p>"A site that verifies stewards’ signatures runs a job only when you have signed it with one of these keys."</p>
             <p class="hint">"A key counts once your site’s operator has pinned it: send them the command, and read them the fingerprint from this page by telephone or in person. This server cannot pin a key."</p>
             <ul class="plain-list">{rows.collect_view()}</ul>
-            <form class="stack" method="post" action="/ui/add-approval-key" data-make-passkey=whose.to_string()>
+            <form class="stack" method="post" action="/ui/add-approval-key" data-make-passkey=account.to_string()>
                 <input type="hidden" name="credential"/>
                 <input type="hidden" name="algorithm"/>
                 <input type="hidden" name="public_key"/>

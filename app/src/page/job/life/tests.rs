@@ -67,8 +67,11 @@ async fn a_draft_is_proposed_when_it_is_complete_and_says_what_it_lacks_before()
     let complete = render_page(&path::draft(CONSORTIUM, COMPLETE)).await;
     assert!(complete.contains("action=\"/ui/propose-draft\"") && complete.contains("Ready to be proposed"));
     assert!(complete.contains("What it would cost") && complete.contains("name=\"version\" value=\"3\""));
-    let begun = render_page(&path::draft(CONSORTIUM, BEGUN)).await;
-    assert!(!begun.contains("action=\"/ui/propose-draft\"") && begun.contains("missing field"), "{begun}");
+    let incomplete = render_page(&path::draft(CONSORTIUM, BEGUN)).await;
+    assert!(
+        !incomplete.contains("action=\"/ui/propose-draft\"") && incomplete.contains("missing field"),
+        "{incomplete}"
+    );
 
     let ids = format!("consortium={CONSORTIUM}&draft={COMPLETE}");
     let came = send("propose-draft", &ids, true).await;

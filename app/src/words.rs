@@ -361,7 +361,7 @@ mod tests {
     };
 
     #[test]
-    fn a_spent_epsilon_is_never_said_smaller_than_it_is() {
+    fn spent_epsilon_is_rounded_up() {
         for value in [0.0, 1e-9, 0.001_23, 0.012, 0.1, 2.41, 2.410_000_1, 9.999, 99.991, 384.91, 4816.8] {
             let number: f64 = epsilon(value).replace(',', "").parse().expect("an epsilon is said as a number");
             assert!(number >= value, "{value} is said as {number}");
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_never_said_larger_than_it_is() {
+    fn remaining_epsilon_is_rounded_down() {
         for value in [0.0, 1e-9, 0.001_29, 0.019, 5.589_999, 99.999, 384.99, 4816.8] {
             let number: f64 = epsilon_left(value).replace(',', "").parse().expect("an epsilon is said as a number");
             assert!(number <= value, "{value} is said as {number}");
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn an_epsilon_that_is_a_decimal_already_stays_as_it_is() {
+    fn decimal_epsilon_is_unchanged() {
         assert_eq!(epsilon(2.41), "2.41");
         assert_eq!(epsilon(2.410_000_1), "2.42");
         assert_eq!(epsilon_left(2.419_9), "2.41");
@@ -388,12 +388,12 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_never_said_smaller_than_it_is() {
+    fn share_is_rounded_up() {
         assert_eq!([0.0, 0.104, 0.11, 0.999, 1.0].map(share), ["0 %", "11 %", "11 %", "100 %", "100 %"]);
     }
 
     #[test]
-    fn a_limit_is_said_as_it_was_set() {
+    fn limit_is_formatted_as_set() {
         assert_eq!(limit(8.0), "8.00");
         assert_eq!(limit(0.125), "0.125");
         assert_eq!(limit(10_000.0), "10,000.00");
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_said_in_the_unit_people_would_use() {
+    fn duration_uses_the_largest_suitable_unit() {
         assert_eq!(duration(0.0), "0 seconds");
         assert_eq!(duration(0.2), "less than a second");
         assert_eq!(duration(1.0), "1 second");
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_said_from_now_and_in_full() {
+    fn moment_is_formatted_relative_and_exact() {
         let now = datetime!(2026-11-20 18:03:12 UTC);
         assert_eq!(relative(datetime!(2026-11-20 18:00:12 UTC), now), "3 minutes ago");
         assert_eq!(relative(datetime!(2026-11-20 18:03:10 UTC), now), "just now");
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn payments_are_said_by_what_each_of_them_is() {
+    fn releases_are_described_by_their_event() {
         let step = Event::Gaussian { noise_multiplier: NoiseMultiplier::new(1.0).expect("a noise") };
         assert_eq!(releases(1, &step), "1 release");
         assert_eq!(releases(44, &step.clone().times(20)), "44 rounds of 20 releases each");

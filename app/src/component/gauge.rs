@@ -255,20 +255,20 @@ mod tests {
     }
 
     #[test]
-    fn without_a_plan_the_limit_is_the_right_end() {
+    fn gauge_without_plan_ends_at_the_limit() {
         let geometry = GaugeGeometry::new(&reading(0.3, 0.5), None);
         assert_eq!(geometry, GaugeGeometry { spent: 30.0, committed: 50.0, ghost: 50.0, limit: 100.0 });
     }
 
     #[test]
-    fn a_plan_that_fits_ends_before_the_limit() {
+    fn fitting_plan_ends_before_the_limit() {
         let ghost = PlanGhost { committed: 6.0, fraction: 0.75, fits: true };
         let geometry = GaugeGeometry::new(&reading(0.3, 0.5), Some(&ghost));
         assert_eq!(geometry, GaugeGeometry { spent: 30.0, committed: 50.0, ghost: 75.0, limit: 100.0 });
     }
 
     #[test]
-    fn a_plan_over_the_limit_crosses_its_line_however_large_it_is() {
+    fn plan_over_limit_crosses_the_limit_line() {
         for fraction in [1.000_1, 1.1, 2.0, f64::INFINITY] {
             let ghost = PlanGhost { committed: fraction * 8.0, fraction, fits: false };
             let geometry = GaugeGeometry::new(&reading(0.3, 0.5), Some(&ghost));
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_never_overlap() {
+    fn gauge_parts_do_not_overlap() {
         for (spent, committed) in [(0.0, 0.0), (0.4, 0.4), (0.999, 1.0), (1.0, 1.0), (1.2, 1.3)] {
             let geometry = GaugeGeometry::new(&reading(spent, committed), None);
             assert!(geometry.spent <= geometry.committed, "{geometry:?}");
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sentence_says_spent_reserved_limit_and_left() {
+    fn sentence_states_spent_reserved_limit_and_left() {
         assert_eq!(
             reading(0.25, 0.5).sentence(None),
             "ε 2.00 spent and 2.00 reserved of 8.00 at δ 10⁻⁶, speaker; 4.00 left"

@@ -35,7 +35,7 @@ mod tests {
     use super::render_qr;
 
     #[test]
-    fn a_text_becomes_a_square_of_modules_with_three_corners() {
+    fn qr_code_is_a_square_with_finder_patterns() {
         let text = "otpauth://totp/Undertone%20here:a@example.org?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=Undertone%20here";
         let page = render_qr(text, "A code").expect("it fits").to_html();
         assert!(page.contains("role=\"img\"") && page.contains("aria-label=\"A code\""), "{page}");
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_has_no_picture() {
+    fn too_long_text_has_no_qr_code() {
         assert!(render_qr(&"x".repeat(5000), "A code").is_none());
     }
 }

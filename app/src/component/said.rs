@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_spent_asked_left_and_what_would_fit() {
+    fn refusal_states_spent_request_rest_and_room() {
         assert_eq!(
             describe_refusal(&refusal()),
             "ward-b (speaker): ε 6.50 of 8.00 is spent or reserved at δ 10⁻⁶, ε 1.50 is left. The job asks ε 3.25 by \

@@ -144,7 +144,7 @@ mod tests {
     use super::{complete_spec, list_unrepresented};
 
     #[test]
-    fn what_a_draft_lacks_is_filled_in_and_what_it_says_stays() {
+    fn incomplete_draft_is_completed_from_the_first_plan() {
         let first = json!({ "rounds": 5, "model": { "hidden": 10, "cell": "lstm" }, "parts": [1, 2] });
         let draft = json!({ "model": { "hidden": 7 }, "parts": [3] });
         let whole: Value = complete_spec(&json!({}), &first).expect("any value is a value");
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_that_would_change_is_named_and_no_other() {
+    fn only_changed_values_are_listed() {
         let draft =
             json!({ "rate": 1, "seed": 7, "model": { "cell": "gru", "odd": true }, "parts": [1, 2], "none": null });
         let planned = json!({ "rate": 1.0, "seed": 1, "model": { "cell": "gru" }, "parts": [1], "more": 3 });

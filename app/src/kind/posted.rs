@@ -175,13 +175,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_carried_back_with_the_version_that_was_read() {
+    fn return_address_has_input_and_version() {
         let address = posted("a b").return_address().expect("it is short");
         assert!(address.contains("&version=3&plan") && address.ends_with("a+b"), "{address}");
     }
 
     #[test]
-    fn an_address_that_proxies_would_not_take_is_not_made() {
+    fn too_long_return_address_is_omitted() {
         let base = posted("").return_address().expect("it is short").len();
         assert!(posted(&"x".repeat(LONGEST_ADDRESS - base)).return_address().is_some());
         assert!(posted(&"x".repeat(LONGEST_ADDRESS - base + 1)).return_address().is_none());

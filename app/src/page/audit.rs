@@ -187,7 +187,7 @@ mod tests {
     use super::{describe_attack, describe_guesses};
 
     #[test]
-    fn counts_and_attacks_are_said_in_words() {
+    fn guesses_and_attacks_are_described() {
         let guessed =
             Guessed { trial: Trial { family: Family::Direction, canaries: 1000, guesses: 500 }, correct: 260 };
         assert_eq!(describe_guesses(&guessed), "260 of 500 guesses right about 1,000 gradients");

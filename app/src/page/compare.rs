@@ -263,7 +263,7 @@ mod tests {
     use crate::fixture::{CONSORTIUM, FINISHED, RUNNING, render};
 
     #[test]
-    fn the_jobs_stand_in_the_address_each_once_and_at_most_six() {
+    fn compared_jobs_are_parsed_once_each() {
         let id = |index: u128| format!("job={}", uuid::Uuid::from_u128(index));
         let query = format!("{}&{}&{}&x=1", id(1), id(2), id(1));
         assert_eq!(parse_jobs(&query).expect("two").len(), 2);
@@ -273,14 +273,14 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_is_compared_value_by_value() {
+    fn specs_are_compared_value_by_value() {
         let mut flat = BTreeMap::new();
         flatten("", &json!({"a": {"b": [1, "x"]}, "c": null}), &mut flat);
         assert_eq!(flat, [("a.b.0", "1"), ("a.b.1", "x")].map(|(a, b)| (a.to_owned(), b.to_owned())).into());
     }
 
     #[tokio::test]
-    async fn nothing_chosen_asks_to_choose_and_a_running_job_is_refused() {
+    async fn comparison_needs_finished_jobs() {
         let page = render(&format!("/c/{CONSORTIUM}/models/compare"), true, "").await;
         assert!(page.status.is_success() && page.body.contains("type=\"checkbox\""), "{}", page.body);
         let page = render(&format!("/c/{CONSORTIUM}/models/compare?job={RUNNING}&job={FINISHED}"), true, "").await;

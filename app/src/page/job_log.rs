@@ -140,7 +140,7 @@ mod tests {
     use crate::path;
 
     #[tokio::test]
-    async fn a_log_is_read_by_participant_and_by_how_much_it_matters_and_taken_away() {
+    async fn job_log_filters_by_participant_and_level() {
         let log = path::job_log(CONSORTIUM, RUNNING);
         let page = render(&log, true, "").await.body;
         for said in [
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_job_says_what_it_waits_for_and_what_can_be_done() {
+    async fn waiting_job_names_reasons_and_remedies() {
         let page = render(&path::job(CONSORTIUM, RUNNING), true, "").await.body;
         for said in [
             "What it waits for",
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pages_that_follow_mark_the_parts_that_are_taken_over() {
+    async fn following_pages_mark_their_live_parts() {
         for (address, part) in [
             (path::overview(CONSORTIUM), "jobs"),
             (path::overview(CONSORTIUM), "now"),

@@ -178,7 +178,7 @@ mod tests {
     use crate::fixture::{render, send};
 
     #[test]
-    fn an_address_says_which_are_shown() {
+    fn notification_filters_round_trip() {
         let query = NotificationQuery {
             unread: Some(true),
             kind: Some(NotificationKind::JobWaits),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_member_sees_what_is_new_and_chooses_of_what_they_are_told() {
+    async fn member_reads_and_configures_notifications() {
         let page = render(crate::path::NOTIFICATIONS, true, "").await.body;
         for said in [
             "2 new",

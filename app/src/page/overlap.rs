@@ -115,7 +115,7 @@ mod tests {
     use super::describe_rule;
 
     #[test]
-    fn a_rule_is_said_in_words() {
+    fn overlap_rules_are_described() {
         assert!(describe_rule(Overlap::default()).contains("every organization"));
         assert!(describe_rule(Overlap::Disjoint).contains("greatest of the organizations"));
         let two = describe_rule(Overlap::Overlapping { at_most: Some(2) });

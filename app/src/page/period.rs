@@ -36,7 +36,7 @@ mod tests {
     use super::parse_period;
 
     #[test]
-    fn the_last_day_is_meant_to_its_end() {
+    fn period_includes_its_last_day() {
         let (since, until) = parse_period("2026-11-20", " 2026-11-20", |field, _| panic!("{field} is a day"));
         assert_eq!((until.expect("given") - since.expect("given")).whole_hours(), 24);
         let (since, until) = parse_period("", "9999-12-31", |field, _| panic!("{field} is a day"));
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_day_is_named_with_the_remedy() {
+    fn invalid_day_is_named_with_the_remedy() {
         let mut messages = Vec::new();
         let none =
             parse_period("yesterday", "2026-02-30", |field, message| messages.push(format!("{field}: {message}")));

@@ -120,7 +120,7 @@ mod tests {
     use crate::path;
 
     #[tokio::test]
-    async fn the_sign_in_page_leads_to_the_provider_and_says_why_it_led_back() {
+    async fn sign_in_page_links_providers_and_explains_failures() {
         let page = render("/sign-in?to=%2Fc%2F1%3Fx%3D2", false, "").await.body;
         assert!(page.contains("href=\"/oidc/start?to=%2Fc%2F1%3Fx%3D2\""), "{page}");
         assert!(page.contains("Sign in with Clinic login"), "{page}");
@@ -149,13 +149,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_link_may_be_accepted_at_the_provider() {
+    async fn invitation_can_be_accepted_at_the_provider() {
         let page = render("/accept/abc", false, "").await.body;
         assert!(page.contains("href=\"/oidc/start?invitation=abc\""), "{page}");
     }
 
     #[tokio::test]
-    async fn a_key_is_made_shown_once_and_revoked() {
+    async fn api_key_is_made_shown_once_and_revoked() {
         let page = render(path::KEYS, true, "").await.body;
         for said in [
             "nightly export",
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_unlinks_an_identity_reads_how_they_come_in_from_now_on() {
+    async fn unlinking_an_identity_names_the_other_sign_in() {
         let came = send("unlink-identity", "identity=00000000-0000-0000-0000-000000000a01", true).await;
         assert_eq!((came.status.as_u16(), came.location()), (302, path::KEYS), "{}", came.body);
         let cookies = came.cookies();

@@ -132,7 +132,7 @@ mod tests {
     use crate::{fixture, path};
 
     #[tokio::test]
-    async fn the_table_is_there_with_its_file_and_for_other_numbers() {
+    async fn threshold_table_has_a_file_and_takes_other_numbers() {
         let usual = fixture::render(path::THRESHOLDS, true, "").await.body;
         assert!(usual.contains("13 / 10") && usual.contains("117 / 98"), "{usual}");
         assert!(usual.contains("download=\"thresholds.csv\"") && usual.contains("data:text/csv"));

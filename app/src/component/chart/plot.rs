@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_holds_every_number_of_the_chart() {
+    fn csv_file_has_every_number() {
         assert_eq!(
             figure().csv(),
             "\"round\",\"private\",\"open, \"\"all\"\"\",\"public\"\r\n0,0.1,,0.2\r\n5,0.3,0.4,0.2\r\n"
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sentence_says_the_latest_of_each_line() {
+    fn sentence_names_the_latest_value_of_each_line() {
         let sentence = figure().sentence();
         assert!(sentence.contains("private 30.0 %") && sentence.contains("public 20.0 %"), "{sentence}");
         let empty = ChartFigure { lines: Vec::new(), ..figure() };
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pointer_reads_the_nearest_measured_round() {
+    fn pointer_reads_the_nearest_round() {
         let plot = ChartPlot::new(&figure());
         assert_eq!(plot.nearest(0.0), Some(0.0));
         assert_eq!(plot.nearest(1000.0), Some(5.0));
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_an_address_survives_any_label() {
+    fn csv_address_encodes_any_label() {
         assert_eq!(percent_encode("a,\"é#\r\n"), "a%2C%22%C3%A9%23%0D%0A");
     }
 }

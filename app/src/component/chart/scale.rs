@@ -75,7 +75,7 @@ mod tests {
     use super::{LinearScale, spread};
 
     #[test]
-    fn rounds_end_where_the_job_ends() {
+    fn round_axis_ends_at_the_last_round() {
         let scale = LinearScale::up_to(12.0, 5, 0.0, 120.0);
         assert_eq!((scale.position(0.0), scale.position(12.0)), (0.0, 120.0));
         assert_eq!(scale.ticks, [0.0, 5.0, 10.0]);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_and_its_inverse_agree() {
+    fn scale_and_inverse_agree() {
         let scale = LinearScale::new(0.0, 44.0, 5, 52.0, 380.0);
         for value in [0.0, 1.0, 17.0, 44.0] {
             assert!((scale.value(scale.position(value)) - value).abs() < 0.01, "{value}");
@@ -99,21 +99,21 @@ mod tests {
     }
 
     #[test]
-    fn a_single_value_still_has_a_scale() {
+    fn single_value_has_a_scale() {
         let scale = LinearScale::new(3.0, 3.0, 4, 0.0, 100.0);
         assert!(scale.position(3.0).is_finite());
         assert!(scale.ticks.len() > 1);
     }
 
     #[test]
-    fn labels_are_moved_apart_and_keep_their_order() {
+    fn spread_labels_keep_their_order() {
         let moved = spread(&[100.0, 101.0, 99.0], 15.0, 0.0, 200.0);
         assert!(moved[2] + 15.0 <= moved[0] + 1e-9, "{moved:?}");
         assert!(moved[0] + 15.0 <= moved[1] + 1e-9, "{moved:?}");
     }
 
     #[test]
-    fn labels_stay_inside_when_there_is_room() {
+    fn spread_labels_stay_inside_the_plot() {
         let moved = spread(&[198.0, 199.0], 15.0, 0.0, 200.0);
         assert_eq!(moved, vec![185.0, 200.0]);
     }

@@ -148,7 +148,7 @@ mod tests {
     use crate::component::chart::LinearScale;
 
     #[test]
-    fn a_logarithmic_axis_has_its_powers_at_equal_distances() {
+    fn log_axis_spaces_powers_equally() {
         let log = LogScale::new(1.0, 1000.0, 0.0, 300.0);
         let places: Vec<_> = [1.0, 10.0, 100.0, 1000.0].map(|value| log.position(value).to_string()).into();
         assert_eq!(places, ["0", "100", "200", "300"]);
@@ -157,19 +157,19 @@ mod tests {
     }
 
     #[test]
-    fn one_number_still_has_an_axis() {
+    fn log_axis_of_one_number_has_ticks() {
         let log = LogScale::new(1.0, 1.0, 0.0, 100.0);
         assert!(log.position(1.0).is_finite() && !log.ticks().is_empty());
     }
 
     #[test]
-    fn many_powers_are_not_all_written() {
+    fn log_axis_skips_powers_of_a_wide_range() {
         assert!(LogScale::new(1.0, 1e15, 0.0, 100.0).ticks().len() <= 8);
         assert_eq!((format_power(1000.0), format_power(1e7)), ("1,000".to_owned(), "10⁷".to_owned()));
     }
 
     #[test]
-    fn a_count_has_no_half() {
+    fn count_axis_has_whole_ticks() {
         let axis = DrawingAxis::Linear(LinearScale::new(0.0, 2.0, 4, 0.0, 100.0), NumberFormat::Count);
         let labels: Vec<_> = axis.ticks().into_iter().map(|(_, label)| label).collect();
         assert_eq!(labels, ["0", "1", "2"]);

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_of_one_can_be_seen_on_a_logarithmic_axis() {
+    fn bar_of_one_is_visible_on_log_axes() {
         let drawing = bars(true).draw();
         assert_eq!(drawing.picture.matches("class=\"bar\"").count(), 2, "{}", drawing.picture);
         assert!(!drawing.picture.contains("height=\"0\""), "{}", drawing.picture);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outline_has_a_column_of_its_own() {
+    fn outline_has_a_table_column() {
         let outline = BarOutline { name: "before".to_owned(), counts: vec![5, 6, 7] };
         let drawing = BarDrawing { outline: Some(outline), ..bars(false) }.draw();
         assert_eq!(drawing.table.head.last().map(String::as_str), Some("before"));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bars_are_nothing_counted() {
+    fn empty_bars_report_nothing_counted() {
         let drawing = BarDrawing { counts: Vec::new(), ..bars(true) }.draw();
         assert!(drawing.sentence.ends_with("nothing counted") && !drawing.picture.contains("NaN"));
     }

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reserved_is_hatched_and_a_changed_limit_is_marked() {
+    fn burn_down_hatches_reservations_and_marks_limits() {
         let points = vec![
             point(0, None, 6.0, 0.0, 0.0),
             point(1, Some(EntryKind::Reserve), 6.0, 0.0, 3.0),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_happened_is_no_drawing_and_no_limit_is_no_error() {
+    fn burn_down_without_events_is_not_drawn() {
         assert!(burn(Vec::new()).draw(&|job| job.to_string()).is_none());
         let drawing = burn(vec![point(0, None, 0.0, 0.0, 0.0)]).draw(&|job| job.to_string()).expect("a point");
         assert!(!drawing.picture.contains("NaN") && !drawing.picture.contains("inf"), "{}", drawing.picture);

@@ -132,7 +132,7 @@ mod tests {
 
     /// Wilson's interval for 8 of 10, as in textbooks: 0.4902 to 0.9433.
     #[test]
-    fn the_interval_is_wilson_s() {
+    fn interval_equals_wilson() {
         let IntervalEstimate { interval: (low, high), .. } =
             IntervalEstimate::with_wilson_interval(String::new(), 0.8, 10);
         assert!((low - 0.4902).abs() < 5e-5 && (high - 0.9433).abs() < 5e-5, "{low} {high}");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_has_its_figure_and_its_interval() {
+    fn forest_rows_have_value_and_interval() {
         let rows = vec![
             IntervalEstimate::with_wilson_interval("a".to_owned(), 0.41, 2000),
             IntervalEstimate::with_wilson_interval("b".to_owned(), 0.45, 2000),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_is_no_drawing() {
+    fn forest_without_rows_is_not_drawn() {
         let forest = ForestPlot {
             title: String::new(),
             file: String::new(),

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_is_written_and_the_chosen_one_has_the_word() {
+    fn heat_map_writes_numbers_and_marks_the_choice() {
         let drawing = heat(vec![square((0, 0), 0.6, false), square((1, 1), 0.8, true)]).draw();
         for said in ["60 %", "80 %", "90 %", "chosen", "baseline"] {
             assert!(drawing.picture.contains(said), "{said}: {}", drawing.picture);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_has_no_square() {
+    fn heat_map_omits_unmeasured_squares() {
         let drawing = heat(vec![square((0, 0), f64::NAN, false)]).draw();
         assert!(!drawing.picture.contains("NaN"), "{}", drawing.picture);
         assert!(heat(Vec::new()).draw().sentence.contains("nothing measured"));

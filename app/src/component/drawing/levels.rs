@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bar_has_its_number_and_what_was_estimated_its_interval() {
+    fn bars_have_numbers_and_estimates_intervals() {
         let drawing = levels().draw().expect("two bars");
         assert_eq!(drawing.picture.matches("class=\"bar\"").count(), 1, "{}", drawing.picture);
         assert_eq!(drawing.picture.matches("class=\"held\"").count(), 1, "which counts is seen without colour");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn it_can_be_heard_and_taken_away_with_its_comparison() {
+    fn level_sentence_and_table_have_the_comparison() {
         let drawing = levels().draw().expect("two bars");
         let sentence = "Attacks, told right, %: true or dummy 60.0 %, 55 to 65, by guessing 50; who speaks 10.0 %.";
         assert_eq!(drawing.sentence, sentence);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_of_nothing_are_bars_without_length() {
+    fn zero_amounts_are_bars_without_length() {
         let none = |name: &str| LevelBar { name: name.to_owned(), label: "0".to_owned(), ..LevelBar::default() };
         let drawing = LevelDrawing { rows: vec![none("a"), none("b")], ..levels() }.draw().expect("two bars");
         assert!(!drawing.picture.contains("NaN") && !drawing.picture.contains("inf"), "{}", drawing.picture);

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn deviation_is_drawn_where_there_is_one() {
+    fn deviation_has_whiskers() {
         let drawing = lines().draw();
         assert_eq!(drawing.picture.matches("whisker solid").count(), 6, "{}", drawing.picture);
         assert!(!drawing.picture.contains("whisker dotted"));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_cut_in_the_drawing_and_whole_in_the_table() {
+    fn long_name_is_short_in_drawing_and_whole_in_table() {
         let mut lines = lines();
         lines.curves[0].name = "what callers of last winter wanted".to_owned();
         let drawing = lines.draw();
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_draws_axes_only() {
+    fn empty_lines_draw_axes_only() {
         let drawing =
             LineDrawing { curves: Vec::new(), span: (f64::INFINITY, f64::NEG_INFINITY), mark: None, ..lines() }.draw();
         assert!(

@@ -209,7 +209,7 @@ mod tests {
     use super::RoundTimeline;
 
     #[test]
-    fn in_time_late_and_missing_differ_without_colour() {
+    fn deliveries_differ_without_colour() {
         let opened_at = datetime!(2026-11-20 18:00 UTC);
         let id = |index| DatasetId(Uuid::from_u128(index));
         let submission = |index, seconds: Option<i64>, late| Submission {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn no_round_is_no_drawing() {
+    fn timeline_without_rounds_is_not_drawn() {
         let rounds = RoundTimeline {
             title: String::new(),
             file: String::new(),

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_hatched_and_what_is_left_is_said() {
+    fn stack_hatches_reservations_and_states_the_rest() {
         let drawing = stack(2).draw();
         assert_eq!(drawing.picture.matches("class=\"bar\"").count(), 2);
         assert!(
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn many_parts_share_the_last_bar_and_all_stand_in_the_table() {
+    fn small_parts_share_a_bar_and_have_table_rows() {
         let drawing = stack(MOST + 5).draw();
         assert_eq!(drawing.picture.matches("class=\"bar\"").count(), MOST);
         assert!(drawing.picture.contains("6 others"), "{}", drawing.picture);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_used_is_all_left() {
+    fn unused_budget_is_all_left() {
         let drawing = stack(0).draw();
         assert!(drawing.picture.contains("100.0 %") && !drawing.picture.contains("NaN"));
     }

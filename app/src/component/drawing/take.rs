@@ -101,12 +101,12 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_numbers_has_what_was_measured_and_not_what_was_rounded() {
+    fn csv_has_unrounded_numbers() {
         assert_eq!(to_csv(&drawing().table), "a,\"b, c\"\r\n\"x\"\"y\",0.123\r\nz,\r\n");
     }
 
     #[test]
-    fn the_picture_s_file_brings_all_it_needs_and_nothing_else() {
+    fn svg_file_is_self_contained() {
         let file = to_svg(&drawing());
         assert!(
             file.starts_with("<svg xmlns=") && file.contains("<style>") && file.contains("<rect></rect></g></svg>")

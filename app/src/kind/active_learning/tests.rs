@@ -56,7 +56,7 @@ fn render_cost(plan: &QuestionPlan, epsilon: f64, delta: f64) -> String {
 }
 
 #[test]
-fn the_first_plan_can_be_proposed_once_its_labels_are_written() {
+fn first_plan_with_labels_is_valid() {
     let spec = spec(|_| ());
     assert_eq!((spec.unit, spec.participants[0].gate), (PrivacyUnit::User, None));
     let labels: Vec<_> =
@@ -71,7 +71,7 @@ fn the_first_plan_can_be_proposed_once_its_labels_are_written() {
 }
 
 #[test]
-fn a_spec_that_was_planned_opens_as_the_plan_that_stands_for_it() {
+fn planned_spec_opens_as_its_plan() {
     let rehearsed = plan(|plan| (plan.trials.on, plan.parts[0].asks, plan.hours) = (true, true, 1.5));
     let page = plan(|plan| {
         (plan.title, plan.parts[1].shown, plan.parts[1].rows) = ("other".to_owned(), Shown::Set, 3);
@@ -87,7 +87,7 @@ fn a_spec_that_was_planned_opens_as_the_plan_that_stands_for_it() {
 }
 
 #[test]
-fn a_plan_survives_its_address() {
+fn plan_link_round_trips() {
     let plan = plan(|plan| {
         (plan.title, plan.trials.on, plan.parts[1].shown) = ("what, & why?".to_owned(), true, Shown::CountsTight);
         plan.guidelines = "One line.\r\nAnother: 100 %".to_owned();
@@ -108,7 +108,7 @@ fn posted_form(title: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_form_is_a_job_without_any_script() {
+async fn plain_form_proposes_a_job() {
     let came = fixture::send("propose-active-learning", &posted_form("what callers want"), true).await;
     assert_eq!((came.status.as_u16(), came.location()), (302, path::job(CONSORTIUM, fixture::PROPOSED).as_str()));
     let rejection = fixture::send("propose-active-learning", &posted_form("too much"), true).await;
@@ -116,7 +116,7 @@ async fn the_form_is_a_job_without_any_script() {
 }
 
 #[tokio::test]
-async fn the_numbers_of_a_changed_plan_are_asked_of_the_server() {
+async fn changed_plan_is_priced_by_the_server() {
     let came = fixture::send("weigh-active-learning", &posted_form(""), false).await;
     let html: String = serde_json::from_str(&came.body).unwrap();
     assert!(html.contains("Fits every budget.") && html.contains("helpdesk-south"), "{html}");
@@ -127,7 +127,7 @@ async fn the_numbers_of_a_changed_plan_are_asked_of_the_server() {
 }
 
 #[tokio::test]
-async fn the_page_has_a_form_for_each_kind_with_its_own_data() {
+async fn planner_shows_each_kind_its_own_data() {
     let page = fixture::render(&path::plan(CONSORTIUM), true, "").await.body;
     for said in [
         "action=\"/ui/propose-dp-sgd\"",
@@ -146,7 +146,7 @@ async fn the_page_has_a_form_for_each_kind_with_its_own_data() {
 }
 
 #[test]
-fn what_a_plan_costs_is_said() {
+fn plan_cost_is_displayed() {
     let page = render_cost(&plan(|_| ()), 2.0, 1e-6);
     for said in [
         "Fits every budget.",
@@ -162,7 +162,7 @@ fn what_a_plan_costs_is_said() {
 }
 
 #[test]
-fn what_is_wrong_is_named_by_its_place() {
+fn invalid_fields_are_named_by_path() {
     let one = plan(|plan| plan.labels = "only".to_owned());
     assert!(render_cost(&one, 2.0, 1e-6).contains("<code>labels</code>"), "{}", render_cost(&one, 2.0, 1e-6));
     let garbled = plan(|plan| {
@@ -177,7 +177,7 @@ fn what_is_wrong_is_named_by_its_place() {
 }
 
 #[test]
-fn a_refused_plan_leads_to_plans_that_fit() {
+fn refused_plan_links_to_fitting_plans() {
     let dear = plan(|plan| plan.parts[1].threshold = 3);
     let page = render_cost(&dear, 2.0, 1e-6);
     assert!(page.contains("Over the limit.") && page.contains("It does not fit"), "{page}");
@@ -191,7 +191,7 @@ fn a_refused_plan_leads_to_plans_that_fit() {
 }
 
 #[test]
-fn the_threshold_that_is_said_to_be_the_least_is() {
+fn displayed_least_threshold_is_the_least() {
     let page = render_cost(&plan(|plan| plan.parts[1].rate = 0.2), 2.0, 1e-6);
     let k: u32 = page.split("account’s: k ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().parse().unwrap();
     let delta = |k: u32| {
@@ -203,7 +203,7 @@ fn the_threshold_that_is_said_to_be_the_least_is() {
 }
 
 #[test]
-fn a_steward_reads_what_leaves_in_plain_sentences() {
+fn consent_describes_the_release() {
     let spec = spec(|plan| {
         (plan.parts[1].rate, plan.parts[1].threshold, plan.parts[1].rows) = (0.05, 60, 3);
         plan.parts[1].shown = Shown::Set;

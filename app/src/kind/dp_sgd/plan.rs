@@ -281,7 +281,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn the_first_plan_is_one_that_can_be_proposed() {
+    fn first_plan_is_valid() {
         let (datasets, standings) = (fixture::datasets(), fixture::standings());
         let plan = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
         let spec = plan.spec(&datasets).expect("every number of the first plan is in range");
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_plan_fits_into_what_is_left_of_every_budget() {
+    fn first_plan_fits_every_budget() {
         let (datasets, standings) = (fixture::datasets(), fixture::standings());
         let plan = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
         let spec = plan.spec(&datasets).expect("every number of the first plan is in range");
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_was_posted_by_a_plain_form_is_the_plan_that_was_shown() {
+    fn plan_query_round_trips() {
         let plan = TrainingPlan::first(&fixture::datasets(), &fixture::standings()).expect("there are datasets");
         let text =
             serde_qs::to_string(&std::collections::BTreeMap::from([("plan", &plan)])).expect("a plan has a query");
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_with_an_audit_is_one_that_can_be_proposed() {
+    fn plan_with_audit_is_valid() {
         let datasets = fixture::datasets();
         let mut plan = TrainingPlan::first(&datasets, &fixture::standings()).expect("there are datasets");
         plan.audit = true;
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_can_be_planned_is_in_the_spec_and_can_be_proposed() {
+    fn elaborate_plan_is_in_the_spec_and_valid() {
         let mut datasets = fixture::datasets();
         for dataset in datasets.iter_mut().filter(|dataset| dataset.visibility != Visibility::Public) {
             dataset.visibility = Visibility::Open;
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_that_was_planned_opens_as_the_plan_that_stands_for_it() {
+    fn planned_spec_opens_as_its_plan() {
         let mut datasets = fixture::datasets();
         for dataset in datasets.iter_mut().filter(|dataset| dataset.visibility != Visibility::Public) {
             dataset.visibility = Visibility::Open;
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn an_elaborate_plan_survives_a_plain_form_and_a_link_of_before_is_a_plain_plan() {
+    fn elaborate_and_old_plan_links_are_parsed() {
         let text = |plan: &TrainingPlan| {
             serde_qs::to_string(&std::collections::BTreeMap::from([("plan", plan)])).expect("a plan has a query")
         };
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_out_of_range_is_named_by_its_place_in_the_spec() {
+    fn rate_out_of_range_is_named_by_path() {
         let datasets = fixture::datasets();
         let mut plan = TrainingPlan::first(&datasets, &fixture::standings()).expect("there are datasets");
         for part in &mut plan.parts {

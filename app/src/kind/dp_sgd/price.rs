@@ -143,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn the_public_lead_pays_nothing() {
+    fn public_lead_pays_nothing() {
         assert_eq!(verdicts(|_| {}).first(), Some(&PartyVerdict::Public));
     }
 
     #[test]
-    fn one_round_more_than_fits_is_refused_and_that_many_are_not() {
+    fn rounds_that_fit_are_the_most_that_fit() {
         let most = payments(&verdicts(|_| {})).iter().map(|(_, rounds)| *rounds).min().expect("somebody pays");
         let fits_all = |rounds: u32| {
             let all = verdicts(|plan| plan.rounds = rounds);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_dataset_pays_for_the_private_arm_and_is_said_to_send_exact_gradients_too() {
+    fn open_dataset_pays_and_counts_exact_gradients() {
         let exact = |all: &[PartyVerdict]| -> Vec<u64> {
             let count = |verdict: &PartyVerdict| {
                 if let PartyVerdict::Pays { exact, .. } = verdict { Some(*exact) } else { None }
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dataset_without_a_budget_for_the_unit_is_said_to_have_none() {
+    fn dataset_without_budget_has_the_verdict_no_budget() {
         let all = verdicts(|plan| plan.unit = undertone_privacy::PrivacyUnit::Record);
         assert!(all.contains(&PartyVerdict::NoBudget), "{all:?}");
     }

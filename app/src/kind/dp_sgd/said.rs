@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_is_said_with_how_often_and_at_what_price() {
+    fn releases_are_described_with_count_and_price() {
         assert_eq!(
             describe_releases(1, false),
             "After every round one noisy mean gradient leaves; 1 release is paid each time."
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steward_reads_every_option_in_words() {
+    fn consent_describes_every_option() {
         let mut spec = spec(|plan| (plan.steps.local, plan.trials.on) = (20, true));
         let private = spec.private.as_mut().expect("the first plan has a private arm");
         private.train = Some([Part::Output].into_iter().collect());
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_job_is_said_plainly() {
+    fn default_model_and_rounds_are_described() {
         let plain = spec(|_| ());
         assert_eq!(describe_model(&plain.model), "LSTM with 200 hidden units, as many classes as the data have");
         let private = describe_rounds(plain.rounds(undertone_api::job::dp_sgd::Arm::Private).expect("it runs"));

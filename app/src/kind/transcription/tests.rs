@@ -59,7 +59,7 @@ fn render_result(spec: &Spec, report: &Report) -> String {
 }
 
 #[test]
-fn the_first_plan_can_be_proposed_once_its_words_are_written() {
+fn first_plan_with_words_is_valid() {
     let spec = spec(|_| ());
     assert!((spec.participant.epsilon.get() - 1.0).abs() < 1e-9, "a tenth of the account's");
     assert!((spec.participant.delta.get() - 2.5e-6).abs() < 1e-15, "a tenth of the side part of 1e-4");
@@ -73,7 +73,7 @@ fn the_first_plan_can_be_proposed_once_its_words_are_written() {
 }
 
 #[test]
-fn a_spec_that_was_planned_opens_as_the_plan_that_stands_for_it() {
+fn planned_spec_opens_as_its_plan() {
     let from_data = plan(|plan| (plan.from, plan.above) = ("data".to_owned(), String::new()));
     let voiced = plan(|plan| {
         (plan.voice, plan.colluding, plan.distance) = ("command".to_owned(), 2, 7);
@@ -94,7 +94,7 @@ fn make_words(count: usize) -> String {
 }
 
 #[test]
-fn a_plan_survives_its_address_and_a_long_list_has_none() {
+fn plan_link_round_trips_unless_too_long() {
     let short = plan(|plan| (plan.title, plan.colluding) = ("what, & why?".to_owned(), 2));
     let link = short.link(CONSORTIUM).unwrap();
     assert_eq!(TranscriptionPlan::from_query(link.split_once('?').unwrap().1), Some(short));
@@ -110,13 +110,13 @@ fn posted_form(title: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_form_is_a_job_without_any_script() {
+async fn plain_form_proposes_a_job() {
     let came = fixture::send("propose-transcription", &posted_form("dictated letters"), true).await;
     assert_eq!((came.status.as_u16(), came.location()), (302, path::job(CONSORTIUM, fixture::PROPOSED).as_str()));
 }
 
 #[tokio::test]
-async fn the_numbers_of_a_changed_plan_are_asked_of_the_server() {
+async fn changed_plan_is_priced_by_the_server() {
     let ours = fixture::recordings_id(1);
     let form = |change: fn(&mut TranscriptionPlan)| {
         let link = plan(|plan| {
@@ -137,7 +137,7 @@ async fn the_numbers_of_a_changed_plan_are_asked_of_the_server() {
 }
 
 #[tokio::test]
-async fn the_form_has_a_field_for_every_number_and_works_without_a_script() {
+async fn form_has_every_field_without_a_script() {
     let page = fixture::render(&path::plan(CONSORTIUM), true, "").await.body;
     let form = page.split_once(<Spec as Card>::TITLE).unwrap().1;
     for said in [
@@ -161,7 +161,7 @@ async fn the_form_has_a_field_for_every_number_and_works_without_a_script() {
 }
 
 #[tokio::test]
-async fn the_first_plan_says_what_to_write_and_what_it_would_come_to() {
+async fn first_plan_explains_the_missing_words() {
     let page = fixture::render(&path::plan(CONSORTIUM), true, "").await.body;
     let form = page.split_once(<Spec as Card>::TITLE).unwrap().1;
     for said in [
@@ -179,7 +179,7 @@ async fn the_first_plan_says_what_to_write_and_what_it_would_come_to() {
 }
 
 #[test]
-fn words_to_come_are_counted_like_words_that_are_there() {
+fn planned_words_are_estimated_like_written_ones() {
     let written = plan(|plan| plan.words = make_words(50));
     let planned = plan(|plan| (plan.words, plan.size) = (String::new(), 50));
     let dummies = |plan: &TranscriptionPlan| {
@@ -194,7 +194,7 @@ fn words_to_come_are_counted_like_words_that_are_there() {
 }
 
 #[test]
-fn one_number_turned_changes_what_it_should() {
+fn variants_change_the_expected_numbers() {
     let page = render_cost(&plan(|_| ()), 10.0, 1e-4);
     let rows = page.split("The same plan with one number changed").nth(1).unwrap();
     let row = |name: &str| {
@@ -213,7 +213,7 @@ fn one_number_turned_changes_what_it_should() {
 }
 
 #[test]
-fn what_a_plan_costs_and_what_to_expect_is_said() {
+fn plan_cost_and_estimate_are_displayed() {
     let planned = plan(|_| ());
     let page = render_cost(&planned, 10.0, 1e-4);
     let (spec, estimate) = (planned.spec().unwrap(), Estimate::of(&planned.spec().unwrap(), 5000).unwrap());
@@ -240,7 +240,7 @@ fn what_a_plan_costs_and_what_to_expect_is_said() {
 }
 
 #[test]
-fn what_is_wrong_is_named_by_its_place() {
+fn invalid_fields_are_named_by_path() {
     let page = render_cost(&plan(|plan| plan.words = String::new()), 10.0, 1e-4);
     assert!(page.contains("<code>vocabulary.words</code>"), "{page}");
     let page = render_cost(&plan(|plan| plan.from = "data".to_owned()), 10.0, 1e-4);
@@ -252,7 +252,7 @@ fn what_is_wrong_is_named_by_its_place() {
 }
 
 #[test]
-fn a_refused_plan_leads_to_plans_that_fit() {
+fn refused_plan_links_to_fitting_plans() {
     let page = render_cost(&plan(|plan| plan.epsilon = 4.0), 1.0, 1e-3);
     assert!(page.contains("Over the limit.") && page.contains("It does not fit"), "{page}");
     let links: Vec<_> = page.split("<a href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
@@ -271,7 +271,7 @@ fn use_own_voices(plan: &mut TranscriptionPlan) {
 }
 
 #[test]
-fn a_steward_reads_exactly_what_is_protected_and_what_is_not() {
+fn consent_describes_protection_and_its_limits() {
     let ward = &datasets()[0];
     let spec = spec(|_| ());
     let consent = describe_consent(&spec, ward.id, spec.cost(ward).as_ref()).join(" ");
@@ -326,7 +326,7 @@ fn a_steward_reads_exactly_what_is_protected_and_what_is_not() {
 }
 
 #[test]
-fn the_facts_say_who_hears_and_what_of() {
+fn facts_name_recognizers_and_vocabulary() {
     let facts = list_facts(&spec(|_| ()));
     let fact = |term: &str| facts.iter().find(|(known, _)| *known == term).map(|(_, said)| said.as_str()).unwrap();
     assert_eq!(
@@ -349,7 +349,7 @@ fn the_facts_say_who_hears_and_what_of() {
 }
 
 #[test]
-fn of_private_recordings_the_result_has_promises_and_nothing_else() {
+fn private_recordings_result_has_only_promises() {
     let spec = spec(|_| ());
     let page = render_result(&spec, &Report::planned(&spec).unwrap());
     assert!(page.contains("1.49") && page.contains("one by itself, as charged"), "{page}");
@@ -358,7 +358,7 @@ fn of_private_recordings_the_result_has_promises_and_nothing_else() {
 }
 
 #[test]
-fn of_public_recordings_it_has_words_histograms_money_and_attacks() {
+fn public_recordings_result_has_the_outcome() {
     let spec = spec(|_| ());
     let wrong = |substitutions| WordErrors { words: 200, substitutions, insertions: 0, deletions: 0 };
     let outcome = Outcome {

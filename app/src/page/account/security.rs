@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_asked_for_only_of_whom_there_is_one() {
+    fn password_field_needs_a_password() {
         let both = [shown(true), shown(false)];
         assert!(both.iter().all(|page| page.contains("action=\"/ui/drop-factor\"") && page.contains("name=\"code\"")));
         assert_eq!(both.map(|page| page.contains("name=\"password\"")), [true, false]);

@@ -8,7 +8,7 @@ fn message_cookie<'a>(cookies: &[&'a str]) -> &'a str {
 }
 
 #[tokio::test]
-async fn a_secret_is_shown_once_as_a_picture_and_as_text_with_the_form_that_takes_its_code() {
+async fn factor_secret_is_shown_once_with_its_form() {
     let came = send("offer-factor", "", true).await;
     assert_eq!((came.status.as_u16(), came.location()), (302, path::SECURITY), "{}", came.body);
     let cookies = came.cookies();
@@ -21,7 +21,7 @@ async fn a_secret_is_shown_once_as_a_picture_and_as_text_with_the_form_that_take
 }
 
 #[tokio::test]
-async fn every_page_of_the_settings_leads_to_the_others() {
+async fn settings_pages_link_to_each_other() {
     for here in [path::SETTINGS, path::SECURITY, path::KEYS] {
         let page = render(here, true, "").await.body;
         for to in [path::SETTINGS, path::SECURITY, path::KEYS, path::SWITCHES] {
@@ -34,7 +34,7 @@ async fn every_page_of_the_settings_leads_to_the_others() {
 }
 
 #[tokio::test]
-async fn the_right_code_brings_ten_recovery_codes_and_a_wrong_one_says_so() {
+async fn right_code_shows_recovery_codes() {
     let came = send("confirm-factor", "code=123456", true).await;
     let page = render(path::SECURITY, true, message_cookie(&came.cookies())).await.body;
     assert_eq!(page.matches("<li><code>ABCD-EFGH-JKMN-").count(), 10, "{page}");
@@ -45,7 +45,7 @@ async fn the_right_code_brings_ten_recovery_codes_and_a_wrong_one_says_so() {
 }
 
 #[tokio::test]
-async fn a_sign_in_with_a_second_factor_goes_by_the_page_that_asks_for_the_code() {
+async fn second_factor_sign_in_passes_the_code_page() {
     let came = send("sign-in", "email=two%40steps.example&password=x&to=%2Fc%2F1", true).await;
     assert_eq!((came.status.as_u16(), came.location()), (302, "/sign-in/code?to=%2Fc%2F1"), "{}", came.body);
     assert_eq!(came.cookies(), ["half=h5; HttpOnly"]);
@@ -58,7 +58,7 @@ async fn a_sign_in_with_a_second_factor_goes_by_the_page_that_asks_for_the_code(
 }
 
 #[tokio::test]
-async fn sessions_are_listed_and_all_but_this_one_can_be_ended() {
+async fn sessions_are_listed_and_others_can_be_ended() {
     let page = render(path::SECURITY, true, "").await.body;
     for said in ["Firefox on Linux", "192.0.2.0/24", "this one", "Safari on iOS", "Sign out everywhere else"] {
         assert!(page.contains(said), "{said}: {page}");
@@ -72,13 +72,13 @@ async fn sessions_are_listed_and_all_but_this_one_can_be_ended() {
 }
 
 #[tokio::test]
-async fn security_page_names_the_keys_that_a_new_password_revokes() {
+async fn security_page_names_keys_that_a_password_revokes() {
     let page = render(path::SECURITY, true, "").await.body;
     assert!(page.contains("These API keys are revoked: “nightly export”."), "one is revoked and one is over: {page}");
 }
 
 #[tokio::test]
-async fn the_parts_of_the_settings_lead_to_each_other() {
+async fn settings_tabs_mark_the_current_page() {
     for here in [path::SETTINGS, path::SECURITY] {
         let page = render(here, true, "").await.body;
         let marked = format!("href=\"{here}\" aria-current=\"page\"");
@@ -90,7 +90,7 @@ async fn the_parts_of_the_settings_lead_to_each_other() {
 }
 
 #[tokio::test]
-async fn a_reset_link_says_what_it_does_and_leads_to_signing_in() {
+async fn reset_link_states_its_effects_and_leads_to_sign_in() {
     let page = render("/reset/0a1b", false, "").await;
     assert_eq!(page.status, 200);
     assert!(
@@ -108,7 +108,7 @@ async fn a_reset_link_says_what_it_does_and_leads_to_signing_in() {
 }
 
 #[tokio::test]
-async fn a_member_joins_with_the_account_they_have() {
+async fn member_joins_with_the_existing_account() {
     let page = render("/accept/0a1b", true, "").await.body;
     assert!(page.contains("action=\"/ui/join\"") && page.contains("no second account is needed"), "{page}");
     assert!(!page.contains("action=\"/ui/accept\"") && !page.contains("name=\"password\""), "{page}");
@@ -122,7 +122,7 @@ async fn a_member_joins_with_the_account_they_have() {
 }
 
 #[tokio::test]
-async fn an_admin_changes_roles_removes_members_and_withdraws_links() {
+async fn admin_changes_roles_members_and_links() {
     let here = path::organization(CONSORTIUM, OWN);
     let page = render(&here, true, "").await.body;
     for call in ["assign-roles", "remove-member", "withdraw-member"] {
@@ -147,7 +147,7 @@ async fn an_admin_changes_roles_removes_members_and_withdraws_links() {
 }
 
 #[tokio::test]
-async fn roles_over_the_consortium_are_given_on_the_page_of_organizations() {
+async fn consortium_roles_are_assigned_on_organizations_page() {
     let here = path::organizations(CONSORTIUM);
     let page = render(&here, true, "").await.body;
     for call in ["assign-consortium-roles", "add-consortium-member", "withdraw-organization"] {

@@ -231,7 +231,7 @@ mod tests {
     use super::describe_adjacency;
 
     #[test]
-    fn an_account_says_the_same_under_both_of_its_names() {
+    fn both_adjacencies_describe_the_same_account() {
         let both = [Adjacency::AddRemove, Adjacency::ZeroOut].map(|one| describe_adjacency(one, PrivacyUnit::Speaker));
         assert_eq!(both[0], both[1]);
         assert!(both[0].contains("emptied or left out"), "{}", both[0]);

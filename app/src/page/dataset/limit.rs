@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_that_verifies_signatures_has_no_form_for_limits() {
+    fn verifying_site_has_no_limit_form() {
         let verified = page(Some(ApprovalRule::Steward));
         assert!(!verified.contains("Set a limit") && verified.contains("most_epsilon_automatic"), "{verified}");
         for rule in [None, Some(ApprovalRule::Server), Some(ApprovalRule::Automatic)] {

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_that_verifies_signatures_is_approved_by_signature_only() {
+    fn verifying_site_is_approved_by_signature_only() {
         let none = page(Some(&site(ApprovalRule::Steward, Vec::new())));
         assert!(none.contains("no approval key") && !none.contains("/ui/approve"), "{none}");
         assert!(none.contains("passkey.js"), "a passkey may be pinned while the page is looked at: {none}");
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_that_trusts_the_server_says_so() {
+    fn site_that_trusts_the_server_is_marked() {
         let html = page(Some(&site(ApprovalRule::Server, Vec::new())));
         assert!(html.contains("takes this server") && html.contains("/ui/approve"), "{html}");
         assert!(page(None).contains("/ui/approve") && !page(None).contains("verifies no signature"));

@@ -195,7 +195,7 @@ mod tests {
     use crate::fixture::{CONSORTIUM, render};
 
     #[tokio::test]
-    async fn a_row_shows_its_price_its_steps_and_what_does_not_hold() {
+    async fn ledger_row_shows_price_steps_and_failures() {
         let account = uuid::Uuid::from_u128(0x0801);
         let came = render(&format!("/c/{CONSORTIUM}/ledger/{account}/2"), true, "").await;
         assert_eq!(came.status.as_u16(), 200, "{}", came.body);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_row_that_is_not_there_is_not_found() {
+    async fn unknown_ledger_row_is_not_found() {
         let account = uuid::Uuid::from_u128(0x0801);
         let came = render(&format!("/c/{CONSORTIUM}/ledger/{account}/999"), true, "").await;
         assert_eq!(came.status.as_u16(), 404);

@@ -18,7 +18,7 @@ async fn posted_form(version: u64) -> String {
 }
 
 #[tokio::test]
-async fn a_draft_opens_with_its_values_and_leads_back_to_itself() {
+async fn draft_opens_with_its_values_and_links_back() {
     let draft = render_page(&path::draft(CONSORTIUM, COMPLETE)).await;
     assert!(draft.contains(&format!("href=\"{}\"", path::reopen(CONSORTIUM, COMPLETE))), "{draft}");
     let planner = render_page(&path::reopen(CONSORTIUM, COMPLETE)).await;
@@ -33,7 +33,7 @@ async fn a_draft_opens_with_its_values_and_leads_back_to_itself() {
 }
 
 #[tokio::test]
-async fn saving_goes_back_to_the_same_draft_and_a_new_plan_to_a_new_one() {
+async fn saving_updates_the_opened_draft() {
     let came = send("draft-dp-sgd", &posted_form(3).await, true).await;
     assert_eq!(came.location(), path::draft(CONSORTIUM, COMPLETE), "{}", came.body);
     let new = planner_fields(&render_page(&path::plan(CONSORTIUM)).await);
@@ -42,7 +42,7 @@ async fn saving_goes_back_to_the_same_draft_and_a_new_plan_to_a_new_one() {
 }
 
 #[tokio::test]
-async fn a_conflict_is_told_over_all_that_was_written() {
+async fn conflict_keeps_the_posted_input() {
     let changed = posted_form(2).await.replace("plan%5Brounds%5D=40", "plan%5Brounds%5D=41");
     let came = send("draft-dp-sgd", &changed, true).await;
     let back = came.location().to_owned();
@@ -60,7 +60,7 @@ async fn a_conflict_is_told_over_all_that_was_written() {
 }
 
 #[tokio::test]
-async fn a_plan_that_cannot_be_read_comes_back_as_it_was_written() {
+async fn invalid_plan_returns_as_posted() {
     let wrong = posted_form(3).await.replace("plan%5Bparts%5D%5B0%5D%5Brate%5D=", "plan%5Bparts%5D%5B0%5D%5Brate%5D=7");
     let came = send("draft-dp-sgd", &wrong, true).await;
     assert!(came.location().starts_with(&path::reopen(CONSORTIUM, COMPLETE)), "{}", came.location());
@@ -76,13 +76,13 @@ async fn proposing_an_opened_draft_makes_it_the_job() {
 }
 
 #[tokio::test]
-async fn a_draft_that_is_not_complete_opens_over_a_first_plan() {
+async fn incomplete_draft_opens_over_the_first_plan() {
     let planner = render_page(&path::reopen(CONSORTIUM, BEGUN)).await;
     assert!(planner.contains("The draft without a title") && planner.contains("id=\"plan-dp-sgd\""), "{planner}");
 }
 
 #[tokio::test]
-async fn a_draft_of_questions_opens_with_its_labels_and_guidelines() {
+async fn question_draft_opens_with_labels_and_guidelines() {
     let planner = render_page(&path::reopen(CONSORTIUM, QUESTIONS)).await;
     assert!(planner.contains("form=\"plan-active-learning\" name=\"draft\""), "{planner}");
     assert!(planner.contains("formaction=\"/ui/draft-active-learning\"") && !planner.contains("id=\"plan-dp-sgd\""));
@@ -92,7 +92,7 @@ async fn a_draft_of_questions_opens_with_its_labels_and_guidelines() {
 }
 
 #[tokio::test]
-async fn an_address_that_names_no_draft_is_refused_by_name() {
+async fn invalid_draft_address_is_refused_by_name() {
     for (query, field) in [("draft=x", "draft"), (format!("draft={COMPLETE}&version=x").as_str(), "version")] {
         let came = render(&format!("{}?{query}", path::plan(CONSORTIUM)), true, "").await;
         assert_eq!(came.status.as_u16(), 422, "{}", came.body);

@@ -16,7 +16,7 @@ fn posted_form(question: Option<QuestionId>, trail: &str, answer: &str) -> Strin
 }
 
 #[tokio::test]
-async fn the_list_says_how_far_each_job_is_and_leads_to_its_questions() {
+async fn question_list_shows_progress_and_links() {
     let page = render(&path::questions(CONSORTIUM), true, "").await.body;
     for said in ["What callers want", "64 of 80", "1 of 5 done", "3 people, 139 answers", ">κ</abbr>", "0.71"] {
         assert!(page.contains(said), "the list does not say {said:?}: {page}");
@@ -27,7 +27,7 @@ async fn the_list_says_how_far_each_job_is_and_leads_to_its_questions() {
 }
 
 #[tokio::test]
-async fn the_most_uncertain_question_is_asked_with_a_button_and_a_key_for_every_label() {
+async fn question_page_has_a_button_and_key_for_each_label() {
     let page = render(&path::annotate(CONSORTIUM, ASKING), true, "").await.body;
     assert!(page.contains("can you move my appointment to the week after next"), "{page}");
     assert_eq!(hidden_value(&page, "question"), Some(question(0).to_string().as_str()));
@@ -49,7 +49,7 @@ async fn the_most_uncertain_question_is_asked_with_a_button_and_a_key_for_every_
 }
 
 #[tokio::test]
-async fn a_question_is_text_and_never_markup() {
+async fn question_text_is_escaped() {
     let first = question(1);
     let page = render(&format!("{}?first={first}", path::annotate(CONSORTIUM, ASKING)), true, "").await.body;
     assert_eq!(hidden_value(&page, "question"), Some(first.to_string().as_str()), "what was taken back is shown first");
@@ -57,7 +57,7 @@ async fn a_question_is_text_and_never_markup() {
 }
 
 #[tokio::test]
-async fn an_answer_without_a_script_leads_to_the_next_question_and_can_be_taken_back() {
+async fn plain_answer_leads_to_next_question_and_can_be_undone() {
     let came = send("annotate", &posted_form(Some(question(0)), "", "label%3AAppointment"), true).await;
     let next = format!("{}?trail={}", path::annotate(CONSORTIUM, ASKING), question(0));
     assert_eq!((came.status.as_u16(), came.location()), (302, next.as_str()), "{}", came.body);
@@ -69,7 +69,7 @@ async fn an_answer_without_a_script_leads_to_the_next_question_and_can_be_taken_
 }
 
 #[tokio::test]
-async fn an_island_gets_the_next_turn_and_a_refusal_in_words() {
+async fn island_gets_the_next_turn_and_refusals() {
     let came = send("annotate", &posted_form(Some(question(0)), "", "unsure"), false).await;
     let text: String = serde_json::from_str(&came.body).expect("a text");
     let turn: crate::answer::Turn = serde_json::from_str(&text).expect("a turn");
@@ -81,7 +81,7 @@ async fn an_island_gets_the_next_turn_and_a_refusal_in_words() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_refused() {
+async fn invalid_answer_is_refused() {
     for (question, answer) in [
         (Some(question(0)), "label%3ANone+of+these"),
         (Some(question(0)), "typed"),
@@ -95,14 +95,14 @@ async fn what_is_no_answer_is_refused() {
 }
 
 #[tokio::test]
-async fn a_page_without_a_question_says_why_and_whether_there_will_be_one() {
+async fn page_without_a_question_gives_the_reason() {
     let page = render(&path::annotate(CONSORTIUM, ASKED), true, "").await.body;
     assert!(page.contains("The job is over. Thank you") && hidden_value(&page, "question").is_none(), "{page}");
     assert_eq!(render(&path::annotate(CONSORTIUM, FINISHED), true, "").await.status, 404, "that job asks nothing");
 }
 
 #[tokio::test]
-async fn questions_can_be_taken_away_and_labels_brought() {
+async fn questions_are_exported_and_labels_imported() {
     let page = render(&path::annotate(CONSORTIUM, ASKING), true, "").await.body;
     for format in ["jsonl", "csv", "label_studio"] {
         let href = format!("href=\"/api/v1/jobs/{ASKING}/questions/export?format={format}\"");

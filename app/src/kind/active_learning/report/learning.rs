@@ -181,7 +181,7 @@ mod tests {
     use super::{compute_standard_error, plot_uncertainty};
 
     #[test]
-    fn a_measurement_on_more_examples_is_surer() {
+    fn standard_error_falls_with_examples() {
         let result = |examples| TestResult { name: "t".to_owned(), accuracy: 0.5, loss: 1.0, examples };
         assert!((compute_standard_error(&result(100)) - 0.05).abs() < 1e-12);
         assert!(compute_standard_error(&result(10_000)) < compute_standard_error(&result(100)));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_histogram_reaches_from_certain_to_clueless() {
+    fn uncertainty_histogram_covers_zero_to_one() {
         let bars = plot_uncertainty(&[Uncertainty { round: 1, bins: vec![1; 20] }]).expect("a round");
         assert_eq!(bars.counts.len(), 20);
         assert!((bars.counts[19].1 - 1.0).abs() < 1e-12 && bars.outline.is_none());

@@ -274,13 +274,13 @@ mod tests {
     use super::{format_compact, format_delta_bound};
 
     #[test]
-    fn a_delta_is_never_said_smaller_than_it_is() {
+    fn delta_bound_is_rounded_up() {
         assert_eq!([1e-6, 1.1e-6, 9.9e-9].map(format_delta_bound), ["10⁻⁶", "10⁻⁵", "10⁻⁸"]);
         assert_eq!([0.0, 0.05, 0.7].map(format_delta_bound), ["0", "0.1", "1"]);
     }
 
     #[test]
-    fn counts_fit_a_square() {
+    fn compact_counts_are_short() {
         assert_eq!([0, 9999, 12_345, 1_200_000].map(format_compact), ["0", "9,999", "12.3 k", "1.2 M"]);
     }
 }

@@ -4,7 +4,7 @@ use crate::fixture::{ASKED, ASKING, CONSORTIUM, render, report_of};
 use crate::{path, report_document};
 
 #[tokio::test]
-async fn a_report_says_what_answers_taught_what_gates_cost_and_who_agrees() {
+async fn report_shows_learning_costs_and_agreement() {
     let page = render(&path::report(CONSORTIUM, ASKED), true, "").await.body;
     for said in [
         "of the examples are classified right after",
@@ -34,7 +34,7 @@ async fn a_report_says_what_answers_taught_what_gates_cost_and_who_agrees() {
 }
 
 #[tokio::test]
-async fn every_drawing_can_be_heard_read_and_taken_away_as_numbers_and_picture() {
+async fn drawings_have_sentence_table_and_files() {
     let page = render(&path::report(CONSORTIUM, ASKED), true, "").await.body;
     let drawings = page.matches("<figure class=\"chart still").count();
     assert_eq!(drawings, 9, "a curve, a histogram, two heat maps, four rates, the frequencies");
@@ -47,7 +47,7 @@ async fn every_drawing_can_be_heard_read_and_taken_away_as_numbers_and_picture()
 }
 
 #[tokio::test]
-async fn a_report_of_a_job_that_still_asks_shows_its_curve_so_far() {
+async fn report_of_running_job_shows_its_curve() {
     let page = render(&path::report(CONSORTIUM, ASKING), true, "").await;
     assert_eq!(page.status, 200);
     assert!(
@@ -58,7 +58,7 @@ async fn a_report_of_a_job_that_still_asks_shows_its_curve_so_far() {
 }
 
 #[tokio::test]
-async fn the_file_has_every_drawing_and_needs_nothing() {
+async fn report_file_has_every_drawing_and_no_resources() {
     let file = report_document(&report_of(ASKED).await);
     for foreign in ["<script", "src=", "url(", "<link", "<form", "javascript:"] {
         assert!(!file.contains(foreign), "{foreign}");

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pair_of_settings_is_a_candidate_and_the_mean_is_what_was_asked() {
+    fn selection_has_every_pair_and_the_requested_mean() {
         let selection =
             trials(|trials| trials.clips = "1, 0.5".to_owned()).selection().expect("numbers").expect("it is on");
         assert_eq!(selection.candidates.len(), 6);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_number_or_cannot_be_is_named_by_its_place() {
+    fn invalid_selection_fields_are_named_by_path() {
         let fields = |change: fn(&mut SelectionPlan)| -> Vec<String> {
             let wrong = trials(change).selection().expect_err("it cannot be a selection");
             wrong.into_iter().map(|violation| violation.field).collect()

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn every_choice_is_posted_by_the_word_that_a_plan_is_read_by() {
+    fn choice_words_equal_serialized_words() {
         agrees(CELLS);
         agrees(CLIPPINGS);
         agrees(STEPS);

@@ -217,7 +217,7 @@ mod tests {
     use super::{STEPS, count_violations, field_path, find_position, matches_path, value_at_position};
 
     #[test]
-    fn a_violation_of_either_arm_stands_beside_the_field_that_both_share() {
+    fn violation_of_either_arm_is_at_the_shared_field() {
         let violation = |field: &str| Violation::new(field, "");
         let all = ["spec.private.schedule.warmup", "spec.open.schedule.warmup", "spec.model.context"].map(violation);
         assert_eq!(all.each_ref().map(field_path), ["schedule.warmup", "schedule.warmup", "model.context"]);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slider_spans_its_range_and_finds_its_place_again() {
+    fn slider_spans_its_range_and_round_trips() {
         assert!((value_at_position(0.0, 0.1, 100.0, false) - 0.1).abs() < 1e-12);
         assert!((value_at_position(STEPS, 0.1, 100.0, false) - 100.0).abs() < 1e-9);
         for position in [0.0, 17.0, 200.0, 399.0, 400.0] {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_number_stays_whole() {
+    fn slider_of_whole_numbers_yields_whole_numbers() {
         for position in [0.0, 33.0, 250.0, 400.0] {
             assert!(value_at_position(position, 1.0, 1000.0, true).fract().abs() < 1e-12);
         }

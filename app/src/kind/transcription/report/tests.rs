@@ -9,7 +9,7 @@ async fn render_page(address: &str) -> String {
 }
 
 #[tokio::test]
-async fn of_private_recordings_it_has_the_promises_and_says_where_the_rest_lies() {
+async fn private_recordings_report_has_promises_and_local_files() {
     let page = render_page(&path::report(CONSORTIUM, HEARD)).await;
     let folder = format!("transcripts/{HEARD}/");
     for said in [
@@ -32,7 +32,7 @@ async fn of_private_recordings_it_has_the_promises_and_says_where_the_rest_lies(
 }
 
 #[tokio::test]
-async fn of_public_recordings_everything_that_came_of_it_is_drawn() {
+async fn public_recordings_report_draws_the_outcome() {
     let page = render_page(&path::report(CONSORTIUM, HEARD_PUBLIC)).await;
     for said in [
         "of the words are wrong.",
@@ -63,7 +63,7 @@ async fn of_public_recordings_everything_that_came_of_it_is_drawn() {
 }
 
 #[tokio::test]
-async fn the_file_has_every_drawing_and_needs_nothing() {
+async fn report_file_has_every_drawing_and_no_resources() {
     let file = report_document(&report_of(HEARD_PUBLIC).await);
     for foreign in ["<script", "src=", "url(", "<link", "<form", "javascript:"] {
         assert!(!file.contains(foreign), "{foreign}");
@@ -72,7 +72,7 @@ async fn the_file_has_every_drawing_and_needs_nothing() {
 }
 
 #[tokio::test]
-async fn a_job_that_still_hears_has_no_result_and_a_finished_one_its_plan() {
+async fn running_job_has_no_result_and_finished_one_has() {
     let hearing = render_page(&path::report(CONSORTIUM, HEARING)).await;
     assert!(
         hearing.contains("3 recognizers to hear a part each.") && !hearing.contains("Heard and hidden"),
@@ -86,7 +86,7 @@ async fn a_job_that_still_hears_has_no_result_and_a_finished_one_its_plan() {
 }
 
 #[tokio::test]
-async fn a_steward_decides_on_recordings_knowing_who_hears_what() {
+async fn decision_on_recordings_names_the_recipients() {
     let page = render_page(&path::job(CONSORTIUM, OFFERED)).await;
     for said in [
         "Decide for dictations",
@@ -101,7 +101,7 @@ async fn a_steward_decides_on_recordings_knowing_who_hears_what() {
 }
 
 #[tokio::test]
-async fn a_dataset_of_recordings_says_how_long_they_are_and_no_more() {
+async fn recordings_page_states_their_length_only() {
     let page = render_page(&path::dataset(CONSORTIUM, recordings_id(1))).await;
     for said in [
         "Recordings to transcribe",

@@ -11,7 +11,7 @@ async fn render_page(address: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_paused_job_says_who_holds_it_and_lets_each_holder_go_on_alone() {
+async fn paused_job_lists_holds_for_their_holders() {
     let body = render_page(&path::job(CONSORTIUM, PAUSED)).await;
     for said in [
         "Why it is paused",
@@ -28,7 +28,7 @@ async fn a_paused_job_says_who_holds_it_and_lets_each_holder_go_on_alone() {
 }
 
 #[tokio::test]
-async fn a_running_job_can_be_paused_held_cancelled_and_cloned_and_a_finished_one_only_cloned() {
+async fn job_actions_depend_on_its_state() {
     let running = render_page(&path::job(CONSORTIUM, RUNNING)).await;
     for form in ["pause", "hold", "cancel", "clone"] {
         assert!(running.contains(&format!("action=\"/ui/{form}\"")), "{form} is missing");
@@ -41,7 +41,7 @@ async fn a_running_job_can_be_paused_held_cancelled_and_cloned_and_a_finished_on
 }
 
 #[tokio::test]
-async fn what_an_owner_approves_is_the_manifest_that_stands_on_the_page() {
+async fn approval_covers_the_displayed_manifest() {
     let job = render_page(&path::job(CONSORTIUM, PROPOSED)).await;
     assert!(job.contains("name=\"manifest\" value=\"5be0c7d1a9f34e22\""), "{job}");
     assert!(job.contains(&path::review(CONSORTIUM, PROPOSED, dataset(1))), "{job}");
@@ -54,7 +54,7 @@ async fn what_an_owner_approves_is_the_manifest_that_stands_on_the_page() {
 }
 
 #[tokio::test]
-async fn a_review_tells_who_learns_what_and_shows_the_manifest_as_text() {
+async fn review_lists_disclosures_and_the_manifest() {
     let body = render_page(&path::review(CONSORTIUM, PROPOSED, dataset(1))).await;
     for said in ["this server", "the other participants", "whoever gets the model", "Left for all other jobs"] {
         assert!(body.contains(said), "{said} is missing: {body}");
@@ -63,7 +63,7 @@ async fn a_review_tells_who_learns_what_and_shows_the_manifest_as_text() {
 }
 
 #[tokio::test]
-async fn a_draft_is_proposed_when_it_is_complete_and_says_what_it_lacks_before() {
+async fn complete_draft_is_proposed_and_incomplete_is_not() {
     let complete = render_page(&path::draft(CONSORTIUM, COMPLETE)).await;
     assert!(complete.contains("action=\"/ui/propose-draft\"") && complete.contains("Ready to be proposed"));
     assert!(complete.contains("What it would cost") && complete.contains("name=\"version\" value=\"3\""));
@@ -88,13 +88,13 @@ async fn a_draft_is_proposed_when_it_is_complete_and_says_what_it_lacks_before()
 }
 
 #[tokio::test]
-async fn a_plan_can_be_saved_as_a_draft_without_a_script() {
+async fn plan_is_saved_as_a_draft_without_a_script() {
     let planner = render_page(&path::plan(CONSORTIUM)).await;
     assert!(planner.contains("formaction=\"/ui/draft-dp-sgd\""), "{planner}");
 }
 
 #[tokio::test]
-async fn a_steward_sets_and_withdraws_the_limit_within_which_jobs_pass() {
+async fn steward_sets_and_withdraws_the_approval_limit() {
     let body = render_page(&path::dataset(CONSORTIUM, dataset(1))).await;
     assert!(
         body.contains("set by Steward of South") && body.contains("action=\"/ui/withdraw-approval-limit\""),

@@ -34,7 +34,8 @@ pub(crate) fn bare(title: String, word: Option<Word>, body: AnyView) -> AnyView 
 /// consortium.
 pub(crate) fn framed(sheet: Sheet, place: Place, desk: &Desk, member: &Member, word: Option<Word>) -> AnyView {
     let Sheet { title, body, keys: own } = sheet;
-    let (consortia, unread) = (&desk.consortia, desk.unread);
+    let consortia = &desk.consortia;
+    let unread = desk.unread;
     let consortium = desk.consortium().ok();
     let home = consortium.or(if consortia.len() == 1 { consortia.first() } else { None }).cloned();
     let places = home.as_ref().map(|home| {

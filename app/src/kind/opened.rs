@@ -163,7 +163,8 @@ mod tests {
         assert_eq!(paths, ["spec.model.odd", "spec.parts", "spec.seed"]);
         assert!(list_unrepresented(&draft, Some(&draft), Some(&draft)).is_empty());
         assert_eq!(list_unrepresented::<Value>(&json!({}), None, None), ["spec"], "nothing of it could be read");
-        let (rough, fine) = (json!({ "rate": 0.1 }), json!({ "rate": 0.125 }));
+        let rough = json!({ "rate": 0.1 });
+        let fine = json!({ "rate": 0.125 });
         assert!(list_unrepresented(&rough, Some(&fine), Some(&fine)).is_empty(), "reading rounded it, not the planner");
     }
 }

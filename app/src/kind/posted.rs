@@ -170,7 +170,8 @@ mod tests {
     use super::{LONGEST_ADDRESS, PlanSubmission};
 
     fn posted(title: &str) -> PlanSubmission {
-        let (consortium, draft) = (ConsortiumId(Uuid::from_u128(1)), DraftId(Uuid::from_u128(2)));
+        let consortium = ConsortiumId(Uuid::from_u128(1));
+        let draft = DraftId(Uuid::from_u128(2));
         PlanSubmission::new(consortium, (Some(draft), Some(3)), title, "plan", &BTreeMap::from([("title", title)]))
     }
 

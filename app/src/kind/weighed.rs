@@ -35,8 +35,11 @@ pub fn PricedForm(
     children: Children,
 ) -> impl IntoView {
     let form = NodeRef::<Form>::new();
-    let (live, busy, stale) = (RwSignal::new(false), RwSignal::new(false), RwSignal::new(false));
-    let (cost, problem) = (RwSignal::new(cost), RwSignal::new(String::new()));
+    let live = RwSignal::new(false);
+    let busy = RwSignal::new(false);
+    let stale = RwSignal::new(false);
+    let cost = RwSignal::new(cost);
+    let problem = RwSignal::new(String::new());
     let changes = StoredValue::new(0_u32);
     let id = format!("plan-{word}");
     let kind = StoredValue::new(word);

@@ -76,7 +76,8 @@ impl LogForm {
             return Err(Problem::validation(violations));
         }
         let filled = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-        let (subject_kind, subject) = (filled(&self.kind), filled(&self.subject));
+        let subject_kind = filled(&self.kind);
+        let subject = filled(&self.subject);
         Ok(AuditQuery { by: actor, hand, what, subject_kind, subject, since, until })
     }
 }
@@ -94,7 +95,8 @@ pub(crate) fn consortium_log() -> AnyView {
 /// Renders the log of an organization.
 pub(crate) fn organization_log() -> AnyView {
     screen(Place::Organizations, async |desk| {
-        let (consortium, id): (ConsortiumId, OrganizationId) = (desk.consortium()?.id, desk.id("organization")?);
+        let consortium: ConsortiumId = desk.consortium()?.id;
+        let id: OrganizationId = desk.id("organization")?;
         let organization = desk.backend.organizations(consortium).await?.into_iter().find(|known| known.id == id);
         let name = organization.map_or_else(|| "this organization".to_owned(), |known| known.name);
         let lead = format!("What was done in {name}: its people, its workers, its data and their budgets.");
@@ -240,7 +242,8 @@ fn render_downloads(file: &str, wanted: &AuditQuery) -> AnyView {
     ];
     let query: String =
         fields.into_iter().filter_map(|(name, value)| Some(format!("&{name}={}", percent_encode(&value?)))).collect();
-    let (csv, json) = (format!("{file}?format=csv{query}"), format!("{file}?format=jsonl{query}"));
+    let csv = format!("{file}?format=csv{query}");
+    let json = format!("{file}?format=jsonl{query}");
     view! { <a href=csv download>"Take it away as CSV"</a>" "<a href=json download>"As JSON Lines"</a> }.into_any()
 }
 

@@ -27,7 +27,9 @@ const PAGES: usize = 25;
 /// Renders the page.
 pub(crate) fn dataset() -> AnyView {
     screen(Place::Datasets, async |desk| {
-        let (consortium, rule, member) = (desk.consortium()?.id, desk.consortium()?.overlap.overlap, desk.member()?);
+        let consortium = desk.consortium()?.id;
+        let rule = desk.consortium()?.overlap.overlap;
+        let member = desk.member()?;
         let id: DatasetId = desk.id("dataset")?;
         let datasets = desk.backend.datasets(consortium).await?;
         let dataset = datasets.iter().find(|dataset| dataset.id == id).cloned();

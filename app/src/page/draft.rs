@@ -27,7 +27,8 @@ pub(crate) fn draft() -> AnyView {
             Err(_) => ().into_any(),
         };
         let title = if draft.content.title.is_empty() { "Draft" } else { &draft.content.title }.to_owned();
-        let (standing, actions) = (render_standing(&desk, &draft), render_actions(consortium, &draft));
+        let standing = render_standing(&desk, &draft);
+        let actions = render_actions(consortium, &draft);
         let lacks = (!draft.violations.is_empty()).then(|| {
             let problem =
                 Problem { title: "What stands in its way".to_owned(), ..Problem::validation(draft.violations.clone()) };
@@ -39,7 +40,8 @@ pub(crate) fn draft() -> AnyView {
 
 fn render_standing(desk: &Desk, draft: &Draft) -> AnyView {
     let headline = if draft.violations.is_empty() { "Ready to be proposed" } else { "Not ready to be proposed" };
-    let (consortium, now) = (draft.consortium, desk.now);
+    let consortium = draft.consortium;
+    let now = desk.now;
     view! {
         <p class="headline">{headline}</p>
         <p>{format!("Begun by {} ", draft.author)}<RelativeTime at=draft.created_at now/>", changed "<RelativeTime at=draft.updated_at now/>

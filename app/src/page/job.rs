@@ -27,7 +27,8 @@ use crate::{kind, viewer, words};
 /// Renders the page.
 pub(crate) fn job() -> AnyView {
     screen(Place::Jobs, async |desk| {
-        let (consortium, member) = (desk.consortium()?.id, desk.member()?);
+        let consortium = desk.consortium()?.id;
+        let member = desk.member()?;
         let id: JobId = desk.id("job")?;
         let job = desk.backend.job(id).await?;
         let first = native::text(&native::live(desk.backend.as_ref(), &job).await?)?;

@@ -14,7 +14,8 @@ use crate::{path, viewer};
 /// Renders the list.
 pub(crate) fn jobs() -> AnyView {
     screen(Place::Jobs, async |desk| {
-        let (consortium, member) = (desk.consortium()?, desk.member()?);
+        let consortium = desk.consortium()?;
+        let member = desk.member()?;
         let query = crate::query::parse::<PageQuery>(&desk.query).unwrap_or_default();
         let page = desk.backend.jobs(consortium.id, query).await?;
         let plan = viewer::researches(member)

@@ -23,7 +23,8 @@ use crate::{path, viewer, words};
 /// Renders the page.
 pub(crate) fn organization() -> AnyView {
     screen(Place::Organizations, async |desk| {
-        let (consortium, member) = (desk.consortium()?.id, desk.member()?);
+        let consortium = desk.consortium()?.id;
+        let member = desk.member()?;
         let id: OrganizationId = desk.id("organization")?;
         let organization =
             desk.backend.organizations(consortium).await?.into_iter().find(|organization| organization.id == id);

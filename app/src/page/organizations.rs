@@ -14,7 +14,8 @@ use crate::{path, viewer, words};
 /// Renders the list.
 pub(crate) fn organizations() -> AnyView {
     screen(Place::Organizations, async |desk| {
-        let (consortium, member) = (desk.consortium()?.id, desk.member()?);
+        let consortium = desk.consortium()?.id;
+        let member = desk.member()?;
         let organizations = desk.backend.organizations(consortium).await?;
         let rows = organizations.iter().map(|organization| {
             let online = organization.workers.iter().filter(|worker| worker.online).count();
@@ -50,7 +51,8 @@ pub(crate) fn organizations() -> AnyView {
             }
         });
         let admin = viewer::attests(member, consortium);
-        let (mut links, mut roles) = (Vec::new(), None);
+        let mut links = Vec::new();
+        let mut roles = None;
         if admin {
             links.extend(desk.backend.invitations(Purpose::Organization { consortium }).await?);
             links.extend(desk.backend.invitations(Purpose::Annotator { consortium }).await?);

@@ -22,7 +22,8 @@ const MULTIPLES: usize = 12;
 /// Renders the overview.
 pub(crate) fn overview() -> AnyView {
     screen(Place::Overview, async |desk| {
-        let (consortium, member) = (desk.consortium()?, desk.member()?);
+        let consortium = desk.consortium()?;
+        let member = desk.member()?;
         if viewer::only_annotates(member) {
             leptos_axum::redirect(&path::questions(consortium.id));
             return Ok(Sheet::new(consortium.name.clone(), ()));

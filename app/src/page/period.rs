@@ -16,7 +16,8 @@ pub(super) fn parse_period(
             None
         })
     };
-    let (since, until) = (day("since", since), day("until", until));
+    let since = day("since", since);
+    let until = day("until", until);
     // The last day of the calendar has no end, and excludes nothing.
     (since, until.and_then(|day| day.checked_add(Duration::DAY)))
 }

@@ -28,7 +28,8 @@ pub(crate) fn plan() -> AnyView {
         }
         let private = datasets.iter().filter(|dataset| dataset.visibility != Visibility::Public);
         let standings = desk.backend.standings(consortium, private.map(|dataset| dataset.id).collect()).await?;
-        let (backend, query) = (std::sync::Arc::clone(&desk.backend), desk.query.clone());
+        let backend = std::sync::Arc::clone(&desk.backend);
+        let query = desk.query.clone();
         let draft_page = draft.as_ref().map(|draft| path::draft(consortium, draft.draft.id));
         let ground = PlannerData { backend, consortium, datasets, standings, query, opened: draft };
         let forms: Vec<_> = render_forms(ground)

@@ -22,7 +22,8 @@ use crate::{path, viewer, words};
 /// Renders the list.
 pub(crate) fn questions() -> AnyView {
     screen(Place::Questions, async |desk| {
-        let (consortium, member) = (desk.consortium()?.id, desk.member()?);
+        let consortium = desk.consortium()?.id;
+        let member = desk.member()?;
         let asking = desk.backend.asking(consortium).await?;
         let invite = viewer::attests(member, consortium).then(|| give::render_invitation(consortium));
         let list = if asking.is_empty() {
@@ -40,7 +41,8 @@ pub(crate) fn questions() -> AnyView {
 }
 
 fn render_table(desk: &Desk, member: &Member, consortium: ConsortiumId, asking: &[AskingJob]) -> AnyView {
-    let (answers, reads) = (viewer::answers(member), viewer::reads_questions(member));
+    let answers = viewer::answers(member);
+    let reads = viewer::reads_questions(member);
     let rows = asking.iter().map(|AskingJob { summary: job, asking }| {
         let part = if asking.asked == 0 { 0.0 } else { asking.answered as f64 / asking.asked as f64 * 100.0 };
         let to = if answers { path::annotate(consortium, job.id) } else { path::job(consortium, job.id) };

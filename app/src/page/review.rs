@@ -13,7 +13,8 @@ use crate::{kind, path, words};
 pub(crate) fn review() -> AnyView {
     screen(Place::Jobs, async |desk| {
         let consortium = desk.consortium()?.id;
-        let (id, dataset): (JobId, DatasetId) = (desk.id("job")?, desk.id("dataset")?);
+        let id: JobId = desk.id("job")?;
+        let dataset: DatasetId = desk.id("dataset")?;
         let job = desk.backend.job(id).await?;
         let party = job.participants.iter().find(|party| party.dataset == dataset);
         let party = party.ok_or_else(|| Problem::new(Code::NotFound, "The job has no such dataset."))?;

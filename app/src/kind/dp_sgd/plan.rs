@@ -108,7 +108,8 @@ impl TrainingPlan {
         };
         let public = |dataset: &&Dataset| dataset.visibility == Visibility::Public;
         let lead = datasets.iter().filter(public).max_by_key(|dataset| dataset.records).or(datasets.first())?;
-        let (rounds, spare) = (40, 4);
+        let rounds = 40;
+        let spare = 4;
         let parts = datasets
             .iter()
             .map(|dataset| {
@@ -282,7 +283,8 @@ mod tests {
 
     #[test]
     fn first_plan_is_valid() {
-        let (datasets, standings) = (fixture::datasets(), fixture::standings());
+        let datasets = fixture::datasets();
+        let standings = fixture::standings();
         let plan = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
         let spec = plan.spec(&datasets).expect("every number of the first plan is in range");
         assert_eq!(spec.check(&datasets), Vec::new());
@@ -290,7 +292,8 @@ mod tests {
 
     #[test]
     fn first_plan_fits_every_budget() {
-        let (datasets, standings) = (fixture::datasets(), fixture::standings());
+        let datasets = fixture::datasets();
+        let standings = fixture::standings();
         let plan = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
         let spec = plan.spec(&datasets).expect("every number of the first plan is in range");
         for dataset in &datasets {
@@ -356,7 +359,8 @@ mod tests {
         }
         let spec = elaborate().spec(&datasets).expect("every number is in range");
         assert_eq!(spec.check(&datasets), Vec::new());
-        let (open, private) = (spec.open.expect("both arms run"), spec.private.expect("both arms run"));
+        let open = spec.open.expect("both arms run");
+        let private = spec.private.expect("both arms run");
         assert_eq!((private.local_steps, private.schedule), (20, Schedule::Cosine { warmup: 3, r#final: 0.1 }));
         assert_eq!(private.optimizer, Optimizer::DpAdam { learning_rate: 0.002 });
         assert_eq!(

@@ -107,7 +107,8 @@ pub fn Planner(
     let live = RwSignal::new(false);
     let problem = RwSignal::new(String::new());
     let busy = RwSignal::new(false);
-    let (title, form) = (NodeRef::<Input>::new(), NodeRef::<Form>::new());
+    let title = NodeRef::<Input>::new();
+    let form = NodeRef::<Form>::new();
     Effect::new(move |_| {
         live.set(true);
         // Take over text typed before the script loaded.
@@ -131,7 +132,8 @@ pub fn Planner(
         };
         datasets.with_value(price)
     });
-    let (tight, stale) = (RwSignal::new(tight), RwSignal::new(false));
+    let tight = RwSignal::new(tight);
+    let stale = RwSignal::new(false);
     Effect::new(move |before: Option<()>| {
         plan.track();
         if before.is_some() {

@@ -82,7 +82,8 @@ fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>
     for (id, all) in standings {
         let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
         for Standing { unit, adjacency, balance } in all {
-            let (organization, lineage) = (dataset.organization, dataset.lineage);
+            let organization = dataset.organization;
+            let lineage = dataset.lineage;
             books.add(Key::new(organization, lineage, *unit, *adjacency), balance.clone());
         }
     }
@@ -127,7 +128,8 @@ mod tests {
     use crate::kind::dp_sgd::TrainingPlan;
 
     fn verdicts(change: impl FnOnce(&mut TrainingPlan)) -> Vec<PartyVerdict> {
-        let (datasets, standings) = (fixture::datasets(), fixture::standings());
+        let datasets = fixture::datasets();
+        let standings = fixture::standings();
         let mut plan = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
         change(&mut plan);
         let spec = plan.spec(&datasets).expect("the plan's numbers are in range");
@@ -175,7 +177,8 @@ mod tests {
             };
             all.iter().filter_map(count).collect()
         };
-        let (without, with) = (verdicts(|_| {}), verdicts(|plan| plan.open = true));
+        let without = verdicts(|_| {});
+        let with = verdicts(|plan| plan.open = true);
         assert_eq!(exact(&without), [0, 0, 0]);
         assert_eq!(exact(&with), [0, 40, 0], "only ward-b is open");
         assert_eq!(payments(&with), payments(&without), "the open arm changes no ε");

@@ -196,7 +196,8 @@ mod tests {
     use crate::kind::dp_sgd::TrainingPlan;
 
     fn spec(change: impl FnOnce(&mut TrainingPlan)) -> Spec {
-        let (datasets, standings) = (fixture::datasets(), fixture::standings());
+        let datasets = fixture::datasets();
+        let standings = fixture::standings();
         let mut plan = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
         change(&mut plan);
         let spec = plan.spec(&datasets).expect("every number is in range");

@@ -216,7 +216,8 @@ fn variants_change_the_expected_numbers() {
 fn plan_cost_and_estimate_are_displayed() {
     let planned = plan(|_| ());
     let page = render_cost(&planned, 10.0, 1e-4);
-    let (spec, estimate) = (planned.spec().unwrap(), Estimate::of(&planned.spec().unwrap(), 5000).unwrap());
+    let spec = planned.spec().unwrap();
+    let estimate = Estimate::of(&planned.spec().unwrap(), 5000).unwrap();
     let promises = spec.promises().unwrap();
     for said in [
         "Fits the budget.".to_owned(),

@@ -31,7 +31,8 @@ const fn describe_side_effect(unit: PrivacyUnit) -> Option<&'static str> {
 
 fn render_form(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -> AnyView {
     let account = dataset.accounts.iter().find(|account| account.unit == unit && standing::budgeted(account));
-    let (name, each) = (words::unit(unit), words::each(unit));
+    let name = words::unit(unit);
+    let each = words::each(unit);
     let (title, epsilon, delta, least) = match account {
         Some(account) => (
             format!(

@@ -98,7 +98,8 @@ fn render_total(limit: &ApprovalLimit) -> AnyView {
 
 /// Renders the approved sum for one unit and adjacency, as a gauge if there is a total.
 fn render_approved_sum(sum: &ApprovedTotal, total: Option<f64>) -> AnyView {
-    let (spent, committed) = (sum.spent.unwrap_or(f64::INFINITY), sum.committed.unwrap_or(f64::INFINITY));
+    let spent = sum.spent.unwrap_or(f64::INFINITY);
+    let committed = sum.committed.unwrap_or(f64::INFINITY);
     let gauge = total.map(|total| {
         let reading = GaugeReading {
             unit: sum.unit,

@@ -161,8 +161,11 @@ fn render_retry(consortium: ConsortiumId, job: &Job) -> AnyView {
         .participants
         .iter()
         .filter_map(|party| {
-            let (again, spent) = (party.epsilon_reserved?, party.epsilon_spent.unwrap_or_default());
-            let (name, again, spent) = (&party.dataset_name, words::epsilon(again), words::epsilon(spent));
+            let again = party.epsilon_reserved?;
+            let spent = party.epsilon_spent.unwrap_or_default();
+            let name = &party.dataset_name;
+            let again = words::epsilon(again);
+            let spent = words::epsilon(spent);
             Some(format!("{name}: up to ε {again} again, beside the ε {spent} that stays spent"))
         })
         .collect();

@@ -103,7 +103,8 @@ mod tests {
     use super::render_approval_form;
 
     fn page(site: Option<&SiteApproval>) -> String {
-        let (job, dataset) = (JobId(Uuid::from_u128(1)), DatasetId(Uuid::from_u128(2)));
+        let job = JobId(Uuid::from_u128(1));
+        let dataset = DatasetId(Uuid::from_u128(2));
         let hidden = vec![("manifest", "aa".to_owned())];
         Owner::new().with(|| {
             render_approval_form(site, (job, dataset, "aa"), hidden, "/review".to_owned(), "Approve".to_owned())

@@ -17,7 +17,8 @@ pub(crate) fn row() -> AnyView {
     screen(Place::Ledger, async |desk| {
         let consortium = desk.consortium()?.id;
         desk.member()?;
-        let (account, sequence): (AccountId, u64) = (desk.id("account")?, desk.id("sequence")?);
+        let account: AccountId = desk.id("account")?;
+        let sequence: u64 = desk.id("sequence")?;
         let proof = desk.backend.explain(account, sequence).await?;
         let datasets = desk.backend.datasets(consortium).await?;
         let name = datasets.iter().find(|known| known.id == proof.dataset).map(|known| known.name.clone());

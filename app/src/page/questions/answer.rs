@@ -24,7 +24,8 @@ struct AnswerState {
 /// Renders the page.
 pub(crate) fn annotate() -> AnyView {
     screen(Place::Questions, async |desk| {
-        let (consortium, member) = (desk.consortium()?.id, desk.member()?);
+        let consortium = desk.consortium()?.id;
+        let member = desk.member()?;
         let job: JobId = desk.id("job")?;
         let state = crate::query::parse::<AnswerState>(&desk.query).unwrap_or_default();
         let position = At::new(consortium, job, &state.trail, state.first);

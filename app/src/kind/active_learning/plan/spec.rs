@@ -90,9 +90,12 @@ fn parse_labels(text: &str, say: &mut impl FnMut(&str, String)) -> Vec<Label> {
     let label = |(index, line): (usize, &str)| {
         let mut columns = line.splitn(3, '|').map(str::trim);
         let mut next = || columns.next().unwrap_or_default();
-        let (name, key, hint) = (next().to_owned(), next(), next().to_owned());
+        let name = next().to_owned();
+        let key = next();
+        let hint = next().to_owned();
         let mut letters = key.chars();
-        let (key, more) = (letters.next(), letters.next());
+        let key = letters.next();
+        let more = letters.next();
         if more.is_some() {
             say(&format!("labels.{index}.key"), "one letter or digit between the bars, or nothing".to_owned());
         }

@@ -75,7 +75,8 @@ fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>
     for (id, all) in standings {
         let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
         for Standing { unit, adjacency, balance } in all {
-            let (organization, lineage) = (dataset.organization, dataset.lineage);
+            let organization = dataset.organization;
+            let lineage = dataset.lineage;
             books.add(Key::new(organization, lineage, *unit, *adjacency), balance.clone());
         }
     }

@@ -150,7 +150,8 @@ pub(super) fn measure_span(curves: &[AccuracyCurve]) -> (f64, f64) {
 
 /// Draws the classifier's uncertainty before the first round and before the last.
 fn plot_uncertainty(all: &[Uncertainty]) -> Option<BarDrawing> {
-    let (first, last) = (all.first()?, all.last()?);
+    let first = all.first()?;
+    let last = all.last()?;
     let width = 1.0 / last.bins.len().max(1) as f64;
     let edge = |index: usize| index as f64 * width;
     let counts = last.bins.iter().enumerate().map(|(index, count)| (edge(index), edge(index + 1), *count)).collect();

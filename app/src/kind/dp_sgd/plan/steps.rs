@@ -77,7 +77,8 @@ impl StepOptions {
 
     /// Returns the schedule.
     pub fn schedule(&self) -> Schedule {
-        let (warmup, last) = (self.warmup, self.last);
+        let warmup = self.warmup;
+        let last = self.last;
         match self.shape {
             ScheduleShape::Constant => Schedule::Constant,
             ScheduleShape::Linear => Schedule::Linear { warmup, r#final: last },

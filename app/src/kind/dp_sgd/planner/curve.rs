@@ -9,7 +9,8 @@ use crate::words;
 
 /// Renders the chart of a dataset; hidden while it pays nothing.
 pub(super) fn render_curve(dataset: &Dataset, prices: Memo<Option<PlanPrices>>) -> AnyView {
-    let (id, name) = (dataset.id, dataset.name.clone());
+    let id = dataset.id;
+    let name = dataset.name.clone();
     let figure = Memo::new(move |_| {
         let prices = prices.read();
         let verdicts = prices.as_ref().map_or(&[][..], |prices| &prices.verdicts);

@@ -70,7 +70,8 @@ pub(super) fn render_tables(report: &ReportFile) -> AnyView {
 }
 
 fn render_table<'a>(test: &str, rows: impl Iterator<Item = &'a Compared>) -> AnyView {
-    let (mut frames, mut lines) = (0, Vec::new());
+    let mut frames = 0;
+    let mut lines = Vec::new();
     for one in rows {
         frames = one.frames;
         lines.push(view! {

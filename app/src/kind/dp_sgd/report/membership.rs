@@ -118,7 +118,8 @@ fn render_forest(rows: &[AttackRow<'_>]) -> AnyView {
     // Draw only the strongest attack on each model of each site.
     let mut strongest: Vec<&AttackRow<'_>> = Vec::new();
     for row in rows {
-        let (arm, dataset) = (row.arm, row.party.statement.dataset);
+        let arm = row.arm;
+        let dataset = row.party.statement.dataset;
         match strongest.iter().position(|other| other.arm == arm && other.party.statement.dataset == dataset) {
             Some(at) if strongest[at].attack.auc < row.attack.auc => strongest[at] = row,
             Some(_) => {}

@@ -43,7 +43,8 @@ pub(in crate::kind::transcription) fn render_cost(
         ().into_any()
     };
     let seconds = dataset.and_then(|dataset| dataset.seconds).map_or(0, |seconds| seconds.0);
-    let (size, is_unwritten) = (plan.size(&spec), lacks_words(&spec));
+    let size = plan.size(&spec);
+    let is_unwritten = lacks_words(&spec);
     let expected = Estimate::of_words(&spec, size, seconds)
         .ok()
         .map(|estimate| render_estimate(&spec, (size, is_unwritten), &estimate));
@@ -93,7 +94,8 @@ fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>
     for (id, all) in standings {
         let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
         for Standing { unit, adjacency, balance } in all {
-            let (organization, lineage) = (dataset.organization, dataset.lineage);
+            let organization = dataset.organization;
+            let lineage = dataset.lineage;
             books.add(Key::new(organization, lineage, *unit, *adjacency), balance.clone());
         }
     }

@@ -7,13 +7,13 @@
 pub mod active_learning;
 pub mod dp_sgd;
 #[cfg(feature = "ssr")]
+mod draft;
+#[cfg(feature = "ssr")]
 mod field;
+pub mod priced_form;
 #[cfg(feature = "ssr")]
-mod opened;
-#[cfg(feature = "ssr")]
-mod posted;
+mod submission;
 pub mod transcription;
-pub mod weighed;
 
 use leptos::prelude::*;
 use undertone_api::dataset::Dataset;
@@ -30,7 +30,7 @@ use crate::component::chart::render_still;
 #[cfg(feature = "ssr")]
 use crate::standing::Standing;
 #[cfg(feature = "ssr")]
-pub use opened::OpenedDraft;
+pub use draft::OpenedDraft;
 
 /// The data of a form: everything that the proposer may see.
 #[cfg(feature = "ssr")]

@@ -7,13 +7,13 @@
 mod axis;
 mod bars;
 mod burn_down;
+mod export;
 mod forest;
 mod heat;
 mod levels;
 mod lines;
 mod rounds;
 mod stack;
-mod take;
 mod time;
 
 pub(crate) use bars::{BarDrawing, BarOutline};
@@ -89,7 +89,7 @@ impl StaticDrawing {
     pub(crate) fn show(self) -> AnyView {
         let (width, height) = self.size;
         let wide = width > axis::WIDTH;
-        let links = take::render_links(&self);
+        let links = export::render_links(&self);
         let rows = self.table.rows.into_iter().map(|row| {
             let mut cells = row.into_iter();
             let name = cells.next().map(|cell| cell.display);

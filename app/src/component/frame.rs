@@ -7,8 +7,8 @@ use undertone_api::member::Member;
 use super::copy::CopyField;
 use super::gauge::Hatching;
 use super::keys::Keys;
-use super::once;
 use super::said::ProblemBox;
+use super::secret;
 use crate::asset;
 use crate::call::native::Word;
 use crate::screen::{Desk, Place, Sheet};
@@ -126,8 +126,8 @@ fn render_message(word: Option<Word>) -> AnyView {
             </div>
         }
         .into_any(),
-        Some(Word::Factor { secret, uri }) => once::render_secret(&secret, uri),
-        Some(Word::Codes { codes }) => once::render_recovery_codes(codes),
+        Some(Word::Factor { secret, uri }) => secret::render_secret(&secret, uri),
+        Some(Word::Codes { codes }) => secret::render_recovery_codes(codes),
         Some(Word::Token { name, token, expires_at }) => view! {
             <div class="notice good" role="status">
                 <p class="notice-title">{format!("Enrol {name}: run this at the site, on the machine that holds the data")}</p>

@@ -1,12 +1,12 @@
 //! The display of `active_learning`: the planner, the classifier's learning curves, the result.
 
+mod description;
 mod plan;
 #[cfg(feature = "ssr")]
 mod planner;
 #[cfg(feature = "ssr")]
 mod report;
 mod result;
-mod said;
 #[cfg(all(test, feature = "ssr"))]
 mod tests;
 
@@ -35,7 +35,7 @@ fn restore_plan(
     datasets: &[Dataset],
 ) -> (QuestionPlan, Vec<String>) {
     let first = QuestionPlan { title: draft.title.clone(), ..first };
-    super::opened::restore_plan(
+    super::draft::restore_plan(
         &draft.spec,
         first,
         |plan| plan.spec(datasets).ok(),
@@ -67,7 +67,7 @@ impl Card for Spec {
             Some(first) => {
                 let (plan, notice) = opened.map_or((first.clone(), None), |opened| {
                     let (plan, lost) = restore_plan(&opened.draft.content, first, &datasets);
-                    (plan, Some(super::opened::render_notice(&opened, planner::FORM, planner::SAVE, &lost)))
+                    (plan, Some(super::draft::render_notice(&opened, planner::FORM, planner::SAVE, &lost)))
                 });
                 let plan = QuestionPlan::from_query(&query).unwrap_or(plan);
                 let form = planner::render_planner(&plan, &datasets, &standings, consortium);
@@ -83,11 +83,11 @@ impl Card for Spec {
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
-        said::list_facts(self)
+        description::list_facts(self)
     }
 
     fn consent(&self, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
-        said::describe_consent(self, dataset, charge)
+        description::describe_consent(self, dataset, charge)
     }
 
     fn audience(&self, parties: String) -> String {

@@ -1,12 +1,12 @@
 //! The display of `dp_sgd`: the planner, the arms' learning curves, the comparison table.
 
+mod description;
 mod plan;
 mod planner;
 mod price;
 #[cfg(feature = "ssr")]
 mod report;
 mod result;
-mod said;
 
 use leptos::prelude::*;
 use undertone_api::dataset::{Content, Dataset, Visibility};
@@ -39,7 +39,7 @@ fn restore_plan(
     datasets: &[Dataset],
 ) -> (TrainingPlan, Vec<String>) {
     let first = TrainingPlan { title: draft.title.clone(), ..first };
-    super::opened::restore_plan(
+    super::draft::restore_plan(
         &draft.spec,
         first,
         |plan| plan.spec(datasets).ok(),
@@ -72,7 +72,7 @@ impl Card for Spec {
         };
         let (plan, notice) = opened.map_or((first.clone(), None), |opened| {
             let (plan, lost) = restore_plan(&opened.draft.content, first, &datasets);
-            (plan, Some(super::opened::render_notice(&opened, planner::FORM, planner::SAVE, &lost)))
+            (plan, Some(super::draft::render_notice(&opened, planner::FORM, planner::SAVE, &lost)))
         });
         let plan = TrainingPlan::from_query(&query).unwrap_or(plan);
         let tight = planner::tight::fetch_tight_numbers(backend.as_ref(), consortium, &plan, &datasets).await;
@@ -82,7 +82,7 @@ impl Card for Spec {
     fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![
             ("Protects", format!("each {} in every private dataset", words::unit(self.unit))),
-            ("Model", said::describe_model(&self.model)),
+            ("Model", description::describe_model(&self.model)),
             (
                 "Warm start",
                 format!(
@@ -94,10 +94,11 @@ impl Card for Spec {
             ),
         ];
         for (arm, term) in [(Arm::Open, "Open arm"), (Arm::Private, "Private arm")] {
-            facts.extend(self.rounds(arm).map(|rounds| (term, said::describe_rounds(rounds))));
+            facts.extend(self.rounds(arm).map(|rounds| (term, description::describe_rounds(rounds))));
         }
-        facts.extend(said::describe_clipping(self).map(|clipping| ("Clipping", clipping)));
-        facts.extend(self.selection.as_ref().map(|selection| ("Selection", said::describe_selection(selection))));
+        facts.extend(description::describe_clipping(self).map(|clipping| ("Clipping", clipping)));
+        facts
+            .extend(self.selection.as_ref().map(|selection| ("Selection", description::describe_selection(selection))));
         if let Some(audit) = self.audit {
             facts.push((
                 "Audit",
@@ -120,7 +121,7 @@ impl Card for Spec {
     }
 
     fn consent(&self, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
-        said::describe_consent(self, dataset, charge)
+        description::describe_consent(self, dataset, charge)
     }
 
     fn figures(&self, measurements: &[Measurement]) -> Vec<ChartFigure> {

@@ -2,6 +2,7 @@
 //!
 //! All of it is rendered on the server and works without a script; with one, the planner's numbers follow its form.
 
+mod description;
 #[cfg(feature = "ssr")]
 mod plan;
 #[cfg(feature = "ssr")]
@@ -9,7 +10,6 @@ mod planner;
 #[cfg(feature = "ssr")]
 mod report;
 mod result;
-mod said;
 #[cfg(all(test, feature = "ssr"))]
 mod tests;
 
@@ -61,8 +61,8 @@ impl Card for Spec {
             let content = &opened.draft.content;
             let first = TranscriptionPlan { title: content.title.clone(), ..first };
             let convert = |spec: &Self, first| TranscriptionPlan::from_spec(&content.title, spec, first);
-            let (plan, lost) = super::opened::restore_plan(&content.spec, first, |plan| plan.spec().ok(), convert);
-            (plan, Some(super::opened::render_notice(&opened, planner::FORM, planner::SAVE, &lost)))
+            let (plan, lost) = super::draft::restore_plan(&content.spec, first, |plan| plan.spec().ok(), convert);
+            (plan, Some(super::draft::render_notice(&opened, planner::FORM, planner::SAVE, &lost)))
         });
         let plan = TranscriptionPlan::from_query(&query).unwrap_or(plan);
         let form = planner::render_planner(&plan, &datasets, &standings, consortium);
@@ -70,11 +70,11 @@ impl Card for Spec {
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
-        said::list_facts(self)
+        description::list_facts(self)
     }
 
     fn consent(&self, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
-        said::describe_consent(self, dataset, charge)
+        description::describe_consent(self, dataset, charge)
     }
 
     fn audience(&self, _: String) -> String {

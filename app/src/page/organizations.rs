@@ -1,6 +1,6 @@
 //! The organizations of a consortium, and the link for another one to join.
 
-mod over;
+mod roles;
 
 use leptos::prelude::*;
 use undertone_api::organization::Purpose;
@@ -56,7 +56,7 @@ pub(crate) fn organizations() -> AnyView {
         if admin {
             links.extend(desk.backend.invitations(Purpose::Organization { consortium }).await?);
             links.extend(desk.backend.invitations(Purpose::Annotator { consortium }).await?);
-            roles = Some(over::render_section(&desk.backend.consortium_members(consortium).await?, consortium));
+            roles = Some(roles::render_section(&desk.backend.consortium_members(consortium).await?, consortium));
         }
         let hidden = [("consortium", consortium.to_string())];
         Ok(Sheet::new(

@@ -1,7 +1,7 @@
 //! Questions: the jobs with questions, and the page for annotators.
 
 mod answer;
-mod give;
+mod exchange;
 #[cfg(test)]
 mod tests;
 
@@ -25,7 +25,7 @@ pub(crate) fn questions() -> AnyView {
         let consortium = desk.consortium()?.id;
         let member = desk.member()?;
         let asking = desk.backend.asking(consortium).await?;
-        let invite = viewer::attests(member, consortium).then(|| give::render_invitation(consortium));
+        let invite = viewer::attests(member, consortium).then(|| exchange::render_invitation(consortium));
         let list = if asking.is_empty() {
             let plan = viewer::researches(member)
                 .then(|| view! { <p><a class="button primary" href=path::plan(consortium)>"Plan a job"</a></p> });
@@ -49,7 +49,7 @@ fn render_table(desk: &Desk, member: &Member, consortium: ConsortiumId, asking: 
         let more = reads.then(|| {
             view! {
                 <br/><small>{answers.then(|| view! { <a href=path::job(consortium, job.id)>"The job"</a>" · " })}
-                    {give::render_files(desk.backend.as_ref(), job.id, "file")}</small>
+                    {exchange::render_files(desk.backend.as_ref(), job.id, "file")}</small>
             }
         });
         view! {

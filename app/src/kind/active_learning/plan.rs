@@ -8,9 +8,9 @@ use undertone_privacy::PrivacyUnit;
 use undertone_privacy::kanon::Shown;
 
 #[cfg(feature = "ssr")]
-mod first;
+mod draft;
 #[cfg(feature = "ssr")]
-mod opened;
+mod first;
 #[cfg(feature = "ssr")]
 mod spec;
 

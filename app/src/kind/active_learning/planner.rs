@@ -34,7 +34,7 @@ pub async fn propose_questions(
     #[server(default)] version: Option<u64>,
     ask: QuestionPlan,
 ) -> Result<String, Fault> {
-    use crate::kind::posted::PlanSubmission;
+    use crate::kind::submission::PlanSubmission;
     use undertone_api::job::Spec;
     let submission = PlanSubmission::new(consortium, (draft, version), &ask.title, "ask", &ask);
     submission.propose(|datasets| ask.spec(datasets).map(Spec::ActiveLearning)).await
@@ -51,7 +51,7 @@ pub async fn save_questions(
     #[server(default)] version: Option<u64>,
     ask: QuestionPlan,
 ) -> Result<(), Fault> {
-    use crate::kind::posted::PlanSubmission;
+    use crate::kind::submission::PlanSubmission;
     use undertone_api::job::Spec;
     let submission = PlanSubmission::new(consortium, (draft, version), &ask.title, "ask", &ask);
     submission.save(|datasets| ask.spec(datasets).map(Spec::ActiveLearning)).await

@@ -7,7 +7,7 @@ use undertone_api::job::{Measurement, Participant};
 use crate::component::chart::{ChartFigure, ChartLine, LineStroke};
 use crate::words;
 
-use super::said;
+use super::description;
 
 /// Returns for every test set one figure of accuracy and one of loss, after each round of questions.
 pub(super) fn list_figures(spec: &Spec, measurements: &[Measurement]) -> Vec<ChartFigure> {
@@ -105,7 +105,7 @@ fn describe_pool(pool: &PoolResult, participants: &[Participant]) -> String {
             "{name}: {questions} that at least {} of the rows kept with a chance of {} ask; for each {} ε {} at δ {}, paid once.",
             pool.threshold,
             words::number(pool.sampling_rate),
-            said::unit_noun(pool.unit),
+            description::unit_noun(pool.unit),
             words::epsilon(epsilon),
             words::delta(delta)
         ),

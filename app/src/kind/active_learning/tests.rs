@@ -10,9 +10,9 @@ use undertone_privacy::kanon::Shown;
 use undertone_privacy::ledger::{Balance, Budget, GridKind};
 use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit, mechanism};
 
+use super::description::{describe_consent, list_facts};
 use super::plan::QuestionPlan;
 use super::planner::cost;
-use super::said::{describe_consent, list_facts};
 use crate::fixture::{self, CONSORTIUM};
 use crate::kind::Card;
 use crate::path;

@@ -1,9 +1,9 @@
 //! A plan: the planner's form as numbers, before they become a spec. The form posts it and its address contains it, so
 //! that a plan can be kept as a link.
 
-mod layers;
 #[cfg(feature = "ssr")]
-mod opened;
+mod draft;
+mod layers;
 mod steps;
 mod trials;
 

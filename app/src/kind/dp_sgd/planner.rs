@@ -22,9 +22,9 @@ use undertone_api::id::{ConsortiumId, DatasetId, DraftId};
 use undertone_api::job::Kind;
 use undertone_privacy::PrivacyUnit;
 
+use super::description;
 use super::plan::TrainingPlan;
 use super::price::price_plan;
-use super::said;
 use crate::call::Fault;
 use crate::call::ask::{self, Answered};
 use crate::path;
@@ -65,7 +65,7 @@ pub async fn propose_training(
     #[server(default)] version: Option<u64>,
     plan: TrainingPlan,
 ) -> Result<String, Fault> {
-    use crate::kind::posted::PlanSubmission;
+    use crate::kind::submission::PlanSubmission;
     use undertone_api::job::Spec;
     let submission = PlanSubmission::new(consortium, (draft, version), &plan.title, "plan", &plan);
     submission.propose(|datasets| plan.spec(datasets).map(Spec::DpSgd)).await
@@ -82,7 +82,7 @@ pub async fn save_training(
     #[server(default)] version: Option<u64>,
     plan: TrainingPlan,
 ) -> Result<(), Fault> {
-    use crate::kind::posted::PlanSubmission;
+    use crate::kind::submission::PlanSubmission;
     use undertone_api::job::Spec;
     let submission = PlanSubmission::new(consortium, (draft, version), &plan.title, "plan", &plan);
     submission.save(|datasets| plan.spec(datasets).map(Spec::DpSgd)).await
@@ -180,7 +180,7 @@ pub fn Planner(
     // The description of a round; the price beside it follows.
     let leaves = move || {
         let plan = plan.read();
-        said::describe_releases(plan.steps.local, plan.trials.on && plan.private)
+        description::describe_releases(plan.steps.local, plan.trials.on && plan.private)
     };
     let curves = datasets.with_value(|all| {
         let private_datasets = all.iter().filter(|dataset| dataset.visibility != Visibility::Public);

@@ -1,7 +1,7 @@
 //! A plan: the content of the planner's form, before it becomes a spec. The form posts it and its address contains it,
 //! so that a plan with a short list of words can be kept as a link.
 
-mod opened;
+mod draft;
 mod spec;
 
 use serde::{Deserialize, Serialize};

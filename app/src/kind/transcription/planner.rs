@@ -6,14 +6,14 @@
 
 pub(super) mod cost;
 mod form;
-mod knobs;
+mod variants;
 
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, DraftId};
 
 use super::plan::TranscriptionPlan;
 use crate::call::Fault;
-use crate::kind::posted::PlanSubmission;
+use crate::kind::submission::PlanSubmission;
 
 pub(super) use form::render_planner;
 

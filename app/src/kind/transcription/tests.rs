@@ -11,9 +11,9 @@ use undertone_api::job::transcription::{
 use undertone_privacy::ledger::{Balance, Budget, GridKind};
 use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit};
 
+use super::description::{describe_consent, list_facts};
 use super::plan::TranscriptionPlan;
 use super::planner::cost;
-use super::said::{describe_consent, list_facts};
 use crate::fixture::{self, CONSORTIUM};
 use crate::kind::Card;
 use crate::path;

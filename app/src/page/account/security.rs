@@ -11,9 +11,9 @@ use undertone_api::api_key::ApiKey;
 use super::render_tabs;
 use crate::backend::PasskeyCeremony;
 use crate::component::form::{Field, post};
-use crate::component::once;
 use crate::component::passkey::{render_passkey_form, render_passkey_script};
 use crate::component::said::{Day, RelativeTime};
+use crate::component::secret;
 use crate::path;
 use crate::screen::{Place, Sheet, screen};
 
@@ -100,7 +100,7 @@ fn render_two_factor(factor: &Factor) -> AnyView {
             );
             view! {
                 <p>"With two-factor on, signing in takes your password and a six-digit code from an authenticator on your telephone. Any that follows RFC 6238 will do."</p>
-                {offered.then(once::render_confirmation)}
+                {offered.then(secret::render_confirmation)}
                 {begin}
             }
             .into_any()

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use undertone_api::id::{JobId, QuestionId};
 use undertone_api::question::{Label, Queue};
 
-use super::give;
+use super::exchange;
 use crate::answer::Answering;
 use crate::answer::part::{At, buttons};
 use crate::call::native;
@@ -34,7 +34,7 @@ pub(crate) fn annotate() -> AnyView {
         let first = native::text(&turn)?;
         let buttons = buttons(&queue.labels);
         let others = viewer::reads_questions(member).then(|| {
-            give::render_section(desk.backend.as_ref(), consortium, job, &queue.labels, viewer::imports(member))
+            exchange::render_section(desk.backend.as_ref(), consortium, job, &queue.labels, viewer::imports(member))
         });
         let title = queue.title.clone();
         let body = view! {

@@ -11,8 +11,8 @@ use undertone_api::problem::Violation;
 use undertone_privacy::kanon::{Shown, least_epsilon};
 use undertone_privacy::{Event, mechanism};
 
+use super::super::description::unit_noun;
 use super::super::plan::{PART_OF_DELTA, QuestionPlan};
-use super::super::said::unit_noun;
 use super::form::SHOWN;
 use crate::component::gauge::Gauge;
 use crate::standing::{NoPayment, Payment, Standing, others};

@@ -13,7 +13,7 @@ use crate::component::said::VisibilityMark;
 use crate::kind::field::{
     form_options, form_word, render_checkbox, render_choice, render_line, render_number, render_row_number, render_text,
 };
-use crate::kind::weighed::PricedForm;
+use crate::kind::priced_form::PricedForm;
 use crate::path;
 use crate::standing::Standing;
 use crate::words;

@@ -8,8 +8,8 @@ use super::field::{
     ChoiceTable, FormField, PlanViolations, count_violations, find_word, make_setter, parse_word, render_checkbox,
     table_options,
 };
+use crate::kind::dp_sgd::description;
 use crate::kind::dp_sgd::plan::{ScheduleShape, StepOptimizer, TrainingPlan};
-use crate::kind::dp_sgd::said;
 use crate::words;
 
 /// The paths of the spec with fields here.
@@ -261,7 +261,7 @@ fn render_frozen(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> AnyView 
         let set = Callback::new(move |value| plan.update(|plan| *plan.frozen.flag_mut(part) = value));
         let tick = render_checkbox(
             format!("plan[frozen][{}]", part.name()),
-            said::part_name(part),
+            description::part_name(part),
             *flags.flag_mut(part),
             set,
         );

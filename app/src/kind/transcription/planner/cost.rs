@@ -11,7 +11,7 @@ use undertone_api::problem::Violation;
 use undertone_privacy::mechanism;
 
 use super::super::plan::{TranscriptionPlan, lacks_words};
-use super::knobs;
+use super::variants;
 use crate::component::gauge::Gauge;
 use crate::standing::{NoPayment, Payment, Standing, others};
 use crate::words;
@@ -56,7 +56,7 @@ pub(in crate::kind::transcription) fn render_cost(
         {pays}
         {expected}
         {render_promises(&spec)}
-        {knobs::render_table(&spec, size, seconds)}
+        {variants::render_table(&spec, size, seconds)}
         {render_violations(&violations, is_unwritten)}
         <p class="hint">"One release is paid, once, before anything leaves. Nothing is charged until the owner has approved and both ledgers have reserved it."</p>
     }

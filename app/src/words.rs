@@ -8,12 +8,12 @@ use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
 /// The meaning of ε, for the hover of its first mention on a page.
 pub const EPSILON: &str =
-    "ε, the most any one unit's presence can change what others see: the factor is at most e to the ε";
+    "ε bounds the effect of any one unit on what others see: probabilities change by a factor of at most e to the ε";
 /// The meaning of δ.
-pub const DELTA: &str = "δ, the probability with which the promise of ε may fail";
+pub const DELTA: &str = "δ, the probability with which the guarantee of ε may fail";
 
 /// The meaning of the length of a budget's gauge.
-pub const SHARE: &str = "How much of the releases the budget has room for are spent or reserved, which is what the bar shows. ε grows faster at first and slower later.";
+pub const SHARE: &str = "The share of the budget that is spent or reserved, counted in releases; the bar shows it. ε grows faster at first and slower later.";
 
 /// Formats the used part of a budget, in whole percent rounded up: `11 %`.
 pub fn share(fraction: f64) -> String {
@@ -271,22 +271,23 @@ pub const fn unit_measurement(unit: PrivacyUnit) -> Option<&'static str> {
 
 /// The accuracy of an attack that distinguishes true pieces from dummies, which no ε of counts covers: `make bench
 /// NAME=transcription`.
-pub const TOLD_APART: &str = "ε holds for a reader of counts only. A recognizer hears sounds: an attack that knew the speech engine told its \
-                              dummies from true pieces in 92 to 98 of 100 cases, where guessing is right in 72, and then knows the \
-                              true counts. Dummies cut from recordings of people it told apart in 52 to 84 of 100, guessing being right \
-                              in 58 to 60. This was measured when dummies were still made after the true pieces; the site’s own report \
-                              has the figure for each job as it ran.";
+pub const TOLD_APART: &str = "ε holds for a reader of counts only. A recognizer hears sounds: an attack that knew \
+                              the speech engine distinguished its dummies from true pieces in 92 to 98 of 100 cases \
+                              (72 by guessing), and then knows the true counts. It distinguished dummies cut from \
+                              recordings of people in 52 to 84 of 100 cases (58 to 60 by guessing). This was \
+                              measured when dummies were still made after the true pieces; the site’s own report \
+                              has the figure for each job.";
 
 /// Describes the meaning of a guarantee for a unit.
 pub const fn unit_meaning(unit: PrivacyUnit) -> &'static str {
     match unit {
         PrivacyUnit::Record => {
-            "Protects each recording by itself, whichever unit a job protects. Nothing is promised about a person with several."
+            "Protects each recording separately, in jobs of every privacy unit. There is no guarantee for a person with several recordings."
         }
-        PrivacyUnit::Speaker => "Protects everything that one person said, all recordings together.",
-        PrivacyUnit::User => "Protects everything of one person, by the owner's own column of people.",
+        PrivacyUnit::Speaker => "Protects all recordings of one speaker together.",
+        PrivacyUnit::User => "Protects every row of one user, as identified by the owner's user column.",
         PrivacyUnit::Words => {
-            "Protects counts of pieces by word of a vocabulary, as many counts as each job states, from a reader of counts only. One spoken word changes at most 6 counts. Recognizers hear the pieces that leave in clear speech. Nothing is promised about what they hear, a whole recording or a person."
+            "Protects counts of pieces by word of a vocabulary, as many counts as each job states, from a reader of counts only. One spoken word changes at most 6 counts. Recognizers hear the pieces that leave in clear speech. There is no guarantee for what they hear, for a whole recording or for a person."
         }
     }
 }
@@ -298,7 +299,7 @@ pub fn account(account: &PlanAccount) -> String {
         return format!("For {each}: no limit is set.");
     };
     match (&account.reason, account.after) {
-        (Some(reason), _) => format!("For {each}: it is refused, as {reason}."),
+        (Some(reason), _) => format!("For {each}: refused, because {reason}."),
         (None, Some(after)) => format!(
             "For {each}: from ε {} to ε {} of {} at δ {}{}.",
             epsilon(account.before),
@@ -307,7 +308,7 @@ pub fn account(account: &PlanAccount) -> String {
             self::delta(delta),
             if account.fits { "" } else { ", which does not fit" }
         ),
-        (None, None) => format!("For {each}: no ε covers it, so it does not fit into {}.", self::limit(limit)),
+        (None, None) => format!("For {each}: no ε covers it, so it exceeds the limit {}.", self::limit(limit)),
     }
 }
 

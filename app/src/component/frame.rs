@@ -76,7 +76,7 @@ pub(crate) fn framed(sheet: Sheet, place: Place, desk: &Desk, member: &Member, w
     view! {
         <Title text=format!("{full} · Undertone")/>
         <Hatching/>
-        <a class="skip" href="#main">"Skip to the page"</a>
+        <a class="skip" href="#main">"Skip to content"</a>
         <div class="frame">
             <header class="rail">
                 <a class="brand" href="/"><img src=asset::MARK alt="" width="28" height="28"/>"Undertone"</a>
@@ -105,14 +105,14 @@ pub(crate) fn framed(sheet: Sheet, place: Place, desk: &Desk, member: &Member, w
 
 /// Renders the message that the previous request left.
 fn render_message(word: Option<Word>) -> AnyView {
-    let expiry = |at| format!("It works once, until {}. It is shown only now.", words::exact(at));
+    let expiry = |at| format!("It works once, until {}. It is shown only once.", words::exact(at));
     match word {
         None => ().into_any(),
         Some(Word::Done(text)) => view! { <p class="notice good" role="status">{text}</p> }.into_any(),
         Some(Word::Problem(problem)) => view! { <ProblemBox problem/> }.into_any(),
         Some(Word::Link { label, link, expires_at }) => view! {
             <div class="notice good" role="status">
-                <p class="notice-title">{format!("The link for {label}")}</p>
+                <p class="notice-title">{format!("Link for {label}")}</p>
                 <CopyField text=link label="Link".to_owned()/>
                 <p>{expiry(expires_at)}</p>
             </div>
@@ -120,9 +120,9 @@ fn render_message(word: Option<Word>) -> AnyView {
         .into_any(),
         Some(Word::Key { name, key, expires_at }) => view! {
             <div class="notice good" role="status">
-                <p class="notice-title">{format!("The key for {name}")}</p>
+                <p class="notice-title">{format!("Key for {name}")}</p>
                 <CopyField text=key label="Key".to_owned()/>
-                <p>{format!("It holds until {}. It is shown only now.", words::exact(expires_at))}</p>
+                <p>{format!("It is valid until {}. It is shown only once.", words::exact(expires_at))}</p>
             </div>
         }
         .into_any(),
@@ -130,10 +130,10 @@ fn render_message(word: Option<Word>) -> AnyView {
         Some(Word::Codes { codes }) => secret::render_recovery_codes(codes),
         Some(Word::Token { name, token, expires_at }) => view! {
             <div class="notice good" role="status">
-                <p class="notice-title">{format!("Enrol {name}: run this at the site, on the machine that holds the data")}</p>
+                <p class="notice-title">{format!("Enrol {name}: run this command at the site, on the machine with the data")}</p>
                 <CopyField text=format!("undertone-worker enroll {token}") label="Command".to_owned()/>
-                <p>"It makes the site's key there, where it stays, and trusts this server's certificate only. "{expiry(expires_at)}</p>
-                <p>"Then start it: "<code>"undertone-worker run"</code></p>
+                <p>"The command creates the site's key on that machine and trusts only this server's certificate. "{expiry(expires_at)}</p>
+                <p>"Then start the worker: "<code>"undertone-worker run"</code></p>
             </div>
         }
         .into_any(),

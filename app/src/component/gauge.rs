@@ -207,7 +207,7 @@ fn GaugeText(reading: GaugeReading, ghost: Option<PlanGhost>) -> impl IntoView {
 fn describe_rest(reading: &GaugeReading, ghost: Option<PlanGhost>) -> String {
     let mut text = String::new();
     if reading.committed > reading.spent {
-        text = format!("{} with what is reserved · ", words::epsilon(reading.committed));
+        text = format!("{} including reservations · ", words::epsilon(reading.committed));
     }
     text + &match ghost {
         Some(ghost) if ghost.fits => {

@@ -52,8 +52,8 @@ pub fn Keys(
         on_cleanup(move || handle.remove());
     });
     view! {
-        <div class="keys" role="dialog" aria-modal="false" aria-label="Keys" hidden=move || !open.get()>
-            <h2>"Keys"</h2>
+        <div class="keys" role="dialog" aria-modal="false" aria-label="Keyboard shortcuts" hidden=move || !open.get()>
+            <h2>"Keyboard shortcuts"</h2>
             <dl>
                 {own.into_iter().map(|(key, what)| view! {
                     <div><dt><kbd>{key}</kbd></dt><dd>{what}</dd></div>
@@ -61,8 +61,8 @@ pub fn Keys(
                 {places.into_iter().map(|(letter, name, _)| view! {
                     <div><dt><kbd>"g"</kbd>" "<kbd>{letter}</kbd></dt><dd>{name}</dd></div>
                 }).collect_view()}
-                <div><dt><kbd>"←"</kbd>" "<kbd>"→"</kbd></dt><dd>"read a chart, when it has the focus"</dd></div>
-                <div><dt><kbd>"?"</kbd></dt><dd>"open and close this list"</dd></div>
+                <div><dt><kbd>"←"</kbd>" "<kbd>"→"</kbd></dt><dd>"read values of the focused chart"</dd></div>
+                <div><dt><kbd>"?"</kbd></dt><dd>"show or hide this list"</dd></div>
             </dl>
             <button type="button" class="quiet" on:click=move |_| open.set(false)>"Close"</button>
         </div>

@@ -20,7 +20,7 @@ pub(crate) fn render_retire_form(
         hidden,
         view! {
             <ul class="consequences">{consequences.iter().map(|line| view! { <li>{*line}</li> }).collect_view()}</ul>
-            <Field name="reason" label="Reason" most=LONGEST_REASON as u32 help="The audit log and the announcement repeat it."/>
+            <Field name="reason" label="Reason" most=LONGEST_REASON as u32 help="Shown in the audit log and in the notification."/>
             <button type="submit" class="danger">"Retire"<span class="visually-hidden">{format!(" {name}")}</span></button>
         },
     );
@@ -35,11 +35,11 @@ pub(crate) fn render_write_off_form(hidden: Vec<(&'static str, String)>, name: &
         hidden,
         view! {
             <ul class="consequences">
-                <li>"For a site that does not return: its parts in jobs end, and it is offered nothing."</li>
-                <li>"What it has reserved stays spent."</li>
-                <li>"The site undoes it by returning with its key and giving its receipts back."</li>
+                <li>"Use this for a site that will not return. Its parts in jobs end, and it gets no new work."</li>
+                <li>"Its reservations stay spent."</li>
+                <li>"A site that returns with its key and sends its receipts again undoes this."</li>
             </ul>
-            <Field name="reason" label="Reason" most=LONGEST_REASON as u32 help="The audit log and the announcement repeat it."/>
+            <Field name="reason" label="Reason" most=LONGEST_REASON as u32 help="Shown in the audit log and in the notification."/>
             <button type="submit" class="danger">"Write off"<span class="visually-hidden">{format!(" {name}")}</span></button>
         },
     );
@@ -57,11 +57,10 @@ pub(crate) fn render_reconciliation(worker: &Worker, now: OffsetDateTime) -> Any
     });
     let reconciled = worker.reconciliation.as_ref().map(|state| {
         let text = match state.finished_at {
-            Some(_) => format!("healed {} receipts", state.receipts),
-            None => format!(
-                "{} receipts are back; the rest is awaited, and its datasets take part in no new job until then",
-                state.receipts
-            ),
+            Some(_) => format!("{} receipts recovered", state.receipts),
+            None => {
+                format!("{} receipts recovered; its datasets join no new job until the others arrive", state.receipts)
+            }
         };
         view! { <p class="hint">"Server restored "<RelativeTime at=state.restored_at now/>": "{text}</p> }
     });
@@ -74,7 +73,7 @@ pub(crate) fn render_restore_form(call: &str, hidden: Vec<(&'static str, String)
         call,
         hidden,
         view! {
-            <Field name="reason" label="Reason" most=LONGEST_REASON as u32 help="The audit log and the announcement repeat it."/>
+            <Field name="reason" label="Reason" most=LONGEST_REASON as u32 help="Shown in the audit log and in the notification."/>
             <button type="submit">"Restore"<span class="visually-hidden">{format!(" {name}")}</span></button>
         },
     );

@@ -106,7 +106,7 @@ pub fn describe_refusal(refusal: &undertone_api::budget::Refusal) -> String {
     }
     if let (Some(ExceededPart::SideDelta), Some(side)) = (refusal.exceeded, &refusal.side_delta) {
         return format!(
-            "{} ({}): the part of δ for releases with a δ of their own has no room: {}. Ask for a smaller δ.",
+            "{} ({}): the share of δ for releases with their own δ is exhausted: {}. Use a smaller δ.",
             refusal.dataset_name,
             words::unit(refusal.unit),
             side.phrase()
@@ -120,8 +120,8 @@ pub fn describe_refusal(refusal: &undertone_api::budget::Refusal) -> String {
         n => format!("{} of this kind would fit.", words::plural(n, "release")),
     };
     format!(
-        "{} ({}): ε {} of {} is spent or reserved at δ {}, ε {} is left. The job asks {request} by itself, which would make \
-         {would_be}. {fits}",
+        "{} ({}): ε {} of {} is spent or reserved at δ {}, ε {} is left. The job requests {request} by itself, for \
+         a total of {would_be}. {fits}",
         refusal.dataset_name,
         words::unit(refusal.unit),
         words::epsilon(refusal.spent),
@@ -165,8 +165,8 @@ mod tests {
         };
         assert_eq!(
             describe_refusal(&refusal),
-            "ward-b (speaker): the part of δ for releases with a δ of their own has no room: 1.8e-3 of 2.5e-3 is spent or \
-             reserved and the job asks 1e-3. Ask for a smaller δ."
+            "ward-b (speaker): the share of δ for releases with their own δ is exhausted: 1.8e-3 of 2.5e-3 is spent or \
+             reserved and the job asks 1e-3. Use a smaller δ."
         );
     }
 
@@ -174,8 +174,8 @@ mod tests {
     fn refusal_states_spent_request_rest_and_room() {
         assert_eq!(
             describe_refusal(&refusal()),
-            "ward-b (speaker): ε 6.50 of 8.00 is spent or reserved at δ 10⁻⁶, ε 1.50 is left. The job asks ε 3.25 by \
-             itself, which would make ε 9.01. 12 releases of this kind would fit."
+            "ward-b (speaker): ε 6.50 of 8.00 is spent or reserved at δ 10⁻⁶, ε 1.50 is left. The job requests ε 3.25 \
+             by itself, for a total of ε 9.01. 12 releases of this kind would fit."
         );
     }
 }

@@ -110,7 +110,7 @@ impl ChartFigure {
         if self.lines.iter().all(|line| line.level.is_none() && line.points.is_empty()) {
             return latest;
         }
-        latest + " Arrow keys read it."
+        latest + " Use the arrow keys to read values."
     }
 
     /// Returns the same sentence for a static drawing.
@@ -124,7 +124,7 @@ impl ChartFigure {
             })
             .collect();
         if parts.is_empty() {
-            format!("{}: nothing measured yet", self.title)
+            format!("{}: no measurements yet", self.title)
         } else if let Some((x, what)) = &self.mark {
             format!("{}; {what}, {}.", self.title, self.reading(*x))
         } else {
@@ -377,7 +377,7 @@ mod tests {
         let sentence = figure().sentence();
         assert!(sentence.contains("private 30.0 %") && sentence.contains("public 20.0 %"), "{sentence}");
         let empty = ChartFigure { lines: Vec::new(), ..figure() };
-        assert_eq!(empty.sentence(), "Accuracy: nothing measured yet");
+        assert_eq!(empty.sentence(), "Accuracy: no measurements yet");
     }
 
     #[test]

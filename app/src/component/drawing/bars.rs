@@ -115,10 +115,10 @@ impl BarDrawing {
     fn sentence(&self) -> String {
         let all: u64 = self.counts.iter().map(|bar| bar.2).sum();
         let Some(most) = self.counts.iter().max_by_key(|bar| bar.2).filter(|_| all > 0) else {
-            return format!("{}: nothing counted", self.title);
+            return format!("{}: no counts", self.title);
         };
         format!(
-            "{}: {} of {} {} lie at {} {}.",
+            "{}: {} of {} {} have {} {}.",
             self.title,
             words::count(most.2),
             words::count(all),
@@ -186,6 +186,6 @@ mod tests {
     #[test]
     fn empty_bars_report_nothing_counted() {
         let drawing = BarDrawing { counts: Vec::new(), ..bars(true) }.draw();
-        assert!(drawing.sentence.ends_with("nothing counted") && !drawing.picture.contains("NaN"));
+        assert!(drawing.sentence.ends_with("no counts") && !drawing.picture.contains("NaN"));
     }
 }

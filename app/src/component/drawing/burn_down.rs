@@ -135,7 +135,7 @@ impl BurnDown {
             n => format!(" The limit was changed {}.", words::plural(n as u64, "time")),
         };
         format!(
-            "{}: of ε {} at δ {}, {} is spent, {} reserved and {} left. It began on {} with {}.{changes}",
+            "{}: of ε {} at δ {}, {} is spent, {} is reserved and {} is left. On {} it began with {}.{changes}",
             self.title,
             words::limit(last.limit),
             words::delta(last.delta),

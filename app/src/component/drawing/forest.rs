@@ -147,10 +147,10 @@ mod tests {
             IntervalEstimate::with_wilson_interval("b".to_owned(), 0.45, 2000),
         ];
         let forest = ForestPlot {
-            title: "Frames right".to_owned(),
+            title: "Frames correct".to_owned(),
             file: "models".to_owned(),
             note: String::new(),
-            x: "frames right, %".to_owned(),
+            x: "frames correct, %".to_owned(),
             rows,
         };
         let drawing = forest.draw().expect("rows");

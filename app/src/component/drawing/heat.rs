@@ -128,7 +128,7 @@ impl HeatMap {
         };
         let measured = || self.squares.iter().filter(|square| square.value.is_finite());
         let Some(best) = measured().max_by(|a, b| a.value.total_cmp(&b.value)) else {
-            return format!("{}: nothing measured", self.title);
+            return format!("{}: no measurements", self.title);
         };
         let least = measured().min_by(|a, b| a.value.total_cmp(&b.value)).unwrap_or(best);
         let mut parts = vec![format!("most {}", name(best)), format!("least {}", name(least))];
@@ -201,6 +201,6 @@ mod tests {
     fn heat_map_omits_unmeasured_squares() {
         let drawing = heat(vec![square((0, 0), f64::NAN, false)]).draw();
         assert!(!drawing.picture.contains("NaN"), "{}", drawing.picture);
-        assert!(heat(Vec::new()).draw().sentence.contains("nothing measured"));
+        assert!(heat(Vec::new()).draw().sentence.contains("no measurements"));
     }
 }

@@ -183,7 +183,7 @@ mod tests {
             file: "attacks".to_owned(),
             note: String::new(),
             of: "attack".to_owned(),
-            x: "told right, %".to_owned(),
+            x: "correct, %".to_owned(),
             scale: 100.0,
             rows,
             mark: "by guessing".to_owned(),
@@ -203,9 +203,9 @@ mod tests {
     #[test]
     fn level_sentence_and_table_have_the_comparison() {
         let drawing = levels().draw().expect("two bars");
-        let sentence = "Attacks, told right, %: true or dummy 60.0 %, 55 to 65, by guessing 50; who speaks 10.0 %.";
+        let sentence = "Attacks, correct, %: true or dummy 60.0 %, 55 to 65, by guessing 50; who speaks 10.0 %.";
         assert_eq!(drawing.sentence, sentence);
-        assert_eq!(drawing.table.head, ["attack", "told right, %", "from", "to", "by guessing"]);
+        assert_eq!(drawing.table.head, ["attack", "correct, %", "from", "to", "by guessing"]);
         assert!(drawing.table.rows.iter().all(|row| row.len() == 5));
     }
 

@@ -110,9 +110,9 @@ impl LineDrawing {
             })
             .collect();
         if ends.is_empty() {
-            return format!("{}: nothing measured", self.title);
+            return format!("{}: no measurements", self.title);
         }
-        format!("{}, where each line ends: {}.", self.title, ends.join("; "))
+        format!("{}, last point of each line: {}.", self.title, ends.join("; "))
     }
 
     fn table(&self) -> DrawingTable {
@@ -247,7 +247,7 @@ mod tests {
         let drawing =
             LineDrawing { curves: Vec::new(), span: (f64::INFINITY, f64::NEG_INFINITY), mark: None, ..lines() }.draw();
         assert!(
-            drawing.sentence.ends_with("nothing measured") && !drawing.picture.contains("NaN"),
+            drawing.sentence.ends_with("no measurements") && !drawing.picture.contains("NaN"),
             "{}",
             drawing.picture
         );

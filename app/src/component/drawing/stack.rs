@@ -83,7 +83,7 @@ impl StackedBar {
             {ticks.collect_view()}
             {bars}
             {free}
-            <text class="axis" x=middle y=bottom + 36.0 text-anchor="middle">"% of the limit, at the order that leaves most"</text>
+            <text class="axis" x=middle y=bottom + 36.0 text-anchor="middle">"% of the limit, at the order with the most left"</text>
         });
         StaticDrawing {
             sentence: self.sentence(used),
@@ -122,7 +122,7 @@ impl StackedBar {
             .map(|part| format!("{} {}", part.name, words::percent(part.solid + part.hatched)))
             .collect();
         if parts.is_empty() {
-            return format!("{}: nothing is used", self.title);
+            return format!("{}: nothing used", self.title);
         }
         let rest = self.parts.len().saturating_sub(3);
         let more = if rest > 0 { format!(", and {rest} more") } else { String::new() };
@@ -136,7 +136,7 @@ impl StackedBar {
     }
 
     fn table(&self) -> DrawingTable {
-        let head = ["job", "spent, % of the limit", "reserved, % of the limit", "releases paid", "ε of it alone"];
+        let head = ["job", "spent, % of the limit", "reserved, % of the limit", "releases paid", "ε by itself"];
         let rows = self.parts.iter().map(|part| {
             vec![
                 TableCell::text(part.name.clone()),

@@ -52,7 +52,7 @@ impl Card for Spec {
         participation: "its questions",
         records: "rows of the log",
         public_release: "The data are public: exact gradients leave the site, and nothing is charged.",
-        retention: "The log itself never leaves",
+        retention: "The log itself stays at the site of",
         has_unit_counts: false,
     };
 
@@ -75,7 +75,7 @@ impl Card for Spec {
             }
             None => view! {
                 <p class="hint">
-                    "Questions can be asked once a public, labelled query log is registered here: it leads, and the classifier begins with it."
+                    "Register a public, labelled query log first: it is the lead, and the classifier starts from it."
                 </p>
             }
             .into_any(),
@@ -92,7 +92,7 @@ impl Card for Spec {
 
     fn audience(&self, parties: String) -> String {
         // Annotators need not belong to any organization.
-        format!("{parties}, and by everybody who answers questions")
+        format!("{parties}, and the annotators")
     }
 
     fn figures(&self, measurements: &[Measurement]) -> Vec<ChartFigure> {

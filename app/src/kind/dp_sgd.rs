@@ -56,7 +56,7 @@ impl Card for Spec {
         participation: "trained on",
         records: "recordings",
         public_release: "The data are public: exact gradients leave the site, and nothing is charged.",
-        retention: "The recordings never leave",
+        retention: "The recordings stay at the site of",
         has_unit_counts: true,
     };
 
@@ -103,7 +103,7 @@ impl Card for Spec {
             facts.push((
                 "Audit",
                 format!(
-                    "{} and {} at each private party, {} guesses; the files are withheld until it is passed",
+                    "{} and {} at each private party, {} guesses; the files are withheld until the audit passes",
                     words::plural(audit.canaries.into(), "canary").replace("canarys", "canaries"),
                     words::plural(audit.recordings.into(), "made-up recording"),
                     words::count(audit.guesses.into())
@@ -111,11 +111,8 @@ impl Card for Spec {
             ));
         }
         facts.push((
-            "In reserve",
-            format!(
-                "{} for those that must be paid again after a crash",
-                words::plural(self.spare_releases.into(), "round")
-            ),
+            "Reserve",
+            format!("{} to repeat after a crash", words::plural(self.spare_releases.into(), "round")),
         ));
         facts
     }

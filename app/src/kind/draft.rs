@@ -106,12 +106,12 @@ fn is_equal(one: &Value, other: &Value) -> bool {
 pub(super) fn render_notice(opened: &OpenedDraft, form: &'static str, save: &'static str, lost: &[String]) -> AnyView {
     let OpenedDraft { draft, seen } = opened;
     let page = path::draft(draft.consortium, draft.id);
-    let title = if draft.content.title.is_empty() { "without a title" } else { &draft.content.title }.to_owned();
+    let title = if draft.content.title.is_empty() { "(untitled)" } else { &draft.content.title }.to_owned();
     let changed = (*seen != draft.version).then(|| {
         view! {
             <p class="notice bad" role="alert">
-                "Somebody changed the draft after you opened it. Below stands what you wrote; "<a href=page.clone()>"the draft’s page"</a>
-                " shows what it is now. Saving again writes yours over it."
+                "The draft was changed after you opened it. Your version is below; "<a href=page.clone()>"the draft’s page"</a>
+                " shows the current version. Saving again overwrites it with yours."
             </p>
         }
     });
@@ -119,15 +119,15 @@ pub(super) fn render_notice(opened: &OpenedDraft, form: &'static str, save: &'st
     let paths = lost.iter().take(NAMED).map(|place| view! { <li><code>{place.clone()}</code></li> }).collect_view();
     let lacks = (!lost.is_empty()).then(|| {
         view! {
-            <p>"The planner has no field for these values of the draft, or reads them otherwise. Saving from here writes the planner’s own in their place; on the draft’s page they can be kept."</p>
+            <p>"The planner has no field for these values of the draft, or reads them differently. Saving here replaces them with the planner’s values; edit the draft’s page to keep them."</p>
             <ul>{paths}{(more > 0).then(|| view! { <li>{format!("and {more} more")}</li> })}</ul>
         }
     });
     view! {
         <section class="panel">
-            <h3>{format!("The draft {title}")}</h3>
+            <h3>{format!("Draft {title}")}</h3>
             {changed}
-            <p>"Saving goes back to it, and proposing makes it the job. "<a href=page>"See the draft"</a></p>
+            <p>"Saving updates this draft, and proposing turns it into a job. "<a href=page>"Show the draft"</a></p>
             {lacks}
             <input type="hidden" form=form name="draft" value=draft.id.to_string()/>
             <input type="hidden" form=form name="version" value=draft.version.to_string()/>

@@ -15,8 +15,7 @@ use leptos::task::spawn_local;
 use crate::call::ask::{self, Answered};
 
 /// The notice if the server is unreachable.
-const UNREACHED: &str =
-    "<p class=\"notice bad\" role=\"alert\">The server could not be asked. Try again in a moment.</p>";
+const UNREACHED: &str = "<p class=\"notice bad\" role=\"alert\">The server did not answer. Try again in a moment.</p>";
 /// The delay after the last change of a plan before the server computes its numbers.
 const STILL: Duration = Duration::from_millis(400);
 
@@ -85,7 +84,7 @@ pub fn PricedForm(
             on:submit=submit on:input=changed>
             <input type="hidden" name="consortium" value=consortium/>
             <div class="planner-form">{children()}</div>
-            <section class="planner-cost" aria-label="What it would cost" aria-busy=move || stale.get().to_string()>
+            <section class="planner-cost" aria-label="Projected cost" aria-busy=move || stale.get().to_string()>
                 <div aria-live="polite" class="tight" class:stale=move || stale.get() inner_html=move || cost.get()></div>
                 <div inner_html=move || problem.get()></div>
                 <div class="actions">

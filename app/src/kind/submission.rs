@@ -68,7 +68,7 @@ impl PlanSubmission {
         match address {
             Err(problem) if self.draft.is_some() => self.redirect_back(problem).map(|()| String::new()),
             address => {
-                let message = Some("The job is proposed to the owners of its data.".to_owned());
+                let message = Some("The job was proposed to the owners of its data.".to_owned());
                 native::land(address.clone(), Clone::clone, message)?;
                 Ok(address.unwrap_or_default())
             }
@@ -94,16 +94,15 @@ impl PlanSubmission {
             Err(problem) => return self.redirect_back(problem),
         };
         let (answer, message) = match self.draft {
-            Some((id, version)) => (backend.write_draft(id, new.clone(), version).await, "The draft is saved."),
-            None => (backend.begin_draft(self.consortium, new.clone()).await, "The plan is saved as a draft."),
+            Some((id, version)) => (backend.write_draft(id, new.clone(), version).await, "The draft was saved."),
+            None => (backend.begin_draft(self.consortium, new.clone()).await, "The plan was saved as a draft."),
         };
         let consortium = self.consortium;
         let to = move |draft: &undertone_api::job::Draft| path::draft(consortium, draft.id);
         match answer {
             Err(problem) if problem.code == Code::PreconditionFailed && self.return_address().is_none() => {
                 let copy = backend.begin_draft(consortium, new).await;
-                let message =
-                    "Somebody changed the draft in the meantime. What you wrote is kept here, as a draft of its own.";
+                let message = "The draft was changed in the meantime. Your version was saved as a separate draft.";
                 native::land(copy, to, Some(message.to_owned()))
             }
             Err(problem) => self.redirect_back(problem),
@@ -146,9 +145,9 @@ async fn propose_draft(
     if !plan.refusals.is_empty() {
         let missing = plan.refusals.iter().any(|refusal| refusal.limit <= 0.0);
         let (code, detail) = if missing {
-            (Code::BudgetMissing, "A dataset has no budget for this: its steward can set one.")
+            (Code::BudgetMissing, "A dataset has no budget for this unit; its steward can set one.")
         } else {
-            (Code::BudgetExceeded, "A budget does not admit it.")
+            (Code::BudgetExceeded, "A budget does not admit the job.")
         };
         return Err(Problem { refusals: plan.refusals, ..Problem::new(code, detail) });
     }

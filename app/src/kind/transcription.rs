@@ -40,7 +40,7 @@ impl Card for Spec {
         participation: "transcribed",
         records: "recordings",
         public_release: "The recordings are public: they are sent to the recognizers, and nothing is charged.",
-        retention: "The transcript never leaves",
+        retention: "The transcript stays at the site of",
         has_unit_counts: false,
     };
 
@@ -53,7 +53,7 @@ impl Card for Spec {
         let PlannerData { consortium, datasets, standings, query, opened, .. } = ground;
         let Some(first) = TranscriptionPlan::first(&datasets, &standings) else {
             return view! {
-                <p class="hint">"Recordings can be transcribed once a dataset of recordings is registered here."</p>
+                <p class="hint">"Register a dataset of recordings first."</p>
             }
             .into_any();
         };
@@ -78,7 +78,7 @@ impl Card for Spec {
     }
 
     fn audience(&self, _: String) -> String {
-        "the recognizers that are named above; this server sees none of it".to_owned()
+        "the recognizers named above; this server sees none of it".to_owned()
     }
 
     fn figures(&self, _: &[Measurement]) -> Vec<ChartFigure> {

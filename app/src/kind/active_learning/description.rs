@@ -14,12 +14,12 @@ pub(super) fn list_facts(spec: &Spec) -> Vec<(&'static str, String)> {
         ("Protects", format!("each {} of every private log", unit_noun(spec.unit))),
         ("Labels", describe_labels(spec)),
         ("Questions", describe_questions(spec)),
-        ("Chosen by", describe_acquisition(spec)),
+        ("Acquisition", describe_acquisition(spec)),
         ("Answers", describe_answers(spec)),
         ("Classifier", describe_classifier(spec)),
         (
-            "Begins with",
-            format!("{} of the lead's, from public data", words::plural(spec.golden.into(), "labelled example")),
+            "Starts with",
+            format!("{} of the lead, from public data", words::plural(spec.golden.into(), "labelled example")),
         ),
     ];
     if let Some(rehearsal) = &spec.rehearsal {
@@ -27,7 +27,7 @@ pub(super) fn list_facts(spec: &Spec) -> Vec<(&'static str, String)> {
         facts.push((
             "Rehearsal",
             format!(
-                "on the lead's public log, {} of rate and threshold with {} each, annotators played, right {} of the time",
+                "on the lead's public log, {} of rate and threshold with {} each, with simulated annotators who are right {} of the time",
                 words::plural(trials, "pair"),
                 words::plural(rehearsal.questions.into(), "question"),
                 words::percent(rehearsal.annotator_accuracy)
@@ -55,7 +55,7 @@ fn describe_labels(spec: &Spec) -> String {
 
 fn describe_questions(spec: &Spec) -> String {
     format!(
-        "{} of up to {}; a round, and the pools before the first, are waited for {}",
+        "{} of up to {}; each round, and the pools before the first, times out after {}",
         words::plural(spec.rounds.into(), "round"),
         words::plural(spec.batch.into(), "question"),
         words::duration(f64::from(spec.deadline_seconds))
@@ -63,7 +63,7 @@ fn describe_questions(spec: &Spec) -> String {
 }
 
 fn describe_acquisition(spec: &Spec) -> String {
-    let differ = if spec.diversity { "; those of one round are to differ from each other" } else { "" };
+    let differ = if spec.diversity { "; the questions of a round are diverse" } else { "" };
     format!("{}{differ}", spec.acquisition.label())
 }
 
@@ -74,8 +74,8 @@ fn describe_answers(spec: &Spec) -> String {
     };
     match (spec.annotators, spec.aggregation) {
         (1, _) => people,
-        (_, Aggregation::Majority) => format!("{people}; the label that most give"),
-        (_, Aggregation::DawidSkene) => format!("{people}; weighed by how well they agree (Dawid and Skene)"),
+        (_, Aggregation::Majority) => format!("{people}; majority label"),
+        (_, Aggregation::DawidSkene) => format!("{people}; weighted by agreement (Dawid and Skene)"),
     }
 }
 
@@ -98,8 +98,8 @@ fn describe_classifier(spec: &Spec) -> String {
 /// Returns the content that a gate releases, to follow "of your log".
 pub(super) fn describe_release(gate: &Gate) -> &'static str {
     match gate.shown {
-        Shown::Set => "each text once, without how often it was asked",
-        Shown::Counts | Shown::CountsTight => "each text once, with how many kept rows ask it",
+        Shown::Set => "each text once, without its count",
+        Shown::Counts | Shown::CountsTight => "each text once, with its count of kept rows",
     }
 }
 
@@ -110,29 +110,29 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
     let (Some(gate), Some(charge)) = (gate, charge) else { return Vec::new() };
     let k = gate.threshold.get();
     let mut lines = vec![format!(
-        "One list of texts leaves your log, once: {}. People at the consortium's organizations read these texts and label them.",
+        "One list of texts leaves your log, once: {}. People at the consortium's organizations read and label these texts.",
         describe_release(&gate)
     )];
     if charge.unit == PrivacyUnit::User {
         lines.push(format!(
-            "Of each user at most {} enter, each counted once.",
+            "At most {} of each user enter, each counted once.",
             words::plural(gate.rows_per_unit.get().into(), "different text")
         ));
     }
     lines.push(format!(
-        "Each row is kept with a chance of {}, drawn at your site and told to nobody; only a text that at least {} have is in the \
-         list. Nothing rarer leaves, nor how much of it there is.",
+        "Your site keeps each row with probability {}, drawn in secret; only a text with at least {} is in the \
+         list. Rarer texts never leave, and neither does their number.",
         words::number(gate.sampling_rate.get()),
         words::plural(k.into(), "kept row"),
     ));
     lines.push(
-        "A threshold does not read: a text that many ask leaves word for word, even if it names somebody. Your site's \
-         normalization of texts is the place to take names and numbers out before they are counted."
+        "A threshold does not read the texts: a frequent text leaves word for word, even if it names a person. \
+         Remove names and numbers in your site's normalization of texts, before the texts are counted."
             .to_owned(),
     );
     lines.push(format!(
-        "1 release is paid. {} of questions, training and measuring use that list, the answers and public data alone, and cost \
-         nothing more.",
+        "1 release is charged. {} of questions, training and evaluation use this list, the answers and public data, \
+         and cost nothing more.",
         words::plural(spec.rounds.into(), "round")
     ));
     lines

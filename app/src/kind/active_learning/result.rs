@@ -22,7 +22,7 @@ pub(super) fn list_figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Cha
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             let line = ChartLine { label: CLASSIFIER.to_owned(), stroke: LineStroke::Solid, points, level: None };
             let (title, measure, y) = if accuracy {
-                ("Accuracy", "accuracy", "examples right, %")
+                ("Accuracy", "accuracy", "examples correct, %")
             } else {
                 ("Loss", "loss", "cross-entropy, nats")
             };
@@ -100,9 +100,9 @@ fn describe_pool(pool: &PoolResult, participants: &[Participant]) -> String {
         .map_or_else(|| "a dataset".to_owned(), |party| party.dataset_name.clone());
     let questions = words::plural(pool.queries, "question");
     match pool.epsilon.zip(pool.delta) {
-        None => format!("{name}: {questions}, of public data."),
+        None => format!("{name}: {questions} from public data."),
         Some((epsilon, delta)) => format!(
-            "{name}: {questions} that at least {} of the rows kept with a chance of {} ask; for each {} ε {} at δ {}, paid once.",
+            "{name}: {questions} with at least {} rows, kept with probability {}; for each {} ε {} at δ {}, charged once.",
             pool.threshold,
             words::number(pool.sampling_rate),
             description::unit_noun(pool.unit),

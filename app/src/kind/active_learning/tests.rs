@@ -136,7 +136,7 @@ async fn planner_shows_each_kind_its_own_data() {
         "helpdesk-south",
         "Recalculate",
         "<code>labels</code>",
-        "δ at these numbers, by what is shown",
+        "δ at these numbers, by form of release",
     ] {
         assert!(page.contains(said), "{said:?} is not in {page}");
     }
@@ -150,7 +150,7 @@ fn plan_cost_is_displayed() {
     let page = render_cost(&plan(|_| ()), 2.0, 1e-6);
     for said in [
         "Fits every budget.",
-        "Public: it leads, and asks nothing of its own log.",
+        "Public: it is the lead, and contributes no questions.",
         "About 10,000 of 100,000 rows are kept",
         "a tenth of the account’s: k 16 is the least",
         "such pools more",
@@ -211,7 +211,7 @@ fn consent_describes_the_release() {
     let ours = &datasets()[1];
     let consent = describe_consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
     for words in [
-        "One list of texts leaves your log, once: each text once, without how often it was asked.",
+        "One list of texts leaves your log, once: each text once, without its count.",
         "Of each user at most 3 different texts enter, each counted once.",
         "kept with a chance of 0.05",
         "only a text that at least 60 kept rows have is in the list",

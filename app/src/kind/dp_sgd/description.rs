@@ -30,13 +30,13 @@ fn list_parts(parts: Parts) -> String {
 pub(super) fn describe_releases(local_steps: u32, selects: bool) -> String {
     let steps = words::count(local_steps.into());
     match (local_steps, selects) {
-        (0 | 1, _) => "After every round one noisy mean gradient leaves; 1 release is paid each time.".to_owned(),
+        (0 | 1, _) => "After every round one noisy mean gradient leaves; each costs 1 release.".to_owned(),
         (_, false) => {
-            format!("After every {steps} local steps one update leaves; {steps} releases are paid each time.")
+            format!("After every {steps} local steps one update leaves; each costs {steps} releases.")
         }
         (_, true) => format!(
-            "After every {steps} local steps one update leaves, that of the best run; a choice among runs of {steps} \
-             releases is paid each time."
+            "After every {steps} local steps the update of the best run leaves; each costs a selection among runs \
+             of {steps} releases."
         ),
     }
 }
@@ -51,7 +51,7 @@ pub(super) fn describe_model(model: &Model) -> String {
     let hidden = words::count(model.hidden.into());
     let classes = match model.classes {
         Some(classes) => format!("{} classes", words::count(classes.into())),
-        None => "as many classes as the data have".to_owned(),
+        None => "one class per class of the data".to_owned(),
     };
     format!("{context}{layers}{ways} with {hidden} hidden units{norm}, {classes}")
 }
@@ -68,7 +68,7 @@ pub(super) fn describe_rounds(rounds: &Rounds) -> String {
     }
     parts.extend(precision_bits(rounds.exchange.precision).map(|bits| format!("vectors travel in {bits} bits")));
     format!(
-        "{}; a round waits {} and goes on with {}",
+        "{}; a round waits {} and continues with {}",
         parts.join(", "),
         words::duration(f64::from(rounds.deadline_seconds)),
         words::plural(rounds.quorum.into(), "submission")
@@ -83,7 +83,7 @@ fn describe_processing(rounds: &Rounds) -> Vec<String> {
             format!("SGD, learning rate {rate}, momentum {}", words::number(momentum))
         }
         Optimizer::Adam { .. } => format!("Adam, learning rate {rate}"),
-        Optimizer::DpAdam { .. } => format!("Adam freed of the noise's variance, learning rate {rate}"),
+        Optimizer::DpAdam { .. } => format!("Adam corrected for the noise's variance, learning rate {rate}"),
     };
     let falls = |how: &str, warmup: u32, last: f64| {
         let first = if warmup > 0 {
@@ -91,12 +91,12 @@ fn describe_processing(rounds: &Rounds) -> Vec<String> {
         } else {
             String::new()
         };
-        format!("{first}falling {how} to {} of it", words::percent(last))
+        format!("{first}decaying {how} to {} of it", words::percent(last))
     };
     let schedule = match rounds.schedule {
         Schedule::Constant => None,
-        Schedule::Linear { warmup, r#final } => Some(falls("in a straight line", warmup, r#final)),
-        Schedule::Cosine { warmup, r#final } => Some(falls("along a cosine", warmup, r#final)),
+        Schedule::Linear { warmup, r#final } => Some(falls("linearly", warmup, r#final)),
+        Schedule::Cosine { warmup, r#final } => Some(falls("by a cosine", warmup, r#final)),
     };
     let averaging = rounds.averaging.map(|ema| format!("iterates averaged with decay {}", words::number(ema.decay)));
     [Some(step), schedule, averaging].into_iter().flatten().collect()
@@ -113,7 +113,7 @@ const fn precision_bits(precision: Precision) -> Option<u32> {
 /// Describes the private selection.
 pub(super) fn describe_selection(selection: &Selection) -> String {
     format!(
-        "the best of {} with {}, of which a secret number counts, {} on average; judged by {}",
+        "the best of {} with {}, of which a secret number counts, {} on average; evaluated on {}",
         words::plural(u64::from(selection.most_runs.get()), "run"),
         words::plural(selection.candidates.len() as u64, "setting"),
         words::number((selection.runs().mean() * 10.0).round() / 10.0),
@@ -124,8 +124,8 @@ pub(super) fn describe_selection(selection: &Selection) -> String {
 fn describe_clip(noise: &Noise) -> String {
     let clip = words::number(noise.clip);
     match noise.clipping {
-        Clipping::Flat => format!("cut as a whole to a norm of {clip}"),
-        Clipping::PerLayer => format!("cut part by part, together to a norm of at most {clip}"),
+        Clipping::Flat => format!("clipped as a whole to a norm of {clip}"),
+        Clipping::PerLayer => format!("clipped per layer, together to a norm of at most {clip}"),
         Clipping::Automatic => format!("scaled to a norm just under {clip}"),
     }
 }
@@ -139,40 +139,35 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
     let (Some(rounds), Some(noise)) = (spec.rounds(Arm::Private), &party.noise) else { return lines };
     let unit = words::unit(spec.unit);
     lines.push(format!(
-        "{} There are {} of that, and up to {} more that must be paid again after a crash.",
+        "{} There are {}, and up to {} more that are repeated and charged again after a crash.",
         describe_releases(rounds.local_steps, spec.selection.is_some()),
         words::plural(rounds.rounds.into(), "round"),
         words::count(spec.spare_releases.into()),
     ));
     lines.push(format!(
-        "Each release is a sum over a secret random sample, with each {unit} in it at a chance of {}: of every {unit}'s \
-         gradient, {}, with Gaussian noise of {} times that norm.",
+        "Each release is a sum over a secret random sample that includes each {unit} with probability {}: every \
+         {unit}'s gradient, {}, with Gaussian noise of {} times that norm.",
         words::number(party.sampling_rate.get()),
         describe_clip(noise),
         words::number(noise.noise_multiplier.get()),
     ));
     if let Some(choice) = &spec.selection {
         lines.push(format!(
-            "Every round is tried several times: {}. The other runs never leave the site, and the price of a round is that \
-             of the choice.",
+            "Every round runs several times: {}. The other runs never leave the site, and a round is charged as a \
+             private selection.",
             describe_selection(choice)
         ));
     }
     if let Some(train) = rounds.train {
-        lines.push(format!(
-            "Only {} learns from these data; of the rest of the model nothing leaves.",
-            list_parts(train)
-        ));
+        lines
+            .push(format!("Only {} trains on these data; updates of the other layers never leave.", list_parts(train)));
     }
     if let Some(bits) = precision_bits(rounds.exchange.precision) {
         lines.push(format!(
-            "It travels in {bits} bits a number, rounded at random once the noise is in it: that costs no privacy."
+            "It is sent with {bits} bits a number, randomly rounded after the noise is added: this costs no privacy."
         ));
     }
-    lines.push(format!(
-        "What is done with it afterwards costs nothing more: {}.",
-        describe_processing(rounds).join(", ")
-    ));
+    lines.push(format!("Post-processing costs nothing more: {}.", describe_processing(rounds).join(", ")));
     lines
 }
 
@@ -181,8 +176,8 @@ pub(super) fn describe_clipping(spec: &Spec) -> Option<String> {
     let all = spec.participants.iter().filter_map(|party| party.noise);
     let unusual = all.map(|noise| noise.clipping).find(|clipping| *clipping != Clipping::Flat)?;
     Some(match unusual {
-        Clipping::PerLayer => "each trained part by itself, together to the clip".to_owned(),
-        _ => "normalized to just under the clip, long gradients and short ones".to_owned(),
+        Clipping::PerLayer => "each trained layer separately, together to the clip".to_owned(),
+        _ => "every gradient normalized to just under the clip".to_owned(),
     })
 }
 
@@ -209,11 +204,11 @@ mod tests {
     fn releases_are_described_with_count_and_price() {
         assert_eq!(
             describe_releases(1, false),
-            "After every round one noisy mean gradient leaves; 1 release is paid each time."
+            "After every round one noisy mean gradient leaves; each costs 1 release."
         );
         assert_eq!(
             describe_releases(20, false),
-            "After every 20 local steps one update leaves; 20 releases are paid each time."
+            "After every 20 local steps one update leaves; each costs 20 releases."
         );
     }
 
@@ -232,13 +227,13 @@ mod tests {
         let ours = datasets.iter().find(|dataset| spec.cost(dataset).is_some()).expect("somebody pays");
         let consent = describe_consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
         for words in [
-            "After every 20 local steps one update leaves, that of the best run",
-            "40 rounds of that, and up to 4 more",
+            "After every 20 local steps the update of the best run leaves",
+            "40 rounds, and up to 4 more",
             "scaled to a norm just under 1",
             "the best of 20 runs with 3 settings",
-            "Only the output layer learns",
+            "Only the output layer trains",
             "8 bits a number",
-            "rising for 2 rounds, then falling along a cosine to 10.0 % of it",
+            "rising for 2 rounds, then decaying by a cosine to 10.0 % of it",
             "iterates averaged with decay 0.99",
         ] {
             assert!(consent.contains(words), "{words:?} is not in {consent}");
@@ -250,7 +245,7 @@ mod tests {
     #[test]
     fn default_model_and_rounds_are_described() {
         let plain = spec(|_| ());
-        assert_eq!(describe_model(&plain.model), "LSTM with 200 hidden units, as many classes as the data have");
+        assert_eq!(describe_model(&plain.model), "LSTM with 200 hidden units, one class per class of the data");
         let private = describe_rounds(plain.rounds(undertone_api::job::dp_sgd::Arm::Private).expect("it runs"));
         assert!(private.starts_with("40 rounds, Adam, learning rate 0.002; a round waits 10 minutes"), "{private}");
         let more = spec(|plan| {

@@ -40,14 +40,13 @@ pub(super) const SAVE: &str = "/ui/draft-dp-sgd";
 /// The form's id, to which fields outside it refer.
 pub(super) const FORM: &str = "plan-dp-sgd";
 /// The notice if the server is unreachable.
-const UNREACHED: &str =
-    "<p class=\"notice bad\" role=\"alert\">The server could not be asked. Try again in a moment.</p>";
+const UNREACHED: &str = "<p class=\"notice bad\" role=\"alert\">The server did not answer. Try again in a moment.</p>";
 
 /// The protected units to choose from.
 const UNITS: &ChoiceTable<PrivacyUnit> = &[
-    (PrivacyUnit::Speaker, "speaker", "speaker: all that one person said"),
-    (PrivacyUnit::Record, "record", "record: one utterance by itself"),
-    (PrivacyUnit::User, "user", "user: all that the owner's own id column keeps together"),
+    (PrivacyUnit::Speaker, "speaker", "speaker: all recordings of one person"),
+    (PrivacyUnit::Record, "record", "record: one utterance"),
+    (PrivacyUnit::User, "user", "user: all records with one id in the owner's column"),
 ];
 
 /// The delay after the last change of a plan before the server computes its tight numbers.
@@ -192,22 +191,22 @@ pub fn Planner(
             <input type="hidden" name="consortium" value=consortium.to_string()/>
             <div class="planner-form">
                 <fieldset>
-                    <legend>"The job"</legend>
+                    <legend>"Job"</legend>
                     <label class="field"><span>"Title"</span>
                         <input type="text" node_ref=title name="plan[title]" required maxlength="100" autocomplete="off"
-                            placeholder="What the consortium will know it by" value=initial.title.clone()
+                            placeholder="Shown to the consortium" value=initial.title.clone()
                             on:input=move |event| plan.update(|plan| plan.title = event_target_value(&event))/>
                     </label>
                     {FormField { name: "plan[unit]", at: "unit", label: "Protect each" }
                         .choice(find_word(UNITS, &initial.unit), table_options(UNITS), make_setter(plan, |plan, text: String| plan.unit = parse_word(UNITS, &text).unwrap_or(plan.unit)))}
                     <div class="field">
                         <span>"Arms of the comparison"</span>
-                        <label class="check"><input type="checkbox" checked disabled/>"Public data only: the warm start"</label>
+                        <label class="check"><input type="checkbox" checked disabled/>"Public data only (warm start)"</label>
                         <label class="check" class:off=!open_possible>
                             <input type="checkbox" name="plan[open]" value="true" checked=initial.open disabled=!open_possible
                                 on:change=move |event| plan.update(|plan| plan.open = event_target_checked(&event))/>
-                            "Public and open private data, in the clear"
-                            {(!open_possible).then(|| view! { <small>" · no owner has marked data open for it"</small> })}
+                            "Public and open private data, without protection"
+                            {(!open_possible).then(|| view! { <small>" · no data are marked open for it"</small> })}
                         </label>
                         <label class="check">
                             <input type="checkbox" name="plan[private]" value="true" checked=initial.private
@@ -217,34 +216,34 @@ pub fn Planner(
                         <label class="check">
                             <input type="checkbox" name="plan[audit]" value="true" checked=initial.audit
                                 on:change=move |event| plan.update(|plan| plan.audit = event_target_checked(&event))/>
-                            "Audit it: measure from below what it gives away, before anybody gets the model"
+                            "Audit: measure a lower bound on the privacy loss before the model is available"
                         </label>
                     </div>
                 </fieldset>
                 <fieldset>
-                    <legend>"Who takes part"</legend>
-                    {FormField { name: "plan[lead]", at: "participants.0.dataset", label: "Leads, trains the warm start and measures" }
+                    <legend>"Participants"</legend>
+                    {FormField { name: "plan[lead]", at: "participants.0.dataset", label: "Lead: trains the warm start and evaluates" }
                         .choice(&initial.lead.to_string(), leads, make_setter(plan, |plan, text: String| plan.lead = text.parse().unwrap_or(plan.lead)))}
                     <div class="parties">{rows}</div>
                 </fieldset>
                 <fieldset>
                     <legend>"Rounds"</legend>
-                    <Slider name="plan[rounds]" at="rounds" label="Rounds" help="Each is paid once at every private party" value=f64::from(initial.rounds) low=1.0 high=1000.0 whole=true
+                    <Slider name="plan[rounds]" at="rounds" label="Rounds" help="Each is charged once to every private party" value=f64::from(initial.rounds) low=1.0 high=1000.0 whole=true
                         get=Signal::derive(move || f64::from(plan.read().rounds)) set=make_setter(plan, |plan, value| plan.rounds = value as u32)/>
-                    <Slider name="plan[steps][local]" at="local_steps" label="Local steps in each" help="Steps that each party takes between two averages" value=f64::from(initial.steps.local) low=1.0 high=10_000.0 whole=true
+                    <Slider name="plan[steps][local]" at="local_steps" label="Local steps per round" help="Steps of each party between two averages" value=f64::from(initial.steps.local) low=1.0 high=10_000.0 whole=true
                         get=Signal::derive(move || f64::from(plan.read().steps.local)) set=make_setter(plan, |plan, value| plan.steps.local = value as u32)/>
                     <p class="hint">{leaves}</p>
-                    {FormField { name: "plan[may_miss]", at: "quorum", label: "Contributors a round may miss" }
+                    {FormField { name: "plan[may_miss]", at: "quorum", label: "Most missing contributors per round" }
                         .number(f64::from(initial.may_miss), (0.0, 99.0), true, make_setter(plan, |plan, value| plan.may_miss = value as u32))}
-                    {FormField { name: "plan[deadline]", at: "deadline_seconds", label: "Seconds a round waits for all" }
+                    {FormField { name: "plan[deadline]", at: "deadline_seconds", label: "Round deadline, seconds" }
                         .number(f64::from(initial.deadline), (1.0, 86_400.0), true, make_setter(plan, |plan, value| plan.deadline = value as u32))}
-                    {FormField { name: "plan[spare]", at: "spare_releases", label: "Rounds in reserve, for those paid again after a crash" }
+                    {FormField { name: "plan[spare]", at: "spare_releases", label: "Reserve rounds, to repeat after a crash" }
                         .number(f64::from(initial.spare), (0.0, 1000.0), true, make_setter(plan, |plan, value| plan.spare = value as u32))}
                 </fieldset>
                 {advanced::render_advanced(plan, &initial)}
             </div>
             <section class="planner-cost" aria-labelledby="cost-title">
-                <h2 id="cost-title">"What it would cost"</h2>
+                <h2 id="cost-title">"Projected cost"</h2>
                 <div aria-live="polite"><Costs prices violations datasets plan consortium/></div>
                 <div inner_html=move || problem.get()></div>
                 <div class="actions">
@@ -254,11 +253,11 @@ pub fn Planner(
                     <button type="submit" formaction=SAVE formnovalidate>"Save as a draft"</button>
                     <button type="submit" class="plain-only" formmethod="get" formaction=path::plan(consortium) formnovalidate>"Recalculate"</button>
                 </div>
-                <p class="hint">"A budget adds up the worst of every job, and so moves by a little more than a job costs by itself."</p>
-                <p class="hint">"Nothing runs and nothing is charged until every owner has approved and every ledger has reserved its worst case."</p>
+                <p class="hint">"A budget adds up the worst case of every job, so its change slightly exceeds the job's own cost."</p>
+                <p class="hint">"Nothing runs and nothing is charged before every owner has approved and every ledger has reserved its worst case."</p>
             </section>
             <section class="planner-more" aria-labelledby="curves-title" hidden=move || prices.read().as_ref().is_none_or(|prices| prices.buys.is_none())>
-                <h2 id="curves-title">"What rounds cost"</h2>
+                <h2 id="curves-title">"Cost of rounds"</h2>
                 <div class="tight" class:stale=move || stale.get() aria-busy=move || stale.get().to_string() inner_html=move || tight.get()></div>
                 <div class="charts">{curves}</div>
             </section>

@@ -57,7 +57,7 @@ pub(super) fn list_figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Cha
                 title: format!("{}, {}", if accuracy { "Accuracy" } else { "Loss" }, test.name),
                 file: format!("{measure}-{}", test.name.replace(|c: char| !c.is_ascii_alphanumeric(), "-")),
                 x: if in_rounds { "round" } else { "epoch" }.to_owned(),
-                y: if accuracy { "frames right, %" } else { "cross-entropy, nats" }.to_owned(),
+                y: if accuracy { "frames correct, %" } else { "cross-entropy, nats" }.to_owned(),
                 percent: accuracy,
                 x_most: f64::from(if in_rounds { rounds.unwrap_or(1) } else { spec.warm_start.epochs.max(1) }),
                 lines,
@@ -111,11 +111,11 @@ pub(super) fn render_result(spec: &Spec, report: &Report, participants: &[Partic
     });
     view! {
         <table class="cards result">
-            <caption>"Frames classified right, by arm and test set"</caption>
+            <caption>"Frames classified correctly, by arm and test set"</caption>
             <thead><tr>
                 <th scope="col">"Trained on"</th>
                 {spec.tests.iter().map(|test| view! { <th scope="col" class="number">{test.name.clone()}</th> }).collect_view()}
-                <th scope="col" class="number">"Took"</th>
+                <th scope="col" class="number">"Duration"</th>
                 <th scope="col">"Cost of privacy"</th>
             </tr></thead>
             <tbody>{rows.collect_view()}</tbody>

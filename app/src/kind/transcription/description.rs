@@ -13,7 +13,7 @@ pub(super) fn list_facts(spec: &Spec) -> Vec<(&'static str, String)> {
         |error| error.to_string(),
         |noise| {
             format!(
-                "{:.1} dummies of each word at each recognizer on average, and as many without any: rate {} nats per word, shift {}",
+                "on average {:.1} dummies of each word, and as many without a word, at each recognizer: rate {} nats per word, shift {}",
                 noise.mean(),
                 words::number(noise.rate()),
                 words::count(noise.shift().into())
@@ -23,12 +23,12 @@ pub(super) fn list_facts(spec: &Spec) -> Vec<(&'static str, String)> {
     vec![
         ("Protects", describe_protection(spec)),
         ("Recognizers", describe_recognizers(spec)),
-        ("Together", describe_promises(spec)),
+        ("Colluding recognizers", describe_promises(spec)),
         ("Vocabulary", describe_vocabulary(spec)),
         ("Noise", noise),
-        ("Dummies say", describe_corpus(spec).to_owned()),
-        (if spec.voice.tells_speakers() { "Voices" } else { "One voice" }, describe_voice(spec)),
-        ("Several words in a piece", describe_crowded(spec).to_owned()),
+        ("Text of dummies", describe_corpus(spec).to_owned()),
+        (if spec.voice.tells_speakers() { "Voices" } else { "Voice conversion" }, describe_voice(spec)),
+        ("Pieces with several words", describe_crowded(spec).to_owned()),
         ("First transcript", describe_recognizer(spec).to_owned()),
     ]
 }
@@ -54,8 +54,8 @@ fn describe_promises(spec: &Spec) -> String {
 
 fn describe_colluders(colluding: u32) -> String {
     match colluding {
-        1 => "each by itself".to_owned(),
-        many => format!("{} that put their parts together", words::count(many.into())),
+        1 => "each separately".to_owned(),
+        many => format!("up to {} that combine their parts", words::count(many.into())),
     }
 }
 
@@ -82,8 +82,8 @@ fn describe_vocabulary(spec: &Spec) -> String {
             format!("a public list of {} ({}): {examples}", words::plural(size, "word"), spec.language)
         }
         Vocabulary::Data { top_percent, above, most, .. } => format!(
-            "from a first transcript: the {} % most frequent words{}, at most {}, with {} of a public list; which words these are tells \
-             what was said",
+            "from a first transcript: the {} % most frequent words{}, at most {}, with {} of a public list; the \
+             list reveals what was said",
             words::number(*top_percent),
             above.map_or_else(String::new, |above| format!(" and those of TF-IDF above {}", words::number(above))),
             words::count((*most).into()),
@@ -94,8 +94,8 @@ fn describe_vocabulary(spec: &Spec) -> String {
 
 const fn describe_corpus(spec: &Spec) -> &'static str {
     match spec.dummies.corpus {
-        Corpus::Bundled => "phrases after a little public-domain English",
-        Corpus::Site => "phrases after the public text that the site has chosen",
+        Corpus::Bundled => "phrases in the style of a small public-domain English text",
+        Corpus::Site => "phrases in the style of the site’s public text",
     }
 }
 
@@ -104,20 +104,20 @@ fn describe_voice(spec: &Spec) -> String {
         Voice::Mcadams { alpha } => format!("{}, α {}", spec.voice.label(), words::number(alpha)),
         Voice::Vocoder { detail } => format!("{} of {detail} coefficients", spec.voice.label()),
         Voice::Command | Voice::Url => spec.voice.label().to_owned(),
-        Voice::Cloned => format!("{}: the recognizers can tell who speaks", spec.voice.label()),
+        Voice::Cloned => format!("{}: the recognizers can identify the speakers", spec.voice.label()),
     }
 }
 
 const fn describe_crowded(spec: &Spec) -> &'static str {
     match spec.crowded {
-        Crowded::Keep => "stay at the site and keep the offline text",
-        Crowded::Send => "are sent, and known for true ones",
+        Crowded::Keep => "stay at the site, with the offline transcript",
+        Crowded::Send => "are sent, and recognizable as true pieces",
     }
 }
 
 const fn describe_recognizer(spec: &Spec) -> &'static str {
     match spec.recognizer {
-        Recognizer::Site => "by the recognizer that the site has chosen, at the site",
+        Recognizer::Site => "by the site’s recognizer, at the site",
         Recognizer::Pocketsphinx => "by PocketSphinx, at the site",
         Recognizer::Server => "by a server in the site’s own network",
     }
@@ -133,20 +133,21 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
     let names: Vec<&str> = spec.providers.iter().map(|provider| provider.name.as_str()).collect();
     let mut lines = vec![
         format!(
-            "Short pieces of your recordings leave, {}, for {}: companies outside this consortium, which hear them in clear \
-             speech. Pieces in which your site finds something sensitive stay; what its recognizer mishears it does not find.",
+            "Short pieces of your recordings leave, {}, for {}: companies outside this consortium, which hear them \
+             in clear speech. Pieces stay if your site detects sensitive content; it does not detect what its \
+             recognizer mishears.",
             if spec.voice.tells_speakers() {
-                "in the voices in which they were recorded, mixed with made-up ones in imitations of these voices"
+                "in the recorded voices, mixed with dummies in imitations of these voices"
             } else {
-                "in one voice, mixed with made-up ones"
+                "in one voice, mixed with dummies"
             },
             words::join_names(&names)
         ),
         describe_distance(d),
         format!(
-            "Not covered by any ε: what the sound of a piece, or the words around one of the vocabulary, tell whoever listens. \
-             Made-up pieces and {} work against that; how well is measured, not promised. Nothing is promised about a \
-             whole recording, or about a person, who says more than changes {d} counts.",
+            "Not covered by any ε: information in the sound of a piece, or in the words around a word of the \
+             vocabulary. Dummies and {} reduce it; the effect is measured, not guaranteed. There is no guarantee \
+             for a whole recording, or for a person, who changes more than {d} counts.",
             if spec.voice.tells_speakers() { "their imitated voices" } else { "the one voice" }
         ),
     ];
@@ -155,24 +156,24 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
     if let Ok(promises) = spec.promises() {
         let all: Vec<String> = promises.iter().map(format_promise).collect();
         lines.push(match (names.len(), spec.colluding.get()) {
-            (1, _) => "It hears everything that is sent.".to_owned(),
+            (1, _) => "The recognizer hears every sent piece.".to_owned(),
             (_, colluding) => format!(
-                "You pay for {}. By how many put their parts together: {}.",
+                "You are charged for {}. By the number of recognizers that combine their parts: {}.",
                 describe_colluders(colluding),
                 all.join("; ")
             ),
         });
     }
     lines.push(
-        "The vocabulary is a public list, which the recognizers learn and which tells nothing of you. A list that was made from \
-         your recordings would: look whether it is one that was there before."
+        "The vocabulary is a public list. The recognizers learn it; it reveals nothing of your recordings unless it \
+         was made from them: check that the list existed before."
             .to_owned(),
     );
     lines.push(
-        "The transcript, and every figure computed of the recordings, stays at your site. This server learns that it was paid."
+        "The transcript, and every figure computed from the recordings, stays at your site. This server learns of the charge."
             .to_owned(),
     );
-    lines.push("1 release is paid, before anything leaves; the same bits may be sent again. Another job on the same recordings is another release.".to_owned());
+    lines.push("1 release is charged, before anything leaves; the same bytes may be sent again. Another job on the same recordings is another release.".to_owned());
     lines
 }
 
@@ -182,52 +183,56 @@ const fn describe_dummies(voice: Voice) -> &'static str {
 }
 
 /// The limits of an engine's speech and of public recordings as dummies.
-const SPOKEN: &str = "Counts are hidden only from those who cannot tell made-up pieces from yours. Where a speech engine says them, one who \
-                      knew it told them from pieces of seven readers in 92 to 98 of 100 cases, whatever the voice; guessing is right in 72. \
-                      Where they are cut from public recordings of other people, which your site may have set up, it was 52 to 84 where \
-                      guessing is right in 58 to 60. Dummies were then made after your pieces, and are now made after public numbers: your site’s own \
-                      report has the figure for each job.";
+const SPOKEN: &str = "Counts are hidden only from a recognizer that cannot distinguish dummies from your pieces. \
+                      Dummies of a speech engine: an attack that knew the engine distinguished them from pieces of \
+                      seven readers in 92 to 98 of 100 cases, for every voice (72 by guessing). Dummies cut from \
+                      public recordings of other people, if your site uses them: 52 to 84 of 100 (58 to 60 by \
+                      guessing). Dummies were then modelled on your pieces, and are now modelled on public numbers: \
+                      your site’s own report has the figure for each job.";
 
 /// The missing measurement for imitations.
-const IMITATED: &str = "Counts are hidden only from those who cannot tell made-up pieces from yours. How well imitations pass depends on your \
-                        site’s program; its own report has the figure for each job.";
+const IMITATED: &str = "Counts are hidden only from a recognizer that cannot distinguish dummies from your pieces. \
+                        The quality of the imitations depends on your site’s program; the site’s own report has the \
+                        figure for each job.";
 
 /// Describes how well the voice hides the speaker, as measured: `make bench NAME=transcription`.
 const fn describe_voice_limits(voice: Voice) -> &'static str {
     match voice {
         Voice::Mcadams { .. } => MCADAMS,
         Voice::Vocoder { .. } => VOCODER,
-        Voice::Command | Voice::Url => {
-            "How well your site’s own converter hides who speaks has to be measured with it."
-        }
+        Voice::Command | Voice::Url => "Measure how well your site’s own converter hides the speaker.",
         Voice::Cloned => OWN_VOICES,
     }
 }
 
 /// The limits of the McAdams coefficient.
-const MCADAMS: &str = "The McAdams coefficient hides who speaks only from those who do not know how pieces were changed: of 91 speakers, \
-                       an attack that knew recordings of them named 1.5 %, one that knew recordings changed in the same way 76 %, \
-                       against 80 % of voices as recorded.";
+const MCADAMS: &str = "The McAdams coefficient hides the speaker only from attackers who do not know the \
+                       conversion: of 91 speakers, an attack that knew recordings of them identified 1.5 %, an \
+                       attack that knew recordings converted in the same way 76 %, compared with 80 % for voices as \
+                       recorded.";
 
 /// The protection of the vocoder and its limits.
-const VOCODER: &str = "The vocoder hides who speaks in part: of 91 speakers, an attack that knew recordings changed in the same way \
-                       named 15 to 19 %, by its coefficients, against 80 % of voices as recorded and 1 % by guessing. A better attack names more.";
+const VOCODER: &str = "The vocoder hides the speaker in part: of 91 speakers, an attack that knew recordings \
+                       converted in the same way identified 15 to 19 %, depending on the coefficients, compared \
+                       with 80 % for voices as recorded and 1 % by guessing. A better attack identifies more.";
 
 /// The consequences of unchanged voices.
-const OWN_VOICES: &str = "Voices leave as they are: the recognizers can tell who speaks, and can compare the voices with others that \
-                          they know. Sentences that nobody said leave in imitations of these voices. Approve this only if everybody \
-                          who is heard has agreed to both. Your site refuses it unless its own policy says `voices_may_leave`.";
+const OWN_VOICES: &str = "Voices leave unchanged: the recognizers can identify the speakers, and can compare the \
+                          voices with other known voices. Made-up sentences leave in imitations of these voices. \
+                          Approve this only if every recorded person has agreed to both. Your site refuses it \
+                          unless its own policy sets `voices_may_leave`.";
 
 /// Describes the exact protection at distance d.
 fn describe_distance(d: u32) -> String {
     let word_limit = match d / ONE_WORD {
         0 => "not even one spoken word".to_owned(),
-        1 => "so one spoken word".to_owned(),
-        many => format!("so up to {many} spoken words"),
+        1 => "that is, one spoken word".to_owned(),
+        many => format!("that is, up to {many} spoken words"),
     };
     format!(
-        "Protected are counts of pieces by word of the vocabulary, from a reader who has these counts and nothing else: up to {} \
-         more or less in all your recordings together, {word_limit}: what is said in {SPAN} seconds changes at most {ONE_WORD}.",
+        "The counts of pieces by word of the vocabulary are protected from a reader of these counts only: up to {} \
+         more or less in all your recordings together, {word_limit}: the speech of {SPAN} seconds changes at most \
+         {ONE_WORD}.",
         words::plural(d.into(), "count")
     )
 }

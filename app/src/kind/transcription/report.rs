@@ -18,10 +18,10 @@ pub(super) fn render_headline(spec: &Spec, file: &ReportFile) -> AnyView {
             let errors = report.outcome.as_ref().and_then(|outcome| outcome.errors);
             match errors.and_then(|errors| errors.ours.rate()) {
                 Some(rate) => format!("{} of the words are wrong.", words::percent(rate)),
-                None => "The transcript is at the site, and nowhere else.".to_owned(),
+                None => "The transcript stays at the site.".to_owned(),
             }
         }
-        None => format!("{} to hear a part each.", words::plural(spec.providers.len() as u64, "recognizer")),
+        None => format!("{}, each for one part.", words::plural(spec.providers.len() as u64, "recognizer")),
     };
     view! { <p class="headline">{text}</p> }.into_any()
 }
@@ -32,7 +32,7 @@ pub(super) fn render_sections(file: &ReportFile) -> AnyView {
     let Some(report) = find_outcome(file) else { return ().into_any() };
     let local_files = report.outcome.is_none().then(|| render_local_files(file.job.id));
     view! {
-        <section class="panel"><h2>"Heard and hidden"</h2>{result::render_result(report, &[])}</section>
+        <section class="panel"><h2>"Recognition and protection"</h2>{result::render_result(report, &[])}</section>
         {drawings::render_section(report)}
         {local_files}
     }
@@ -50,14 +50,14 @@ fn find_outcome(file: &ReportFile) -> Option<&Report> {
 /// Renders the list of the files at the site with the figures from private recordings.
 fn render_local_files(job: JobId) -> AnyView {
     view! {
-        <section class="panel"><h2>"What is not here, and where it lies"</h2>
-            <p>"In the folder "<code>{format!("transcripts/{job}/")}</code>" of the site, for its owner alone, until somebody there removes it:"</p>
+        <section class="panel"><h2>"Omitted data and their location"</h2>
+            <p>"In the folder "<code>{format!("transcripts/{job}/")}</code>" of the site, readable by its owner, until it is deleted there:"</p>
             <dl class="facts">
-                <div><dt><code>"recordings/"</code></dt><dd>"the transcript of each recording as text, SRT, VTT and JSON, with times and who heard each word"</dd></div>
-                <div><dt><code>"histogram.tsv"</code></dt><dd>"how often each word was said, and how often each recognizer could count it"</dd></div>
-                <div><dt><code>"report.json"</code></dt><dd>"words wrong where there are references, pieces, dummies, money, the attacks that were tried and those that were not, times"</dd></div>
+                <div><dt><code>"recordings/"</code></dt><dd>"the transcript of each recording as text, SRT, VTT and JSON, with times and the recognizer of each word"</dd></div>
+                <div><dt><code>"histogram.tsv"</code></dt><dd>"the count of each word, as said and as heard by each recognizer"</dd></div>
+                <div><dt><code>"report.json"</code></dt><dd>"word error rates for recordings with references, pieces, dummies, money, tried and untried attacks, times"</dd></div>
             </dl>
-            <p class="hint">"None of it ever came to this server. Whoever is told a number of it learns something of the recordings that no ε covers."</p>
+            <p class="hint">"None of it was ever sent to this server. Every number of it reveals something of the recordings that no ε covers."</p>
         </section>
     }
     .into_any()

@@ -16,18 +16,17 @@ pub(super) fn render_result(report: &Report, participants: &[Participant]) -> An
     let rest = match &report.outcome {
         Some(outcome) => render_outcome(outcome),
         None => view! {
-            <p>"Not told here: how many words are wrong, what each recognizer was sent and what it cost. They are computed of recordings that are not public, and telling them was not paid for. They stand in the report that the site keeps beside the transcripts, in its folder "<code>"transcripts/"</code>", under this job’s number, for its owner alone."</p>
+            <p>"Not shown here: word error rates, the pieces sent to each recognizer and their price. They derive from recordings that are not public, and their release was not charged. They are in the site’s report beside the transcripts, in its folder "<code>"transcripts/"</code>", under this job’s number, readable by its owner."</p>
         }
         .into_any(),
     };
-    view! { <p>{format!("The transcript of {name} is at its site, and nowhere else.")}</p>{render_plan(report)}{render_promises(report)}<p class="hint">{words::TOLD_APART}</p>{rest} }
+    view! { <p>{format!("The transcript of {name} stays at its site.")}</p>{render_plan(report)}{render_promises(report)}<p class="hint">{words::TOLD_APART}</p>{rest} }
         .into_any()
 }
 
 /// Renders the plan, which is known for any recordings.
 fn render_plan(report: &Report) -> AnyView {
-    let expected =
-        format!("{}, to be expected at all recognizers together", words::count(report.dummies.round() as u64));
+    let expected = format!("{} expected at all recognizers together", words::count(report.dummies.round() as u64));
     let noise = format!(
         "rate {} nats per word, shift {} dummies",
         words::number(report.rate),
@@ -56,7 +55,7 @@ fn render_promises(report: &Report) -> AnyView {
         let many = promise.colluding.get();
         let is_charged = many == report.colluding;
         let colluders =
-            if many == 1 { "one by itself".to_owned() } else { format!("{} together", words::count(many.into())) };
+            if many == 1 { "one recognizer".to_owned() } else { format!("{} together", words::count(many.into())) };
         let colluders = if is_charged { format!("{colluders}, as charged") } else { colluders };
         view! {
             <tr aria-current=is_charged.then_some("true")>
@@ -68,7 +67,7 @@ fn render_promises(report: &Report) -> AnyView {
     });
     view! {
         <table class="dense">
-            <caption>"What the counts of words tell, by how many recognizers put their parts together"</caption>
+            <caption>"ε of the counts of words, by number of colluding recognizers"</caption>
             <thead><tr><th scope="col">"Recognizers"</th><th scope="col" class="number">"ε"</th><th scope="col" class="number">"δ"</th></tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
@@ -78,7 +77,7 @@ fn render_promises(report: &Report) -> AnyView {
 
 fn render_outcome(outcome: &Outcome) -> AnyView {
     let pieces = format!(
-        "{} of {}: {} of speech, of which {} stayed for what is sensitive in them and {} for several words; {} without an answer.",
+        "{} of {}: {} of speech; {} stayed for sensitive content and {} for several words; {} without an answer.",
         words::plural(outcome.recordings, "recording"),
         words::duration(outcome.seconds),
         words::plural(outcome.pieces, "piece"),
@@ -149,7 +148,7 @@ fn render_providers(all: &[ProviderResult]) -> AnyView {
     });
     view! {
         <table class="cards">
-            <caption>"What each recognizer was sent; topic distance is 0 where it heard the words as often as they were said, and 1 at most"</caption>
+            <caption>"Pieces sent to each recognizer; topic distance is 0 for equal word frequencies, and at most 1"</caption>
             <thead>
                 <tr>
                     <th scope="col">"Recognizer"</th>
@@ -187,7 +186,7 @@ fn render_histogram(one: &ProviderResult) -> Option<AnyView> {
     });
     let view = view! {
         <table class="dense">
-            <caption>{format!("Words of the vocabulary by how often they were said, and how often {} heard them", one.name)}</caption>
+            <caption>{format!("Words of the vocabulary by count, as said and as heard by {}", one.name)}</caption>
             <thead><tr><th scope="col">"Times"</th><th scope="col" class="number">"words said"</th><th scope="col" class="number">"words heard"</th></tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
@@ -209,7 +208,7 @@ fn render_attacks(all: &[Attack]) -> AnyView {
     });
     view! {
         <table class="cards">
-            <caption>"Attacks on what a recognizer heard"</caption>
+            <caption>"Attacks by a recognizer"</caption>
             <thead>
                 <tr>
                     <th scope="col">"Attack"</th>
@@ -229,7 +228,7 @@ fn render_attacks(all: &[Attack]) -> AnyView {
 fn render_untried_attacks(all: &[Untried]) -> AnyView {
     let rows = all.iter().map(|one| view! { <li>{format!("{}: {}.", one.provider, one.why)}</li> });
     view! {
-        <p>"Attacks that were not tried:"</p>
+        <p>"Untried attacks:"</p>
         <ul>{rows.collect_view()}</ul>
     }
     .into_any()

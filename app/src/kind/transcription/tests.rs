@@ -165,13 +165,13 @@ async fn first_plan_explains_the_missing_words() {
     let page = fixture::render(&path::plan(CONSORTIUM), true, "").await.body;
     let form = page.split_once(<Spec as Card>::TITLE).unwrap().1;
     for said in [
-        "The list of words is still to be written",
+        "The word list is empty",
         "those of a list of 200 words",
-        "200 words, as planned: the list is not written",
+        "200 words as planned; the list is empty",
         "Fits the budget.",
         "Dummies of a word at one recognizer",
         "2 together",
-        "If one number were another",
+        "Variants of the plan",
     ] {
         assert!(form.contains(said), "{said:?} is not in {form}");
     }
@@ -190,7 +190,7 @@ fn planned_words_are_estimated_like_written_ones() {
     let more = plan(|plan| (plan.words, plan.size) = (String::new(), 100));
     assert!(dummies(&more).dummies > 1.9 * dummies(&planned).dummies);
     let page = render_cost(&written, 10.0, 1e-4);
-    assert!(!page.contains("still to be written") && page.contains("50 words"), "{page}");
+    assert!(!page.contains("word list is empty") && page.contains("50 words"), "{page}");
 }
 
 #[test]
@@ -228,12 +228,13 @@ fn plan_cost_and_estimate_are_displayed() {
         crate::words::epsilon(promises[1].epsilon),
         "2 together".to_owned(),
         "on the worker’s own processor".to_owned(),
-        "Of its δ 10⁻⁴ the account keeps 2.5·10⁻⁵ for releases with a δ of their own, as this one is: 0 of that is spent".to_owned(),
+        "Of its δ 10⁻⁴ the account keeps 2.5·10⁻⁵ for releases with their own δ, such as this one: 0 of that is spent"
+            .to_owned(),
     ] {
         assert!(page.contains(&said), "{said:?} is not in {page}");
     }
     let by_server = render_cost(&plan(|plan| "url".clone_into(&mut plan.voice)), 10.0, 1e-4);
-    assert!(by_server.contains("as fast as the site’s server is"), "{by_server}");
+    assert!(by_server.contains("at the speed of the site’s server"), "{by_server}");
     let cloned = render_cost(&plan(|plan| "cloned".clone_into(&mut plan.voice)), 10.0, 1e-4);
     assert!(cloned.contains("none: voices leave as they are") && !cloned.contains("own processor"), "{cloned}");
     let none = Owner::new().with(|| cost::render_cost(&planned, &datasets(), &[], CONSORTIUM));
@@ -278,11 +279,11 @@ fn consent_describes_protection_and_its_limits() {
     let consent = describe_consent(&spec, ward.id, spec.cost(ward).as_ref()).join(" ");
     for part in [
         "for one and two: companies outside this consortium",
-        "from a reader who has these counts and nothing else: up to 6 counts more or less in all your recordings together, so one spoken word",
+        "from a reader who has these counts and nothing else: up to 6 counts more or less in all your recordings together, that is, one spoken word",
         "which hear them in clear speech",
         "Not covered by any ε: what the sound of a piece, or the words around",
         "Nothing is promised about a whole recording, or about a person",
-        "You pay for each by itself.",
+        "You pay for each separately.",
         "2 together ε 1.49",
         "tells nothing of you",
         "stays at your site",
@@ -313,7 +314,7 @@ fn consent_describes_protection_and_its_limits() {
     let cloned = self::spec(cloned);
     let consent = describe_consent(&cloned, ward.id, cloned.cost(ward).as_ref()).join(" ");
     for part in [
-        "in the voices in which they were recorded, mixed with made-up ones in imitations of these voices",
+        "in the recorded voices, mixed with dummies in imitations of these voices",
         "the recognizers can tell who speaks",
         "Sentences that nobody said leave in imitations of these voices",
         "only if everybody who is heard has agreed to both",
@@ -353,7 +354,7 @@ fn facts_name_recognizers_and_vocabulary() {
 fn private_recordings_result_has_only_promises() {
     let spec = spec(|_| ());
     let page = render_result(&spec, &Report::planned(&spec).unwrap());
-    assert!(page.contains("1.49") && page.contains("one by itself, as charged"), "{page}");
+    assert!(page.contains("1.49") && page.contains("one recognizer, as charged"), "{page}");
     assert!(page.contains("in the report that the site keeps") && page.contains("transcripts/"), "{page}");
     assert!(!page.contains("Word error rate") && !page.contains("Attacks"), "{page}");
 }
@@ -394,7 +395,7 @@ fn public_recordings_result_has_the_outcome() {
         "32 to 63 times",
         "60.0 %",
         "55.0 % to 65.0 %",
-        "Attacks that were not tried:",
+        "Untried attacks:",
         "two: a sound cannot be read.",
     ] {
         assert!(page.contains(said), "{said:?} is not in {page}");

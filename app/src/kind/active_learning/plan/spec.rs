@@ -30,7 +30,7 @@ impl QuestionPlan {
         let rehearsal = self.trials.on.then(|| self.trials.rehearsal(&mut say)).flatten();
         let seconds = self.hours * 3600.0;
         if !(seconds >= 0.0 && seconds <= f64::from(u32::MAX)) {
-            say("deadline_seconds", "give hours, such as 48".to_owned());
+            say("deadline_seconds", "enter hours, such as 48".to_owned());
         }
         if !violations.is_empty() {
             return Err(violations);
@@ -97,7 +97,10 @@ fn parse_labels(text: &str, say: &mut impl FnMut(&str, String)) -> Vec<Label> {
         let key = letters.next();
         let more = letters.next();
         if more.is_some() {
-            say(&format!("labels.{index}.key"), "one letter or digit between the bars, or nothing".to_owned());
+            say(
+                &format!("labels.{index}.key"),
+                "enter one letter or digit between the bars, or leave it empty".to_owned(),
+            );
         }
         Label { name, key, hint }
     };
@@ -111,10 +114,10 @@ impl RehearsalPlan {
         let rates: Result<Vec<f64>, _> = words(&self.rates).iter().map(|word| word.parse()).collect();
         let thresholds: Result<Vec<u32>, _> = words(&self.thresholds).iter().map(|word| word.parse()).collect();
         if rates.is_err() {
-            say("rehearsal.rates", "numbers with commas between, such as 0.1, 0.25".to_owned());
+            say("rehearsal.rates", "enter numbers separated by commas, such as 0.1, 0.25".to_owned());
         }
         if thresholds.is_err() {
-            say("rehearsal.thresholds", "whole numbers with commas between, such as 5, 10".to_owned());
+            say("rehearsal.thresholds", "enter whole numbers separated by commas, such as 5, 10".to_owned());
         }
         Some(Rehearsal {
             rates: rates.ok()?,

@@ -50,20 +50,20 @@ pub(in crate::kind::active_learning) fn render_cost(
         ().into_any()
     };
     view! {
-        <h2>"What it would cost"</h2>
+        <h2>"Projected cost"</h2>
         <p class="headline-small">{summarize_price(priced.as_ref())}</p>
         {offers}
         <ul class="costs">{parties}</ul>
         {render_violations(&violations)}
-        <p class="hint">"One release of each private log is paid, once. Nothing is charged until every owner has approved and every ledger has reserved it."</p>
+        <p class="hint">"One release of each private log is charged, once. Nothing is charged before every owner has approved and every ledger has reserved it."</p>
     }
     .to_html()
 }
 
 fn summarize_price(priced: Option<&Priced>) -> &'static str {
     match priced {
-        None => "Nobody pays for this plan.",
-        Some(priced) if !priced.budgeted() => "An owner has set no budget for this.",
+        None => "This plan charges no account.",
+        Some(priced) if !priced.budgeted() => "An owner has not set a budget for this unit.",
         Some(priced) if priced.admitted() => "Fits every budget.",
         Some(_) => "Over the limit.",
     }
@@ -93,10 +93,10 @@ fn render_charge(
 ) -> AnyView {
     let line = |text: String| view! { <p class="hint">{text}</p> }.into_any();
     let bad = |text: String| view! { <p class="bad-text">{text}</p> }.into_any();
-    let Some(gate) = gate else { return line("Public: it leads, and asks nothing of its own log.".to_owned()) };
+    let Some(gate) = gate else { return line("Public: it is the lead, and contributes no questions.".to_owned()) };
     let Some(charge) = spec.cost(dataset) else {
-        debug_assert_eq!(dataset.visibility, Visibility::Public, "only public data pay nothing");
-        return line("Public: its questions are shown and pay nothing.".to_owned());
+        debug_assert_eq!(dataset.visibility, Visibility::Public, "only public data are not charged");
+        return line("Public: its questions are shown, and nothing is charged.".to_owned());
     };
     let promise = match mechanism::guarantee(&charge.event, charge.adjacency) {
         Ok(promise) => (promise.0.get(), promise.1.get()),
@@ -114,7 +114,7 @@ fn render_charge(
         Some(Ok(payment)) => render_payment(&payment),
     };
     let summary = format!(
-        "For each {} ε {} at δ {}, once. About {} of {} are kept; a text must be asked about {} to be shown as often as not.",
+        "For each {} ε {} at δ {}, once. About {} of {} are kept; a text asked {} is shown with probability about one half.",
         unit_noun(spec.unit),
         words::epsilon(promise.0),
         words::delta(promise.1),
@@ -131,7 +131,7 @@ fn render_charge(
 fn render_payment(payment: &Payment) -> AnyView {
     let ghost = payment.ghost;
     let capacity = match payment.further {
-        (0, _) => "not one more such pool".to_owned(),
+        (0, _) => "no other such pool".to_owned(),
         (pools, _) => format!("{} more", words::plural(pools, "such pool")),
     };
     let leaves = ghost.fits.then(|| {
@@ -141,7 +141,7 @@ fn render_payment(payment: &Payment) -> AnyView {
             (payment.left_fraction * 100.0).floor()
         )
     });
-    let refusal = (!ghost.fits).then_some("It does not fit into what is left.");
+    let refusal = (!ghost.fits).then_some("It exceeds the remaining budget.");
     view! {
         <Gauge reading=payment.reading ghost=Some(ghost)/>
         {leaves.map(|leaves| view! { <p class="hint">{leaves}</p> })}
@@ -155,7 +155,7 @@ fn render_bounds(gate: &Gate, charge: &Charge) -> AnyView {
     let rows = SHOWN.map(|(shown, text)| {
         let one = change_event(&charge.event, |event| event.shown = shown);
         let delta = mechanism::guarantee(&one, charge.adjacency)
-            .map_or_else(|_| format!("none: needs ε {}", describe_least_epsilon(gate, shown)), |(_, delta)| words::delta(delta.get()));
+            .map_or_else(|_| format!("none; needs ε {}", describe_least_epsilon(gate, shown)), |(_, delta)| words::delta(delta.get()));
         let is_current = shown == gate.shown;
         view! {
             <tr aria-current=is_current.then_some("true")>
@@ -166,8 +166,8 @@ fn render_bounds(gate: &Gate, charge: &Charge) -> AnyView {
     });
     view! {
         <table class="dense">
-            <caption>"δ at these numbers, by what is shown"</caption>
-            <thead><tr><th scope="col">"Shown"</th><th scope="col" class="number">"δ"</th></tr></thead>
+            <caption>"δ at these numbers, by form of release"</caption>
+            <thead><tr><th scope="col">"Form of release"</th><th scope="col" class="number">"δ"</th></tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
     }
@@ -187,13 +187,13 @@ fn render_solutions(gate: &Gate, charge: &Charge, delta: f64) -> AnyView {
     let threshold = find_least_threshold(&charge.event, &keeps);
     let rate = find_greatest_rate(&charge.event, &keeps);
     let k = threshold.map_or_else(
-        || "no threshold keeps it at this β and ε".to_owned(),
-        |k| format!("k {} is the least at this β and ε", words::count(k.into())),
+        || "no threshold reaches it at this β and ε".to_owned(),
+        |k| format!("the least k at this β and ε is {}", words::count(k.into())),
     );
     let beta = rate.map_or_else(
-        || format!("no β keeps it at k {}", gate.threshold),
+        || format!("no β reaches it at k {}", gate.threshold),
         |rate| {
-            format!("β {} is the greatest at this k and ε, in steps of {}", words::number(rate), 1.0 / f64::from(PARTS))
+            format!("the greatest β at this k and ε is {}, in steps of {}", words::number(rate), 1.0 / f64::from(PARTS))
         },
     );
     let text = format!("For δ {}, a tenth of the account’s: {k}; {beta}.", words::delta(target));
@@ -274,7 +274,7 @@ fn render_offers(offers: Vec<Offer>, plan: &QuestionPlan, consortium: Consortium
     };
     view! {
         <section class="offers">
-            <h3>"The nearest plans that fit"</h3>
+            <h3>"Nearest plans within the budgets"</h3>
             <ul>{offers.into_iter().map(row).collect_view()}</ul>
         </section>
     }
@@ -287,7 +287,7 @@ fn render_violations(violations: &[Violation]) -> AnyView {
     }
     view! {
         <div class="notice bad">
-            <p class="notice-title">"Before it can be proposed"</p>
+            <p class="notice-title">"To fix before proposing"</p>
             <ul>{violations.iter().map(|v| view! { <li><code>{v.field.trim_start_matches("spec.").to_owned()}</code>": "{v.message.clone()}</li> }).collect_view()}</ul>
         </div>
     }

@@ -22,7 +22,7 @@ use crate::words;
 pub(super) const SHOWN: [(Shown, &str); 3] = [
     (Shown::Counts, "counts, published bound"),
     (Shown::CountsTight, "counts, exact bound"),
-    (Shown::Set, "texts alone"),
+    (Shown::Set, "texts only"),
 ];
 
 /// Renders the whole planner for a plan.
@@ -41,10 +41,10 @@ pub(in crate::kind::active_learning) fn render_planner(
     let fields = view! {
             {render_job(plan)}
             <fieldset>
-                <legend>"Who takes part"</legend>
+                <legend>"Participants"</legend>
                 {render_lead(plan, datasets)}
                 <div class="parties">{parties}</div>
-                <p class="hint"><a href=path::THRESHOLDS>"Which thresholds keep which promise"</a></p>
+                <p class="hint"><a href=path::THRESHOLDS>"Table of thresholds"</a></p>
             </fieldset>
             {render_questions(plan)}
             {render_classifier(plan)}
@@ -59,16 +59,16 @@ pub(in crate::kind::active_learning) fn render_planner(
 
 fn render_job(plan: &QuestionPlan) -> AnyView {
     let units = form_options(&[
-        (PrivacyUnit::Record, "row: one question that somebody asked"),
-        (PrivacyUnit::User, "user: all that one user asked"),
+        (PrivacyUnit::Record, "row: one asked question"),
+        (PrivacyUnit::User, "user: all questions of one user"),
     ]);
     view! {
         <fieldset>
-            <legend>"The job"</legend>
-            {render_line("ask[title]".to_owned(), "Title", plan.title.clone(), "What the consortium will know it by", true)}
+            <legend>"Job"</legend>
+            {render_line("ask[title]".to_owned(), "Title", plan.title.clone(), "Shown to the consortium", true)}
             {render_choice("ask[unit]".to_owned(), "Protect each", &form_word(&plan.unit), units)}
-            {render_text("ask[labels]", "Labels, one a line: name | key | hint", plan.labels.clone(), "billing | b | what something costs", 6)}
-            {render_text("ask[guidelines]", "Guidelines for those who answer", plan.guidelines.clone(), "Label what the person wants done.", 4)}
+            {render_text("ask[labels]", "Labels, one per line: name | key | hint", plan.labels.clone(), "billing | b | prices and invoices", 6)}
+            {render_text("ask[guidelines]", "Guidelines for annotators", plan.guidelines.clone(), "Label the person's request.", 4)}
         </fieldset>
     }
     .into_any()
@@ -79,7 +79,7 @@ fn render_lead(plan: &QuestionPlan, datasets: &[Dataset]) -> AnyView {
     let leads = public.map(|dataset| (dataset.id.to_string(), dataset.name.clone())).collect();
     render_choice(
         "ask[lead]".to_owned(),
-        "Leads: trains the classifier, chooses the questions",
+        "Lead: trains the classifier and chooses the questions",
         &plan.lead.to_string(),
         leads,
     )
@@ -94,7 +94,7 @@ fn render_party(index: usize, dataset: &Dataset, part: &LogPart, plan: &Question
     let rows = words::plural(dataset.records.0, "row");
     let gate = if public {
         view! {
-            {leads.then(|| render_checkbox(name("asks"), "Ask its own questions too", part.asks, false))}
+            {leads.then(|| render_checkbox(name("asks"), "Contribute its own questions", part.asks, false))}
             <input type="hidden" name=name("epsilon") value=part.epsilon.to_string()/>
             <input type="hidden" name=name("shown") value=form_word(&part.shown)/>
             <input type="hidden" name=name("rows") value=part.rows.to_string()/>
@@ -103,8 +103,8 @@ fn render_party(index: usize, dataset: &Dataset, part: &LogPart, plan: &Question
     } else {
         view! {
             {render_row_number(name("epsilon"), "ε", part.epsilon, (0.0, 100.0), false)}
-            {render_row_number(name("rows"), "Texts of a user, at most", f64::from(part.rows), (1.0, 1000.0), true)}
-            {render_choice(name("shown"), "What is shown", &form_word(&part.shown), form_options(&SHOWN))}
+            {render_row_number(name("rows"), "Most texts per user", f64::from(part.rows), (1.0, 1000.0), true)}
+            {render_choice(name("shown"), "Form of release", &form_word(&part.shown), form_options(&SHOWN))}
         }
         .into_any()
     };
@@ -117,7 +117,7 @@ fn render_party(index: usize, dataset: &Dataset, part: &LogPart, plan: &Question
                     <strong>{dataset.name.clone()}</strong>
                 </label>
                 <span class="party-owner">{dataset.organization_name.clone()}" "<VisibilityMark visibility=dataset.visibility/>" "{rows}</span>
-                {(public && labelled).then(|| render_checkbox(name("tests"), "Measure on it", part.tests, false))}
+                {(public && labelled).then(|| render_checkbox(name("tests"), "Evaluate on it", part.tests, false))}
             </div>
             <div class="party-fields">
                 {render_row_number(name("rate"), "Sampling rate β", part.rate, (0.0, 1.0), false)}
@@ -132,20 +132,20 @@ fn render_party(index: usize, dataset: &Dataset, part: &LogPart, plan: &Question
 fn render_questions(plan: &QuestionPlan) -> AnyView {
     let acquisitions: Vec<_> = Acquisition::ALL.map(|one| (one, one.label())).into();
     let aggregations = form_options(&[
-        (Aggregation::Majority, "the label that most give"),
-        (Aggregation::DawidSkene, "weighed by how well annotators agree (Dawid and Skene)"),
+        (Aggregation::Majority, "majority label"),
+        (Aggregation::DawidSkene, "weighted by the annotators' agreement (Dawid and Skene)"),
     ]);
     view! {
         <fieldset>
             <legend>"Questions"</legend>
             {render_number("ask[rounds]".to_owned(), "Rounds", f64::from(plan.rounds), (1.0, 1000.0), true)}
-            {render_number("ask[batch]".to_owned(), "Questions of a round", f64::from(plan.batch), (1.0, 10_000.0), true)}
-            {render_number("ask[annotators]".to_owned(), "People who answer each", f64::from(plan.annotators), (1.0, 20.0), true)}
-            {render_number("ask[hours]".to_owned(), "Hours that a round is waited for", plan.hours, (0.001, 720.0), false)}
-            {render_choice("ask[acquisition]".to_owned(), "Chosen by", &form_word(&plan.acquisition), form_options(&acquisitions))}
-            {render_choice("ask[aggregation]".to_owned(), "Several answers become", &form_word(&plan.aggregation), aggregations)}
-            {render_checkbox("ask[diversity]".to_owned(), "Those of one round are to differ from each other", plan.diversity, false)}
-            <p class="hint">"None of this costs anything: it is done with what was shown and with the answers."</p>
+            {render_number("ask[batch]".to_owned(), "Questions per round", f64::from(plan.batch), (1.0, 10_000.0), true)}
+            {render_number("ask[annotators]".to_owned(), "Annotators per question", f64::from(plan.annotators), (1.0, 20.0), true)}
+            {render_number("ask[hours]".to_owned(), "Round deadline, hours", plan.hours, (0.001, 720.0), false)}
+            {render_choice("ask[acquisition]".to_owned(), "Acquisition", &form_word(&plan.acquisition), form_options(&acquisitions))}
+            {render_choice("ask[aggregation]".to_owned(), "Aggregation of answers", &form_word(&plan.aggregation), aggregations)}
+            {render_checkbox("ask[diversity]".to_owned(), "Diverse questions within a round", plan.diversity, false)}
+            <p class="hint">"These settings cost nothing: they use released texts and answers."</p>
         </fieldset>
     }
     .into_any()
@@ -158,17 +158,17 @@ fn render_classifier(plan: &QuestionPlan) -> AnyView {
     view! {
         <fieldset>
             <legend>"Classifier"</legend>
-            {render_number("ask[golden]".to_owned(), "Labelled examples to begin with", f64::from(plan.golden), (1.0, 1e6), true)}
-            {render_choice(name("encoder"), "Reads a text as", &form_word(&classifier.encoder), encoders)}
+            {render_number("ask[golden]".to_owned(), "Labelled examples at the start", f64::from(plan.golden), (1.0, 1e6), true)}
+            {render_choice(name("encoder"), "Text encoder", &form_word(&classifier.encoder), encoders)}
             <details>
                 <summary>"Size and training"</summary>
                 {render_number(name("buckets"), "Hash buckets", f64::from(classifier.buckets), (256.0, 1_048_576.0), true)}
                 {render_number(name("embedding"), "Embedding", f64::from(classifier.embedding), (1.0, 1024.0), true)}
                 {render_number(name("hidden"), "Hidden units", f64::from(classifier.hidden), (1.0, 2048.0), true)}
                 {render_number(name("dropout"), "Dropout", classifier.dropout, (0.0, 0.9), false)}
-                {render_number(name("passes"), "Passes with dropout, from which uncertainty is told", f64::from(classifier.passes), (1.0, 1000.0), true)}
-                {render_number(name("epochs"), "Passes of training", f64::from(classifier.epochs), (1.0, 1000.0), true)}
-                {render_number(name("batch"), "Examples of a step", f64::from(classifier.batch), (1.0, 4096.0), true)}
+                {render_number(name("passes"), "Passes with dropout to estimate uncertainty", f64::from(classifier.passes), (1.0, 1000.0), true)}
+                {render_number(name("epochs"), "Training epochs", f64::from(classifier.epochs), (1.0, 1000.0), true)}
+                {render_number(name("batch"), "Batch size", f64::from(classifier.batch), (1.0, 4096.0), true)}
                 {render_number(name("learning_rate"), "Learning rate", classifier.learning_rate, (0.0, 1.0), false)}
             </details>
         </fieldset>
@@ -182,12 +182,12 @@ fn render_rehearsal(plan: &QuestionPlan) -> AnyView {
     view! {
         <fieldset>
             <legend>"Rehearsal on the lead’s public log"</legend>
-            {render_checkbox(name("on"), "Find out what each rate and threshold would cost in accuracy", rehearsal.on, false)}
+            {render_checkbox(name("on"), "Measure the accuracy at each rate and threshold", rehearsal.on, false)}
             {render_line(name("rates"), "Sampling rates β", rehearsal.rates.clone(), "0.1, 0.25", true)}
             {render_line(name("thresholds"), "Thresholds k", rehearsal.thresholds.clone(), "5, 10", true)}
-            {render_number(name("questions"), "Questions of each", f64::from(rehearsal.questions), (1.0, 100_000.0), true)}
+            {render_number(name("questions"), "Questions per trial", f64::from(rehearsal.questions), (1.0, 100_000.0), true)}
             {render_number(name("repeats"), "Repeats", f64::from(rehearsal.repeats), (1.0, 20.0), true)}
-            {render_number(name("accuracy"), "How often a played annotator is right", rehearsal.accuracy, (0.0, 1.0), false)}
+            {render_number(name("accuracy"), "Accuracy of a simulated annotator", rehearsal.accuracy, (0.0, 1.0), false)}
         </fieldset>
     }
     .into_any()

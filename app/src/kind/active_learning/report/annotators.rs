@@ -28,20 +28,20 @@ pub(super) fn render_section(outcome: &Report) -> AnyView {
             view! { <p class="headline-small"><abbr title=KAPPA>"Agreement κ"</abbr>" "{said_kappa(kappa)}</p> }
                 .into_any()
         }
-        None => view! { <p class="headline-small">"No two people answered the same question."</p> }.into_any(),
+        None => view! { <p class="headline-small">"No question was answered by two people."</p> }.into_any(),
     };
     view! {
-        <section class="panel"><h2>"Who answered, and how they agree"</h2>
+        <section class="panel"><h2>"Annotators and their agreement"</h2>
             {kappa}
             <table class="cards">
                 <thead><tr>
-                    <th scope="col">"Who"</th><th scope="col" class="number">"Answers"</th>
-                    <th scope="col" class="number">"Gave the label that held"</th><th scope="col" class="number">"Right, as estimated"</th>
+                    <th scope="col">"Annotator"</th><th scope="col" class="number">"Answers"</th>
+                    <th scope="col" class="number">"Agreed with the final label"</th><th scope="col" class="number">"Estimated accuracy"</th>
                 </tr></thead>
                 <tbody>{rows}</tbody>
             </table>
-            <p class="hint">"Numbers are of this job and say nothing elsewhere. How often somebody is right is estimated from how they agree with \
-                the others, label by label (Dawid and Skene 1979); it is known of nobody who answered alone."</p>
+            <p class="hint">"Annotator numbers are specific to this job. Accuracy is estimated from agreement with \
+                other annotators, per label (Dawid and Skene 1979); it needs at least two annotators per question."</p>
         </section>
     }
     .into_any()

@@ -11,7 +11,7 @@ use crate::words;
 pub(in crate::kind::active_learning) fn render_headline(report: &LearningReport<'_>) -> AnyView {
     let learning = report.outcome.map_or(&[][..], |outcome| &outcome.learning);
     let (Some(first), Some(last)) = (learning.first(), learning.last()) else {
-        return view! { <p class="headline">"Nothing is reported yet."</p> }.into_any();
+        return view! { <p class="headline">"No report yet."</p> }.into_any();
     };
     let gain = |name: &str| {
         let accuracy = |point: &LearningPoint| Some(find_result(point, name)?.accuracy);
@@ -20,18 +20,18 @@ pub(in crate::kind::active_learning) fn render_headline(report: &LearningReport<
     let mut gains = report.spec.tests.iter().filter_map(|test| Some((test.name.clone(), gain(&test.name)?)));
     let text = match gains.next() {
         Some((test, (before, after))) if last.round > 0 => format!(
-            "On {test}, {} of the examples are classified right after {}; with the golden set alone it was {}.",
+            "On {test}, {} of the examples are classified correctly after {}; with the golden set alone it was {}.",
             words::percent(after),
             words::plural(last.labelled, "label"),
             words::percent(before)
         ),
         Some((test, (before, _))) => {
             format!(
-                "On {test}, {} of the examples are classified right with the golden set alone.",
+                "On {test}, {} of the examples are classified correctly with the golden set alone.",
                 words::percent(before)
             )
         }
-        None => "Nothing was measured.".to_owned(),
+        None => "No measurements.".to_owned(),
     };
     let others: Vec<String> = gains
         .map(|(test, (before, after))| format!("{test}: {}, from {}", words::percent(after), words::percent(before)))
@@ -53,8 +53,8 @@ pub(super) fn render_section(report: &LearningReport<'_>, outcome: &Report) -> A
         return ().into_any();
     }
     view! {
-        <section class="panel"><h2>"What the answers taught"</h2>{render_table(report, outcome)}</section>
-        <section class="charts" aria-label="What the answers taught, drawn">
+        <section class="panel"><h2>"Learning from the answers"</h2>{render_table(report, outcome)}</section>
+        <section class="charts" aria-label="Charts of learning from the answers">
             {plot_accuracy(report, outcome).draw().show()}
             {plot_uncertainty(&outcome.uncertainty).map(|bars| bars.draw().show())}
         </section>
@@ -89,7 +89,7 @@ fn render_table(report: &LearningReport<'_>, outcome: &Report) -> AnyView {
         tests.iter().map(|test| view! { <th scope="col" class="number">{(*test).to_owned()}</th> }).collect_view();
     let table = view! {
         <table class="cards">
-            <caption>"Examples classified right, by test set"</caption>
+            <caption>"Examples classified correctly, by test set"</caption>
             <thead><tr>
                 <th scope="col">"After"</th><th scope="col" class="number">"Asked"</th><th scope="col" class="number">"Labelled"</th>
                 {heads}
@@ -126,9 +126,9 @@ fn plot_accuracy(report: &LearningReport<'_>, outcome: &Report) -> LineDrawing {
     LineDrawing {
         title: "Accuracy against labels".to_owned(),
         file: "accuracy-against-labels".to_owned(),
-        note: "The job itself, one run; whiskers are one standard error of the test set.".to_owned(),
+        note: "This job, one run; whiskers are one standard error of the test set.".to_owned(),
         x: "labels".to_owned(),
-        y: "examples right, %".to_owned(),
+        y: "examples correct, %".to_owned(),
         span: measure_span(&curves),
         curves,
         mark: None,
@@ -162,10 +162,10 @@ fn plot_uncertainty(all: &[Uncertainty]) -> Option<BarDrawing> {
         None => format!("Before round {}.", last.round),
     };
     Some(BarDrawing {
-        title: "Uncertainty of the questions not yet asked".to_owned(),
+        title: "Uncertainty of the remaining questions".to_owned(),
         file: "uncertainty".to_owned(),
         note,
-        x: "entropy, of its maximum".to_owned(),
+        x: "entropy, share of its maximum".to_owned(),
         y: "questions".to_owned(),
         name: format!("before round {}", last.round),
         counts,

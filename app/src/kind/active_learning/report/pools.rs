@@ -18,7 +18,7 @@ pub(super) fn render_section(report: &LearningReport<'_>, outcome: &Report) -> A
     let rows = outcome.pools.iter().map(|pool| render_pool(report, pool)).collect_view();
     let frequencies = plot_frequencies(report, outcome);
     view! {
-        <section class="panel"><h2>"What was asked of whom, and what it cost"</h2>
+        <section class="panel"><h2>"Questions by dataset, and their cost"</h2>
             <table class="cards">
                 <thead><tr>
                     <th scope="col">"Dataset"</th><th scope="col" class="number">"Questions"</th>
@@ -27,11 +27,11 @@ pub(super) fn render_section(report: &LearningReport<'_>, outcome: &Report) -> A
                 </tr></thead>
                 <tbody>{rows}</tbody>
             </table>
-            <p class="hint">"Each row of a log was kept with probability β, in secret, and a text left only if at least k kept rows ask it. \
-                That is paid once, before it leaves; everything else in this report follows from what left, from answers and from public data, \
-                and costs nothing more."</p>
+            <p class="hint">"Each row of a log was kept with probability β, in secret, and a text left only if at \
+                least k kept rows contain it. This release was charged once, before it left; everything else in \
+                this report derives from the release, the answers and public data, and costs nothing more."</p>
         </section>
-        {frequencies.map(|bars| view! { <section class="charts few" aria-label="How often queries are asked">{bars.draw().show()}</section> })}
+        {frequencies.map(|bars| view! { <section class="charts few" aria-label="Frequency of queries">{bars.draw().show()}</section> })}
     }
     .into_any()
 }
@@ -39,7 +39,7 @@ pub(super) fn render_section(report: &LearningReport<'_>, outcome: &Report) -> A
 fn render_pool(report: &LearningReport<'_>, pool: &PoolResult) -> AnyView {
     let epsilon = pool.epsilon.map_or_else(|| "public".to_owned(), words::epsilon);
     let delta = pool.delta.map_or_else(|| "–".to_owned(), words::delta);
-    let unit = if pool.epsilon.is_some() { words::unit(pool.unit) } else { "nobody: public data" };
+    let unit = if pool.epsilon.is_some() { words::unit(pool.unit) } else { "none: public data" };
     view! {
         <tr>
             <th scope="row">{report.name(pool.dataset)}</th>
@@ -61,9 +61,9 @@ fn plot_frequencies(report: &LearningReport<'_>, outcome: &Report) -> Option<Bar
     }
     let shows_counts = report.spec.participants.iter().any(|party| party.gate.is_some_and(|gate| gate.shows_counts()));
     let (note, name) = if shows_counts {
-        ("Of the counts that the sites paid for showing: kept rows of released questions.", "released questions")
+        ("Released counts: kept rows of released questions.", "released questions")
     } else {
-        ("Of the lead’s public log. A text needs about k/β rows to pass a gate.", "queries of the lead’s log")
+        ("The lead’s public log. A text needs about k/β rows to pass a gate.", "queries in the lead’s log")
     };
     let gates = report.used_gates();
     let marks = gates.iter().take(MARKS).map(|gate| {
@@ -73,7 +73,7 @@ fn plot_frequencies(report: &LearningReport<'_>, outcome: &Report) -> Option<Bar
     });
     let bar = |bin: &Frequency| (bin.occurrences as f64, bin.occurrences.saturating_mul(2) as f64, bin.queries);
     Some(BarDrawing {
-        title: "How often queries are asked".to_owned(),
+        title: "Frequency of queries".to_owned(),
         file: "frequencies".to_owned(),
         note: note.to_owned(),
         x: "occurrences".to_owned(),

@@ -27,7 +27,7 @@ pub(super) fn render_section(report: &LearningReport<'_>, outcome: &Report) -> A
     let grid = TrialGrid::new(&outcome.rehearsal, report.used_gates());
     let method = report.spec.rehearsal.as_ref().map(|rehearsal| {
         format!(
-            "On the lead’s public log, had it been private: {} asked in each trial, {} of each, of played annotators who are right {} of the time.",
+            "On the lead’s public log, treated as private: {} in each trial, {} of each, with simulated annotators who are right {} of the time.",
             words::plural(rehearsal.questions.into(), "question"),
             words::plural(rehearsal.repeats.into(), "trial"),
             words::percent(rehearsal.annotator_accuracy)
@@ -38,17 +38,17 @@ pub(super) fn render_section(report: &LearningReport<'_>, outcome: &Report) -> A
     let headline = grid.describe_best(delta_limit);
     let violations: u64 = outcome.rehearsal.iter().map(|one| one.violations).sum();
     let verdict = if violations == 0 {
-        "No text was shown that fewer than k kept rows ask, by an exact count.".to_owned()
+        "By an exact count, no released text has fewer than k kept rows.".to_owned()
     } else {
-        format!("{} shown that fewer than k kept rows ask: the gate is broken.", words::plural(violations, "text"))
+        format!("{} released with fewer than k kept rows: the gate is defective.", words::plural(violations, "text"))
     };
     view! {
-        <section class="panel"><h2>"What other gates would have taught"</h2>
+        <section class="panel"><h2>"Learning with other gates"</h2>
             {headline.into_iter().map(|line| view! { <p class="headline-small">{line}</p> }).collect_view()}
             <p class="hint">{method}</p>
             <p class:bad-text={violations > 0} class="hint">{verdict}</p>
         </section>
-        <section class="charts" aria-label="What other gates would have taught, drawn">
+        <section class="charts" aria-label="Charts of learning with other gates">
             {grid.plot_accuracy().draw().show()}
             {grid.plot_budget().draw().show()}
             {grid.plot_learning().into_iter().map(|lines| lines.draw().show()).collect_view()}
@@ -89,11 +89,11 @@ impl<'a> TrialGrid<'a> {
         let best = delta_limit.and_then(|limit| {
             let candidates = self.trials.iter().filter(|one| one.delta.is_some_and(|delta| delta <= limit));
             let best = candidates.max_by(|a, b| accuracy(a).total_cmp(&accuracy(b)))?;
-            let condition = format!("whose δ is at most {}", words::delta(limit));
+            let condition = format!("with δ at most {}", words::delta(limit));
             if self.is_chosen(best) {
-                return Some(format!("Of those tried {condition}, none comes to more."));
+                return Some(format!("Of the tried gates {condition}, none is more accurate."));
             }
-            self.describe_trial(&format!("Best of those tried {condition}"), best)
+            self.describe_trial(&format!("Best tried gate {condition}"), best)
         });
         chosen_lines.chain(best).collect()
     }
@@ -102,7 +102,7 @@ impl<'a> TrialGrid<'a> {
         let accuracy = last_point(one)?.accuracy;
         let name = format!("β {} and k {}", words::number(one.sampling_rate), words::count(one.threshold.into()));
         let from = self.baseline.and_then(last_point).map_or_else(String::new, |baseline| {
-            format!(", {} points from asking without a gate", words::points(accuracy - baseline.accuracy))
+            format!(", {} points from questions without a gate", words::points(accuracy - baseline.accuracy))
         });
         Some(format!("{subject}, {name}: {}{from}.", words::percent(accuracy)))
     }
@@ -120,8 +120,8 @@ impl<'a> TrialGrid<'a> {
         let gates: Vec<String> = gates.collect();
         match gates.len() {
             0 => String::new(),
-            1..=NAMED => format!("Chosen for {}.", gates.join("; ")),
-            more => format!("Chosen for {}; and {} more.", gates[..NAMED].join("; "), more - NAMED),
+            1..=NAMED => format!("Used for {}.", gates.join("; ")),
+            more => format!("Used for {} and {} others.", gates[..NAMED].join("; "), more - NAMED),
         }
     }
 
@@ -178,7 +178,7 @@ impl<'a> TrialGrid<'a> {
     }
 
     fn plot_budget(&self) -> HeatMap {
-        let heat = self.plot_heat("Questions that pass, and δ, against β and k", "budget-by-gate", |one| {
+        let heat = self.plot_heat("Released questions and δ against β and k", "budget-by-gate", |one| {
             let more = match (one.baseline, one.delta) {
                 (true, _) => "no gate".to_owned(),
                 (false, Some(delta)) => format!("δ ≤ {}", format_delta_bound(delta)),
@@ -214,7 +214,7 @@ impl<'a> TrialGrid<'a> {
                 LineDrawing {
                     title: format!("Accuracy against budget, β {rate}"),
                     file: format!("accuracy-against-budget-beta-{rate}"),
-                    note: "Rehearsed; whiskers are one standard deviation over the trials.".to_owned(),
+                    note: "Rehearsal; whiskers are one standard deviation over the trials.".to_owned(),
                     x: "labels".to_owned(),
                     y: "examples right, %".to_owned(),
                     curves,
@@ -227,7 +227,17 @@ impl<'a> TrialGrid<'a> {
 
     /// Returns all figures of every pair, the comparison last.
     fn table(&self) -> DrawingTable {
-        let head = ["β", "k", "accuracy", "standard deviation", "labels", "from no gate", "questions", "below k", "δ"];
+        let head = [
+            "β",
+            "k",
+            "accuracy",
+            "standard deviation",
+            "labels",
+            "difference from no gate",
+            "questions",
+            "below k",
+            "δ",
+        ];
         let baseline = self.baseline.and_then(last_point).map(|point| point.accuracy);
         let rows = self.trials.iter().copied().chain(self.baseline).map(|one| {
             let point = last_point(one);

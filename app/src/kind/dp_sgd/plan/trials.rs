@@ -106,7 +106,7 @@ fn parse_numbers(text: &str) -> Result<Vec<f64>, String> {
 }
 
 fn describe_invalid_number(of: &str, word: &str) -> String {
-    format!("among the {of}, `{word}` is not a number: write them with blanks between")
+    format!("{of}: `{word}` is not a number; separate numbers by spaces")
 }
 
 #[cfg(test)]

@@ -28,26 +28,26 @@ const HERE: &[&str] = &[
 ];
 
 const CELLS: &ChoiceTable<Cell> =
-    &[(Cell::Lstm, "lstm", "LSTM"), (Cell::Gru, "gru", "GRU: three quarters of the parameters")];
+    &[(Cell::Lstm, "lstm", "LSTM"), (Cell::Gru, "gru", "GRU, three quarters of the parameters")];
 const CLIPPINGS: &ChoiceTable<Clipping> = &[
-    (Clipping::Flat, "flat", "as a whole: longer ones are shortened to C"),
-    (Clipping::PerLayer, "per_layer", "part by part: each of L parts to C/√L"),
-    (Clipping::Automatic, "automatic", "normalized: all to just under C, long or short"),
+    (Clipping::Flat, "flat", "as a whole: clipped to C"),
+    (Clipping::PerLayer, "per_layer", "per layer: each of L layers clipped to C/√L"),
+    (Clipping::Automatic, "automatic", "normalized: every gradient scaled to just under C"),
 ];
 const STEPS: &ChoiceTable<StepOptimizer> = &[
     (StepOptimizer::Adam, "adam", "Adam"),
-    (StepOptimizer::DpAdam, "dp_adam", "Adam, its second moment freed of the noise"),
+    (StepOptimizer::DpAdam, "dp_adam", "Adam with a noise-corrected second moment"),
     (StepOptimizer::Sgd, "sgd", "SGD with momentum"),
 ];
 const SHAPES: &ChoiceTable<ScheduleShape> = &[
     (ScheduleShape::Constant, "constant", "stays"),
-    (ScheduleShape::Linear, "linear", "falls in a straight line"),
-    (ScheduleShape::Cosine, "cosine", "falls along half a cosine"),
+    (ScheduleShape::Linear, "linear", "linear decay"),
+    (ScheduleShape::Cosine, "cosine", "cosine decay"),
 ];
 const PRECISIONS: &ChoiceTable<Precision> = &[
-    (Precision::F32, "f32", "32 bits a number, as computed"),
-    (Precision::Bf16, "bf16", "16 bits: half as long"),
-    (Precision::Int8, "int8", "8 bits: a quarter as long"),
+    (Precision::F32, "f32", "32 bits a number, unchanged"),
+    (Precision::Bf16, "bf16", "16 bits a number, half the size"),
+    (Precision::Int8, "int8", "8 bits a number, a quarter of the size"),
 ];
 /// Shapes of the number of runs.
 const DRAWN: &ChoiceTable<f64> = &[
@@ -62,13 +62,13 @@ pub(super) fn render_advanced(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan
     let faults = Memo::new(move |_| count_violations(&violations.read(), HERE));
     let lid = move || match faults.get() {
         0 => String::new(),
-        faults => format!(" · {} to mend", words::count(faults as u64)),
+        faults => format!(" · {} to fix", words::count(faults as u64)),
     };
     let groups = vec![
         render_group("Model", render_model(plan, shown)),
         render_group("Warm start, on public data", render_warm_start(plan, shown)),
         render_group("Clipping", render_clipping(plan, shown)),
-        render_group("Steps of the rounds", render_steps(plan, shown)),
+        render_group("Local steps", render_steps(plan, shown)),
         render_group("Selection", render_selection(plan, shown)),
     ];
     view! {
@@ -120,11 +120,11 @@ fn render_model(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyVi
         ),
         render_checkbox(
             "plan[layers][bidirectional]".to_owned(),
-            "Each layer reads both ways",
+            "Bidirectional layers",
             layers.bidirectional,
             make_setter(plan, |plan, value| plan.layers.bidirectional = value),
         ),
-        form_field("plan[layers][context]", "model.context", "A convolution before them, over").choice(
+        form_field("plan[layers][context]", "model.context", "Convolution before them").choice(
             &layers.context.to_string(),
             (0..=15).map(context).collect(),
             make_setter(plan, |plan, text: String| plan.layers.context = text.parse().unwrap_or(0)),
@@ -140,13 +140,13 @@ fn render_model(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyVi
 
 fn render_warm_start(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyView> {
     vec![
-        form_field("plan[epochs]", "warm_start.epochs", "Passes").number(
+        form_field("plan[epochs]", "warm_start.epochs", "Epochs").number(
             f64::from(shown.epochs),
             (0.0, 1000.0),
             true,
             make_setter(plan, |plan, value| plan.epochs = value as u32),
         ),
-        form_field("plan[batch]", "warm_start.batch", "Utterances in a batch").number(
+        form_field("plan[batch]", "warm_start.batch", "Batch size, utterances").number(
             f64::from(shown.batch),
             (1.0, 1024.0),
             true,
@@ -163,14 +163,14 @@ fn render_warm_start(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<
 
 fn render_clipping(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyView> {
     vec![
-        form_field("plan[steps][clipping]", "", "A unit's gradient is brought to the clip C").choice(
+        form_field("plan[steps][clipping]", "", "Clipping of a unit's gradient to C").choice(
             find_word(CLIPPINGS, &shown.steps.clipping),
             table_options(CLIPPINGS),
             make_setter(plan, |plan, text: String| {
                 plan.steps.clipping = parse_word(CLIPPINGS, &text).unwrap_or_default()
             }),
         ),
-        render_hint("The noise is z times C in each, and so is the price."),
+        render_hint("The noise is z times C in each case, and the price is the same."),
     ]
 }
 
@@ -202,7 +202,7 @@ fn render_steps(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyVi
                 make_setter(plan, |plan, value| plan.steps.momentum = value),
             )],
         ),
-        form_field("plan[steps][shape]", "schedule", "The learning rate over the rounds").choice(
+        form_field("plan[steps][shape]", "schedule", "Learning rate schedule").choice(
             find_word(SHAPES, &options.shape),
             table_options(SHAPES),
             make_setter(plan, |plan, text: String| plan.steps.shape = parse_word(SHAPES, &text).unwrap_or_default()),
@@ -211,39 +211,31 @@ fn render_steps(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyVi
             plan,
             |plan| plan.steps.shape != ScheduleShape::Constant,
             vec![
-                form_field("plan[steps][warmup]", "schedule.warmup", "Rounds in which it rises first").number(
+                form_field("plan[steps][warmup]", "schedule.warmup", "Warm-up rounds").number(
                     f64::from(options.warmup),
                     (0.0, 99_999.0),
                     true,
                     make_setter(plan, |plan, value| plan.steps.warmup = value as u32),
                 ),
-                form_field("plan[steps][last]", "schedule.final", "Part of it that is left in the last round").number(
-                    options.last,
-                    (0.0, 1.0),
-                    false,
-                    make_setter(plan, |plan, value| plan.steps.last = value),
-                ),
+                form_field("plan[steps][last]", "schedule.final", "Share of the learning rate in the last round")
+                    .number(options.last, (0.0, 1.0), false, make_setter(plan, |plan, value| plan.steps.last = value)),
             ],
         ),
-        form_field(
-            "plan[steps][averaging]",
-            "averaging.decay",
-            "Average the iterates: what an average keeps in each round, 0 for none",
-        )
-        .number(
-            options.averaging,
-            (0.0, 1.0),
-            false,
-            make_setter(plan, |plan, value| plan.steps.averaging = value),
-        ),
-        form_field("plan[steps][precision]", "exchange.precision", "Vectors travel in").choice(
+        form_field("plan[steps][averaging]", "averaging.decay", "Decay of the iterate average per round, 0 for none")
+            .number(
+                options.averaging,
+                (0.0, 1.0),
+                false,
+                make_setter(plan, |plan, value| plan.steps.averaging = value),
+            ),
+        form_field("plan[steps][precision]", "exchange.precision", "Vector precision").choice(
             find_word(PRECISIONS, &options.precision),
             table_options(PRECISIONS),
             make_setter(plan, |plan, text: String| {
                 plan.steps.precision = parse_word(PRECISIONS, &text).unwrap_or_default()
             }),
         ),
-        form_field("plan[evaluate_every]", "evaluate_every", "Measure every so many rounds").number(
+        form_field("plan[evaluate_every]", "evaluate_every", "Rounds between evaluations").number(
             f64::from(shown.evaluate_every),
             (1.0, 10_000.0),
             true,
@@ -269,10 +261,10 @@ fn render_frozen(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> AnyView 
     });
     view! {
         <div class="field">
-            <span>"Left as the warm start made it"</span>
+            <span>"Frozen after the warm start"</span>
             {Vec::from(parts)}
             {PlanViolations::render_at("train")}
-            <small>"What is not trained gets no noise and does not travel; the price stays."</small>
+            <small>"Frozen layers get no noise and are not sent; the price is the same."</small>
         </div>
     }
     .into_any()
@@ -283,7 +275,7 @@ fn render_selection(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<A
     vec![
         render_checkbox(
             "plan[trials][on]".to_owned(),
-            "In every round each private party tries several settings, and only the best leaves",
+            "In every round each private party tries several settings and releases only the best",
             trials.on,
             make_setter(plan, |plan, value| plan.trials.on = value),
         ),
@@ -294,22 +286,21 @@ fn render_selection(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<A
             vec![
                 form_field("plan[trials][rates]", "selection.candidates", "Learning rates to try")
                     .words(trials.rates, make_setter(plan, |plan, value| plan.trials.rates = value)),
-                form_field("plan[trials][clips]", "selection.clips", "Clips to try, as parts of each party's own")
+                form_field("plan[trials][clips]", "selection.clips", "Clips to try, relative to each party's clip")
                     .words(trials.clips, make_setter(plan, |plan, value| plan.trials.clips = value)),
-                form_field("plan[trials][mean]", "selection.stopping", "Runs that count, on average").number(
+                form_field("plan[trials][mean]", "selection.stopping", "Average number of runs that count").number(
                     trials.mean,
                     (1.0, 1000.0),
                     false,
                     make_setter(plan, |plan, value| plan.trials.mean = value),
                 ),
-                form_field("plan[trials][most]", "selection.most_runs", "Runs that are made, however many count")
-                    .number(
-                        f64::from(trials.most),
-                        (2.0, 1000.0),
-                        true,
-                        make_setter(plan, |plan, value| plan.trials.most = value as u16),
-                    ),
-                form_field("plan[trials][shape]", "selection.shape", "How many count is drawn").choice(
+                form_field("plan[trials][most]", "selection.most_runs", "Number of runs").number(
+                    f64::from(trials.most),
+                    (2.0, 1000.0),
+                    true,
+                    make_setter(plan, |plan, value| plan.trials.most = value as u16),
+                ),
+                form_field("plan[trials][shape]", "selection.shape", "Distribution of the number that counts").choice(
                     find_word(DRAWN, &trials.shape),
                     table_options(DRAWN),
                     make_setter(plan, |plan, text: String| {
@@ -319,7 +310,7 @@ fn render_selection(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<A
                 form_field(
                     "plan[trials][development]",
                     "selection.development",
-                    "Public utterances that judge the runs",
+                    "Public utterances to evaluate the runs",
                 )
                 .number(
                     f64::from(trials.development),
@@ -327,7 +318,7 @@ fn render_selection(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<A
                     true,
                     make_setter(plan, |plan, value| plan.trials.development = value as u32),
                 ),
-                render_hint("A round pays for the best of these runs: more than for one, less than for all."),
+                render_hint("A round costs more than one run and less than all runs."),
             ],
         ),
     ]

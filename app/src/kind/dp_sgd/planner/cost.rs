@@ -57,9 +57,9 @@ fn summarize_prices(priced: &[(DatasetId, PartyVerdict)], buys: Option<&Buys>) -
     let without = |verdict: &PartyVerdict| matches!(verdict, PartyVerdict::NoBudget | PartyVerdict::Unpriced(_));
     let count = |is: &dyn Fn(&PartyVerdict) -> bool| priced.iter().filter(|(_, verdict)| is(verdict)).count() as u64;
     match (count(&without), count(&is_over), buys) {
-        (0, 0, None) => "Nobody pays for this plan.".to_owned(),
+        (0, 0, None) => "This plan charges no account.".to_owned(),
         (0, 0, Some(buys)) => format!(
-            "Fits every budget. With these settings the budgets would buy up to {}.",
+            "Fits every budget. With these settings the budgets allow up to {}.",
             words::plural(buys.rounds_that_fit.into(), "round")
         ),
         (0, over_limit, _) => format!("Over the limit of {}.", words::plural(over_limit, "dataset")),
@@ -70,9 +70,9 @@ fn summarize_prices(priced: &[(DatasetId, PartyVerdict)], buys: Option<&Buys>) -
 fn render_verdict(verdict: PartyVerdict) -> AnyView {
     let line = |text: &str| view! { <p class="hint">{text.to_owned()}</p> }.into_any();
     match verdict {
-        PartyVerdict::Public => line("Public: sends exact gradients and pays nothing."),
+        PartyVerdict::Public => line("Public: sends exact gradients, and nothing is charged."),
         PartyVerdict::Open(exact) => render_exact_releases(exact),
-        PartyVerdict::Nothing => line("Nothing of it leaves the site in the arms that run."),
+        PartyVerdict::Nothing => line("Nothing derived from it leaves the site in the selected arms."),
         PartyVerdict::NoBudget => {
             view! { <p class="bad-text">"Its owner has not set a budget for this unit."</p> }.into_any()
         }
@@ -105,12 +105,12 @@ fn describe_charge(payment: &Payment, epochs: f64) -> String {
 /// Describes the account's room.
 fn describe_room(rounds: u32, epochs: f64, least_noise: Option<f64>) -> String {
     let fit = match rounds {
-        0 => "Not one round fits with this noise".to_owned(),
-        n => format!("{}, {}, fit into what is left", words::plural(n.into(), "round"), format_passes(epochs)),
+        0 => "No round fits with this noise".to_owned(),
+        n => format!("{}, {}, fit in the remaining budget", words::plural(n.into(), "round"), format_passes(epochs)),
     };
     match least_noise {
-        Some(noise) => format!("{fit}; for the rounds asked, noise z {noise} is the least."),
-        None => format!("{fit}; no noise is enough for the rounds asked."),
+        Some(noise) => format!("{fit}; the least noise for the requested rounds is z {noise}."),
+        None => format!("{fit}; no noise is enough for the requested rounds."),
     }
 }
 
@@ -124,8 +124,8 @@ fn format_passes(epochs: f64) -> String {
 fn describe_remainder(payment: &Payment) -> String {
     let (rounds, jobs) = payment.further;
     let capacity = match (rounds, jobs) {
-        (0, _) => "not one more such round".to_owned(),
-        (rounds, 0) => format!("{} more, not another job like this", words::plural(rounds, "such round")),
+        (0, _) => "no other such round".to_owned(),
+        (rounds, 0) => format!("{} more, no other such job", words::plural(rounds, "such round")),
         (rounds, jobs) => {
             format!("{} more, or {}", words::plural(rounds, "such round"), words::plural(jobs, "such job"))
         }
@@ -152,7 +152,7 @@ fn render_violations(violations: &[Violation]) -> AnyView {
     }
     view! {
         <div class="notice bad">
-            <p class="notice-title">"Before it can be proposed"</p>
+            <p class="notice-title">"To fix before proposing"</p>
             <ul>{violations.iter().map(|v| view! { <li><code>{v.field.trim_start_matches("spec.").to_owned()}</code>": "{v.message.clone()}</li> }).collect_view()}</ul>
         </div>
     }

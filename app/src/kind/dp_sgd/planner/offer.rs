@@ -33,7 +33,7 @@ pub(super) fn render_offers(offers: Vec<Offered>, plan: RwSignal<TrainingPlan>, 
     };
     view! {
         <section class="offers">
-            <h3>"The nearest plans that fit"</h3>
+            <h3>"Nearest plans within the budgets"</h3>
             <ul>{offers.into_iter().map(row).collect_view()}</ul>
         </section>
     }

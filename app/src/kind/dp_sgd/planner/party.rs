@@ -61,7 +61,7 @@ pub(super) fn render_party(
         view! {
             <Slider name=name("noise") at=field_path("noise.noise_multiplier") label="Noise z" help="Standard deviation of the noise, in clips" value=part.noise low=0.1 high=100.0 whole=false
                 get=get(|part| part.noise) set=Callback::new(move |v: f64| change(&|part| part.noise = v))/>
-            <Slider name=name("clip") at=field_path("noise.clip") label="Clip C" help="Norm to which each gradient is cut; costs nothing" value=part.clip low=0.01 high=100.0 whole=false
+            <Slider name=name("clip") at=field_path("noise.clip") label="Clip C" help="Norm bound of each gradient; does not affect the cost" value=part.clip low=0.01 high=100.0 whole=false
                 get=get(|part| part.clip) set=Callback::new(move |v: f64| change(&|part| part.clip = v))/>
             <button type="button" class="quiet live-only" on:click=fit>"Use the least noise that fits"</button>
         }
@@ -81,12 +81,12 @@ pub(super) fn render_party(
                     <label class="check">
                         <input type="checkbox" name=name("tests") value="true" checked=part.tests
                             on:change=move |event| { let tests = event_target_checked(&event); change(&|part| part.tests = tests); }/>
-                        "Measure on it"
+                        "Evaluate on it"
                     </label>
                 })}
             </div>
             <div class="party-fields">
-                <Slider name=name("rate") at=field_path("sampling_rate") label="Sampling rate q" help="Chance of each unit to be in a step" value=part.rate low=0.001 high=1.0 whole=false
+                <Slider name=name("rate") at=field_path("sampling_rate") label="Sampling rate q" help="Probability that a step includes a unit" value=part.rate low=0.001 high=1.0 whole=false
                     get=get(|part| part.rate) set=Callback::new(move |v: f64| change(&|part| part.rate = v))/>
                 <p class="hint">{batch}</p>
                 {fields}

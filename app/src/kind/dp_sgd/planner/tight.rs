@@ -53,10 +53,10 @@ fn render_tight_numbers(planned: &Planned) -> String {
     let together = planned.together.as_ref().filter(|together| together.organizations > 1).map(|together| {
         let rule = match together.most {
             1 => "A person is in the data of one organization at most".to_owned(),
-            most => format!("A person may be in the data of up to {} of the organizations that pay", words::count(most)),
+            most => format!("A person may be in the data of up to {} of the charged organizations", words::count(most)),
         };
         format!(
-            "{rule}, by what the consortium has declared: this job costs them at most ε {} at δ {}, by the Rényi bound.",
+            "{rule}, as the consortium has declared: this job costs them at most ε {} at δ {}, by the Rényi bound.",
             together.epsilon.map_or_else(|| "∞".to_owned(), words::epsilon),
             words::delta(together.delta)
         )
@@ -84,7 +84,7 @@ fn render_tight_numbers(planned: &Planned) -> String {
             <tbody>{rows.collect_view()}</tbody>
         </table>
         {together.map(|together| view! { <p>{together}</p> })}
-        <p class="hint">"The tight number comes from the privacy-loss distribution of a job whose numbers are fixed before its first release. It is for reports; what a budget admits is decided by the last column alone."</p>
+        <p class="hint">"The tight number comes from the privacy-loss distribution of a job whose numbers are fixed before its first release. It is for reports; admission uses the last column."</p>
     }
     .to_html()
 }

@@ -11,9 +11,9 @@ pub(in crate::kind::dp_sgd) fn render_headline(report: &ReportFile) -> AnyView {
     let Some(private) = report.comparison.iter().find(|one| one.arm == "private") else {
         let text = match report.comparison.first() {
             Some(one) => {
-                format!("{} of the frames of {} are classified right.", words::percent(one.accuracy), one.test)
+                format!("{} of the frames of {} are classified correctly.", words::percent(one.accuracy), one.test)
             }
-            None => "Nothing was measured.".to_owned(),
+            None => "No measurements.".to_owned(),
         };
         return view! { <p class="headline">{text}</p> }.into_any();
     };
@@ -30,7 +30,10 @@ pub(in crate::kind::dp_sgd) fn render_headline(report: &ReportFile) -> AnyView {
             words::percent(private.accuracy)
         ),
         (None, None) => {
-            format!("On {test} the private arm classifies {} of the frames right.", words::percent(private.accuracy))
+            format!(
+                "On {test} the private arm classifies {} of the frames correctly.",
+                words::percent(private.accuracy)
+            )
         }
     };
     let others = report.comparison.iter().filter(|one| one.arm == "private" && one.test != test);
@@ -59,11 +62,12 @@ pub(super) fn render_tables(report: &ReportFile) -> AnyView {
     }
     let tables = tests.iter().map(|test| render_table(test, report.comparison.iter().filter(|one| one.test == *test)));
     view! {
-        <section class="panel"><h2>"The arms, side by side"</h2>
+        <section class="panel"><h2>"Comparison of the arms"</h2>
             {tables.collect_view()}
             {render_times(report)}
-            <p class="hint">"Every arm starts from the public one. What open pooling gains is its accuracy less that of public data alone; \
-                the share is how much of that another arm gains too. Differences are in points of a percent of the frames."</p>
+            <p class="hint">"Every arm starts from the public one. The gain of open pooling is its accuracy minus \
+                that of public data alone; the share is another arm's part of that gain. Differences are in \
+                percentage points of the frames."</p>
         </section>
     }
     .into_any()
@@ -89,10 +93,10 @@ fn render_table<'a>(test: &str, rows: impl Iterator<Item = &'a Compared>) -> Any
             <caption>{format!("{test}, {} frames", words::count(frames))}</caption>
             <thead><tr>
                 <th scope="col">"Trained on"</th>
-                <th scope="col" class="number">"Frames right"</th>
+                <th scope="col" class="number">"Frames correct"</th>
                 <th scope="col" class="number">"Loss, nats"</th>
-                <th scope="col" class="number">"From public only"</th>
-                <th scope="col" class="number">"Of open pooling’s gain"</th>
+                <th scope="col" class="number">"Difference from public only"</th>
+                <th scope="col" class="number">"Share of open pooling’s gain"</th>
             </tr></thead>
             <tbody>{lines.collect_view()}</tbody>
         </table>
@@ -124,8 +128,8 @@ fn render_times(report: &ReportFile) -> AnyView {
     }
     view! {
         <table class="cards">
-            <caption>"Time at the lead participant, waiting for the others included"</caption>
-            <thead><tr><th scope="col">"Arm"</th><th scope="col" class="number">"Took"</th><th scope="col" class="number">"In"</th><th scope="col" class="number">"Each"</th></tr></thead>
+            <caption>"Time at the lead, including waiting for the others"</caption>
+            <thead><tr><th scope="col">"Arm"</th><th scope="col" class="number">"Duration"</th><th scope="col" class="number">"Rounds"</th><th scope="col" class="number">"Per round"</th></tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
     }
@@ -134,5 +138,5 @@ fn render_times(report: &ReportFile) -> AnyView {
 
 /// Formats a share of a gain. A loss is not a share of one.
 fn format_share(share: f64) -> String {
-    if share < 0.0 { "none, it loses".to_owned() } else { format!("{:.0} %", share * 100.0) }
+    if share < 0.0 { "none (a loss)".to_owned() } else { format!("{:.0} %", share * 100.0) }
 }

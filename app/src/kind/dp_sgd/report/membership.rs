@@ -29,26 +29,27 @@ pub(super) fn render_section(report: &ReportFile) -> AnyView {
     let lines = rows.iter().map(render_row).collect_view();
     let has_lone_speaker = rows.iter().any(|row| row.is_alone);
     view! {
-        <section class="panel"><h2>"Membership inference, arm by arm"</h2>
+        <section class="panel"><h2>"Membership inference by arm"</h2>
             {render_forest(&rows)}
             <table class="cards">
                 <thead><tr>
                     <th scope="col">"Site"</th><th scope="col">"Model"</th><th scope="col">"Attack"</th>
                     <th scope="col" class="number">"AUC"</th>
-                    <th scope="col" class="number">"Found at 0.1 % false alarms"</th>
+                    <th scope="col" class="number">"Detected at 0.1 % false alarms"</th>
                     <th scope="col" class="number">"False alarms"</th>
                 </tr></thead>
                 <tbody>{lines}</tbody>
             </table>
-            <p class="hint">"Attacked are made-up recordings, which are no one’s. At each site a fair, secret coin put half of them into the \
-                training of the private arm, and of the open arm where the site takes part in it; the public model never saw any, \
-                so it shows what blindness looks like: an area of ½. The loss threshold calls a recording a member when the model \
-                knows it well. The likelihood ratio first takes away how well the public model knew it already, and measures the \
-                rest against recordings that were never in. Thresholds were fixed on those. Intervals hold 95 % (DeLong for areas, \
-                Clopper and Pearson for rates), for each number by itself."</p>
+            <p class="hint">"The attacks target canaries, made-up recordings of no one. At each site a fair, secret \
+                coin put half of them into the training of the private arm, and of the open arm if the site takes \
+                part in it; the public model never saw any, so its area is that of guessing, ½. The loss threshold \
+                calls a recording a member if its loss is low. The likelihood ratio subtracts the public model’s \
+                loss and compares the rest with recordings that were never in. Thresholds were fixed on those. \
+                Intervals have 95 % confidence (DeLong for areas, Clopper and Pearson for rates), for each number \
+                separately."</p>
             {has_lone_speaker.then(|| view! {
-                <p class="hint">"Marked is a site with the data of one speaker: whoever is alone among their data, or unlike the rest, is whom a \
-                    model gives away first."</p>
+                <p class="hint">"Sites with the data of a single speaker are marked: a model reveals the membership \
+                    of such a speaker first."</p>
             })}
         </section>
     }
@@ -161,11 +162,11 @@ fn render_forest(rows: &[AttackRow<'_>]) -> AnyView {
     view! {
         <figure class="forest">
             <svg class="chart-plot" viewBox=format!("0 0 {WIDTH} {height}") role="img"
-                aria-label=format!("Area under the curve of the sharper attack, ½ is blind: {}", sentence.join("; "))>
+                aria-label=format!("Area under the curve of the stronger attack (½ by guessing): {}", sentence.join("; "))>
                 {ticks.collect_view()}
                 <line class="mark" x1=x(0.5) x2=x(0.5) y1="8" y2=bottom></line>
                 {lines.collect_view()}
-                <text class="axis" x=f64::midpoint(LEFT, RIGHT) y=bottom + 38.0 text-anchor="middle">"AUC of the sharper attack, with 95 % interval; 0.5 is blind"</text>
+                <text class="axis" x=f64::midpoint(LEFT, RIGHT) y=bottom + 38.0 text-anchor="middle">"AUC of the stronger attack, with 95 % interval; 0.5 by guessing"</text>
             </svg>
         </figure>
     }

@@ -24,7 +24,7 @@ impl TranscriptionPlan {
         }
         let colluding = NonZeroU32::new(self.colluding);
         if colluding.is_none() {
-            say("colluding", "at least 1: each hears its own part".to_owned());
+            say("colluding", "at least 1: each recognizer hears its own part".to_owned());
         }
         let voice = match self.voice.as_str() {
             "vocoder" => Voice::Vocoder { detail: self.detail },
@@ -38,7 +38,7 @@ impl TranscriptionPlan {
             let above = self.above.trim();
             let above = (!above.is_empty()).then(|| above.parse::<f64>());
             if above.as_ref().is_some_and(Result::is_err) {
-                say("vocabulary.above", "a number such as 0.01, or nothing".to_owned());
+                say("vocabulary.above", "enter a number such as 0.01, or leave it empty".to_owned());
             }
             Vocabulary::Data { top_percent: self.top, above: above.and_then(Result::ok), most: self.most, words }
         } else {

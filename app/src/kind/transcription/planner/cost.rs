@@ -49,7 +49,7 @@ pub(in crate::kind::transcription) fn render_cost(
         .ok()
         .map(|estimate| render_estimate(&spec, (size, is_unwritten), &estimate));
     view! {
-        <h2>"What it would cost"</h2>
+        <h2>"Projected cost"</h2>
         {is_unwritten.then(|| render_missing_words(size))}
         <p class="headline-small">{summarize_price(dataset, priced.as_ref())}</p>
         {offers}
@@ -58,7 +58,7 @@ pub(in crate::kind::transcription) fn render_cost(
         {render_promises(&spec)}
         {variants::render_table(&spec, size, seconds)}
         {render_violations(&violations, is_unwritten)}
-        <p class="hint">"One release is paid, once, before anything leaves. Nothing is charged until the owner has approved and both ledgers have reserved it."</p>
+        <p class="hint">"One release is charged, once, before anything leaves. Nothing is charged before the owner has approved and both ledgers have reserved it."</p>
     }
     .to_html()
 }
@@ -66,13 +66,13 @@ pub(in crate::kind::transcription) fn render_cost(
 /// Renders the notice about a missing list, with the assumption behind the numbers until then.
 fn render_missing_words(size: u32) -> AnyView {
     let assumption = format!(
-        "Until it is, dummies, speech and money are those of a list of {}. What the account pays is the same for every list.",
+        "Until then, dummies, speech and money are computed for a list of {}. The charge to the account is the same for every list.",
         words::plural(size.into(), "word")
     );
     view! {
         <div class="notice">
-            <p class="notice-title">"The list of words is still to be written"</p>
-            <p>"Write it under Vocabulary: the words whose counts are to be hidden. "{assumption}</p>
+            <p class="notice-title">"The word list is empty"</p>
+            <p>"Enter the words with counts to hide under Vocabulary. "{assumption}</p>
         </div>
     }
     .into_any()
@@ -80,9 +80,9 @@ fn render_missing_words(size: u32) -> AnyView {
 
 fn summarize_price(dataset: Option<&Dataset>, priced: Option<&Priced>) -> &'static str {
     match (dataset, priced) {
-        (None, _) => "There are no such recordings.",
-        (Some(_), None) => "Nobody pays for this plan.",
-        (_, Some(priced)) if !priced.budgeted() => "The owner has set no budget for this.",
+        (None, _) => "These recordings do not exist.",
+        (Some(_), None) => "This plan charges no account.",
+        (_, Some(priced)) if !priced.budgeted() => "The owner has not set a budget for this unit.",
         (_, Some(priced)) if priced.admitted() => "Fits the budget.",
         (_, Some(_)) => "Over the limit.",
     }
@@ -106,8 +106,8 @@ fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>
 fn render_charge(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<&Priced>) -> AnyView {
     let bad = |text: String| view! { <p class="bad-text">{text}</p> }.into_any();
     let Some(charge) = spec.cost(dataset) else {
-        debug_assert_eq!(dataset.visibility, Visibility::Public, "only public data pay nothing");
-        return view! { <p class="hint">"Public: nothing is charged, and nothing needs to be hidden."</p> }.into_any();
+        debug_assert_eq!(dataset.visibility, Visibility::Public, "only public data are not charged");
+        return view! { <p class="hint">"Public: nothing is charged, and nothing is hidden."</p> }.into_any();
     };
     let standing = standings.iter().find(|s| charge.is_on(s.unit, s.adjacency));
     let purse = priced.and_then(|priced| priced.purse(dataset.id));
@@ -132,8 +132,8 @@ fn describe_side_delta(standing: &Standing, charge: &Charge) -> Option<String> {
     let budget = standing.balance.budget()?;
     let (_, delta) = mechanism::guarantee(&charge.event, charge.adjacency).ok()?;
     Some(format!(
-        "Of its δ {} the account keeps {} for releases with a δ of their own, as this one is: {} of that is spent or reserved, and {} is \
-         asked. The gauge tells whichever is used more, that or ε.",
+        "Of its δ {} the account keeps {} for releases with their own δ, such as this one: {} of that is spent or \
+         reserved, and {} is requested. The gauge shows the larger use, of δ or of ε.",
         words::delta(budget.delta().get()),
         words::delta(budget.side_delta().get()),
         words::delta(standing.balance.summary().side_delta),
@@ -144,7 +144,7 @@ fn describe_side_delta(standing: &Standing, charge: &Charge) -> Option<String> {
 fn render_payment(payment: &Payment) -> AnyView {
     let ghost = payment.ghost;
     let capacity = match payment.further {
-        (0, _) => "not one more such job".to_owned(),
+        (0, _) => "no other such job".to_owned(),
         (jobs, _) => format!("{} more", words::plural(jobs, "such job")),
     };
     let leaves = ghost.fits.then(|| {
@@ -154,7 +154,7 @@ fn render_payment(payment: &Payment) -> AnyView {
             (payment.left_fraction * 100.0).floor()
         )
     });
-    let refusal = (!ghost.fits).then_some("It does not fit into what is left.");
+    let refusal = (!ghost.fits).then_some("It exceeds the remaining budget.");
     view! {
         <Gauge reading=payment.reading ghost=Some(ghost)/>
         {leaves.map(|leaves| view! { <p class="hint">{leaves}</p> })}
@@ -167,7 +167,7 @@ fn render_payment(payment: &Payment) -> AnyView {
 fn render_estimate(spec: &Spec, (size, is_unwritten): (u32, bool), estimate: &Estimate) -> AnyView {
     let vocabulary = words::plural(size.into(), "word");
     let vocabulary = if is_unwritten {
-        format!("{vocabulary}, as planned: the list is not written")
+        format!("{vocabulary} as planned; the list is empty")
     } else if spec.vocabulary.depends_on_data() {
         format!("at most {vocabulary}")
     } else {
@@ -181,12 +181,12 @@ fn render_estimate(spec: &Spec, (size, is_unwritten): (u32, bool), estimate: &Es
         ("Dummies in all", words::count(estimate.dummies.round() as u64)),
         ("Recordings", format!("about {}", words::duration(estimate.recorded))),
         (
-            "Extra sound: made, converted and sent",
+            "Extra audio: generated, converted and sent",
             format!("{} s, {}", words::count(estimate.extra.ceil() as u64), words::duration(estimate.extra)),
         ),
-        ("Through the one voice", describe_conversion(spec, estimate)),
+        ("Voice conversion", describe_conversion(spec, estimate)),
         ("Money, all recognizers", format_sums(&estimate.cost())),
-        ("Money without protection, the cheapest alone", format_sums(&estimate.bare())),
+        ("Money without protection, cheapest recognizer alone", format_sums(&estimate.bare())),
     ];
     let rows = estimate.providers.iter().map(|provider| {
         view! {
@@ -200,12 +200,12 @@ fn render_estimate(spec: &Spec, (size, is_unwritten): (u32, bool), estimate: &Es
         }
     });
     view! {
-        <h3>"What to expect"</h3>
+        <h3>"Estimates"</h3>
         <dl class="facts">
             {facts.into_iter().map(|(term, description)| view! { <div><dt>{term}</dt><dd>{description}</dd></div> }).collect_view()}
         </dl>
         <div class="scroll" tabindex="0" role="group" aria-label="By recognizer"><table class="dense">
-            <caption>"By recognizer, from above: as if every piece were sent"</caption>
+            <caption>"By recognizer, upper bounds: as if every piece were sent"</caption>
             <thead>
                 <tr>
                     <th scope="col">"Recognizer"</th>
@@ -226,9 +226,9 @@ fn describe_conversion(spec: &Spec, estimate: &Estimate) -> String {
     let seconds = words::duration(estimate.recorded + estimate.extra);
     let converter = match spec.voice {
         Voice::Mcadams { .. } | Voice::Vocoder { .. } => "on the worker’s own processor",
-        Voice::Command => "as fast as the site’s program is",
-        Voice::Url => "as fast as the site’s server is",
-        Voice::Cloned => return "none: voices leave as they are, and the site’s program imitates them".to_owned(),
+        Voice::Command => "at the speed of the site’s program",
+        Voice::Url => "at the speed of the site’s server",
+        Voice::Cloned => return "none: voices leave unchanged, and the site’s program imitates them".to_owned(),
     };
     format!("{seconds} of speech, {converter}")
 }
@@ -236,7 +236,7 @@ fn describe_conversion(spec: &Spec, estimate: &Estimate) -> String {
 /// Formats sums of money, one for each currency.
 pub(super) fn format_sums(all: &[Money]) -> String {
     if all.is_empty() {
-        return "no price is named".to_owned();
+        return "no price given".to_owned();
     }
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
 }
@@ -246,7 +246,7 @@ fn render_promises(spec: &Spec) -> Option<AnyView> {
     let rows = spec.promises().ok()?.into_iter().map(|promise| {
         let is_charged = promise.colluding == spec.colluding;
         let colluders = match promise.colluding.get() {
-            1 => "one by itself".to_owned(),
+            1 => "one recognizer".to_owned(),
             many => format!("{} together", words::count(many.into())),
         };
         view! {
@@ -259,7 +259,7 @@ fn render_promises(spec: &Spec) -> Option<AnyView> {
     });
     let view = view! {
         <table class="dense">
-            <caption>"What the counts of pieces by word tell, by how many put theirs together"</caption>
+            <caption>"ε of the counts of pieces by word, by number of colluding recognizers"</caption>
             <thead><tr><th scope="col">"Recognizers"</th><th scope="col" class="number">"ε"</th><th scope="col" class="number">"δ"</th></tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
@@ -285,7 +285,7 @@ fn render_offers(offers: Vec<Offer>, plan: &TranscriptionPlan, consortium: Conso
     };
     view! {
         <section class="offers">
-            <h3>"The nearest plans that fit"</h3>
+            <h3>"Nearest plans within the budget"</h3>
             <ul>{offers.into_iter().map(row).collect_view()}</ul>
         </section>
     }
@@ -300,7 +300,7 @@ fn render_violations(violations: &[Violation], is_unwritten: bool) -> AnyView {
     let is_incomplete = is_unwritten && violations.iter().all(|violation| violation.field == "spec.vocabulary.words");
     view! {
         <div class="notice" class:bad=!is_incomplete>
-            <p class="notice-title">"Before it can be proposed"</p>
+            <p class="notice-title">"To fix before proposing"</p>
             <ul>{violations.iter().map(|v| view! { <li><code>{v.field.trim_start_matches("spec.").to_owned()}</code>": "{v.message.clone()}</li> }).collect_view()}</ul>
         </div>
     }

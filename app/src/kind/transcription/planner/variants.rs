@@ -39,14 +39,14 @@ pub(super) fn render_table(spec: &Spec, size: u32, seconds: u64) -> Option<AnyVi
     }
     let view = view! {
         <details class="more">
-            <summary>"If one number were another"</summary>
-            <div class="scroll" tabindex="0" role="group" aria-label="The plan with one number changed">
+            <summary>"Variants of the plan"</summary>
+            <div class="scroll" tabindex="0" role="group" aria-label="Plan with one number changed">
                 <table class="dense">
                     <caption>"The same plan with one number changed"</caption>
                     <thead>
                         <tr>
-                            <th scope="col">"With"</th>
-                            <th scope="col" class="number">"dummies of a word at one"</th>
+                            <th scope="col">"Variant"</th>
+                            <th scope="col" class="number">"dummies of a word at one recognizer"</th>
                             <th scope="col" class="number">"extra speech"</th>
                             <th scope="col" class="number">"money"</th>
                             <th scope="col" class="number">"ε, all together"</th>
@@ -89,7 +89,7 @@ fn list_variants(spec: &Spec, size: u32) -> Vec<PlanVariant> {
     if let Some(last) = spec.providers.last().filter(|_| providers < MOST_PROVIDERS) {
         let more = spec.providers.iter().chain([last]).cloned().collect();
         all.push((
-            "another recognizer at the last one’s price".to_owned(),
+            "another recognizer at the price of the last one".to_owned(),
             Spec { providers: more, ..spec.clone() },
             size,
         ));

@@ -17,7 +17,7 @@ pub(super) fn render_section(report: &Report) -> AnyView {
         return ().into_any();
     }
     view! {
-        <section class="charts few" aria-label="Heard and hidden, drawn">
+        <section class="charts few" aria-label="Charts of recognition and protection">
             {drawings.into_iter().map(StaticDrawing::show).collect_view()}
         </section>
     }
@@ -34,9 +34,9 @@ fn draw_promises(report: &Report) -> Option<StaticDrawing> {
         ..LevelBar::default()
     });
     let levels = LevelDrawing {
-        title: "ε by how many recognizers put their parts together".to_owned(),
+        title: "ε by number of colluding recognizers".to_owned(),
         file: "promises".to_owned(),
-        note: format!("At a distance of {}. Filled: what was charged.", words::plural(report.distance.into(), "count")),
+        note: format!("At a distance of {}. Filled: as charged.", words::plural(report.distance.into(), "count")),
         of: "recognizers".to_owned(),
         x: "ε, nats".to_owned(),
         scale: 1.0,
@@ -47,7 +47,7 @@ fn draw_promises(report: &Report) -> Option<StaticDrawing> {
 }
 
 fn describe_colluders(many: u32) -> String {
-    if many == 1 { "one by itself".to_owned() } else { format!("{} together", words::count(many.into())) }
+    if many == 1 { "one recognizer".to_owned() } else { format!("{} together", words::count(many.into())) }
 }
 
 fn draw_outcome(outcome: &Outcome) -> Vec<StaticDrawing> {
@@ -99,9 +99,9 @@ fn draw_histogram(one: &ProviderResult) -> Option<StaticDrawing> {
     let below = |edge: u64| if edge == 0 { 1.0 } else { edge as f64 * 2.0 };
     let bar = |edge: &u64| (*edge as f64, below(*edge), bin(*edge).map_or(0, |bin| bin.heard));
     let bars = BarDrawing {
-        title: format!("How often words were said, and {} heard them", one.name),
+        title: format!("Counts of words, as said and as heard by {}", one.name),
         file: format!("histogram-{}", one.name.replace(|c: char| !c.is_ascii_alphanumeric(), "-")),
-        note: "Filled: heard, dummies included. Dashed outline: said. At the left end: never.".to_owned(),
+        note: "Filled: heard, dummies included. Dashed outline: said. At the left end: zero.".to_owned(),
         x: "times".to_owned(),
         y: "words".to_owned(),
         name: "heard".to_owned(),
@@ -129,10 +129,9 @@ fn draw_topics(all: &[ProviderResult]) -> Option<StaticDrawing> {
         })
     });
     let levels = LevelDrawing {
-        title: "Distance of the topics".to_owned(),
+        title: "Topic distance".to_owned(),
         file: "topic-distance".to_owned(),
-        note: "Jensen and Shannon’s distance of what was said and what was heard: 0 where they are alike, 1 at most."
-            .to_owned(),
+        note: "Jensen-Shannon distance of said and heard words: 0 if equal, at most 1.".to_owned(),
         of: "recognizer".to_owned(),
         x: "distance".to_owned(),
         scale: 1.0,
@@ -153,11 +152,11 @@ fn draw_attacks(all: &[Attack]) -> Option<StaticDrawing> {
         is_chosen: false,
     });
     let levels = LevelDrawing {
-        title: "Attacks on what a recognizer heard".to_owned(),
+        title: "Attacks by a recognizer".to_owned(),
         file: "attacks".to_owned(),
-        note: "Whiskers: the 95 % interval. Upright line: guessing; the nearer to it, the less was learned.".to_owned(),
+        note: "Whiskers: 95 % interval. Vertical line: guessing; values near it reveal little.".to_owned(),
         of: "attack".to_owned(),
-        x: "told right, %".to_owned(),
+        x: "correct, %".to_owned(),
         scale: 100.0,
         rows: rows.collect(),
         mark: "by guessing, %".to_owned(),
@@ -184,7 +183,7 @@ fn draw_costs(all: &[ProviderResult]) -> Vec<StaticDrawing> {
         let levels = LevelDrawing {
             title: format!("Money by recognizer, {currency}"),
             file: format!("money-{}", currency.to_lowercase()),
-            note: "By the tariff of the site, dummies included.".to_owned(),
+            note: "By the site’s prices, dummies included.".to_owned(),
             of: "recognizer".to_owned(),
             x: currency.to_owned(),
             scale: 1.0,

@@ -19,10 +19,10 @@ pub(crate) use security::security;
 /// Renders the tabs of the settings, the one at `here` marked. To add one: a line in the list.
 pub(crate) fn render_tabs(here: &str) -> AnyView {
     let pages = [
-        (path::SETTINGS, "You"),
+        (path::SETTINGS, "Profile"),
         (path::SECURITY, "Security"),
         (path::KEYS, "API keys"),
-        (path::SWITCHES, "What you are told"),
+        (path::SWITCHES, "Notification settings"),
     ];
     let links = pages.map(|(to, name)| {
         view! { <li><a href=to aria-current=(to == here).then_some("page")>{name}</a></li> }
@@ -43,18 +43,18 @@ fn render_reset_form() -> AnyView {
         Vec::new(),
         view! {
             <Field name="email" label="E-mail of the member" kind="email" most=254/>
-            <label class="check"><input type="checkbox" name="clear_second_factor" value="true"/>"also take their second factor away: they have lost the authenticator and the recovery codes"</label>
+            <label class="check"><input type="checkbox" name="clear_second_factor" value="true"/>"also remove their second factor, if they have lost the authenticator and the recovery codes"</label>
             <ul class="consequences">
-                <li>"You get a link to hand over, by a way on which you know the person. It works once, for 24 hours."</li>
-                <li>"Using it ends every session of theirs and revokes their API keys. You do not learn the new password."</li>
-                <li>"The audit log says who made the link, and whether it takes a second factor away."</li>
+                <li>"You get a link. Send it by a channel on which you know the person. It works once, for 24 hours."</li>
+                <li>"Using the link ends their sessions and revokes their API keys. You do not learn the new password."</li>
+                <li>"The audit log records who created the link, and whether it removes a second factor."</li>
             </ul>
-            <button type="submit">"Make a link"</button>
+            <button type="submit">"Create a link"</button>
         },
     );
     view! {
-        <section class="panel"><h2>"Let a member back in"</h2>
-            <details class="more"><summary>"Make a link that sets a new password"</summary>{form}</details>
+        <section class="panel"><h2>"Reset a member's password"</h2>
+            <details class="more"><summary>"Create a password reset link"</summary>{form}</details>
         </section>
     }
     .into_any()
@@ -83,7 +83,7 @@ pub(crate) fn settings() -> AnyView {
                     <legend class="visually-hidden">"Appearance"</legend>
                     {["system", "light", "dark"].map(|theme| view! {
                         <label class="check"><input type="radio" name="theme" value=theme checked=theme == current/>
-                            {if theme == "system" { "as the system says" } else { theme }}</label>
+                            {if theme == "system" { "system setting" } else { theme }}</label>
                     })}
                 </fieldset>
                 <button type="submit">"Change appearance"</button>
@@ -93,7 +93,7 @@ pub(crate) fn settings() -> AnyView {
             "Settings",
             view! {
                 {render_tabs(path::SETTINGS)}
-                <section class="panel"><h2>"You"</h2>
+                <section class="panel"><h2>"Profile"</h2>
                     <dl class="facts">
                         <div><dt>"Name"</dt><dd>{member.name.clone()}</dd></div>
                         <div><dt>"E-mail"</dt><dd>{member.email.clone()}</dd></div>
@@ -108,13 +108,13 @@ pub(crate) fn settings() -> AnyView {
                 {member.operator.then(|| view! {
                     <section class="panel"><h2>"This server"</h2>
                         <p><a href=path::ACCOUNTS>"Accounts and operators"</a></p>
-                        <p><a href=path::SERVER_LOG>"Audit log of the server"</a></p>
+                        <p><a href=path::SERVER_LOG>"Server audit log"</a></p>
                     </section>
                 })}
                 <section class="panel"><h2>"Programs"</h2>
-                    <p>"A program asks for you by a key of its own. "<a href=path::KEYS>"API keys"</a></p>
+                    <p>"Programs authenticate with API keys. "<a href=path::KEYS>"API keys"</a></p>
                 </section>
-                <p class="hint">"Press "<kbd>"?"</kbd>" on any page for the keys."</p>
+                <p class="hint">"Press "<kbd>"?"</kbd>" on any page to list the keyboard shortcuts."</p>
             },
         ))
     })

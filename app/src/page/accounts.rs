@@ -17,8 +17,8 @@ use crate::screen::{Place, Sheet, screen};
 
 /// Consequences of retiring an account.
 const CONSEQUENCES: &[&str] = &[
-    "The account signs in nowhere. Its sessions, API keys and roles, and the open links that it made, end at once.",
-    "What it approved and proposed stays; budgets that were spent stay spent.",
+    "The account can no longer sign in. Its sessions, API keys, roles and open links end at once.",
+    "Its approvals and proposals remain; spent budgets stay spent.",
     "The operators, and the admins of its organizations, are notified.",
 ];
 
@@ -33,19 +33,19 @@ pub(crate) fn accounts() -> AnyView {
             "invite-operator",
             Vec::new(),
             view! {
-                <Field name="label" label="For whom" help="A note for the operators, such as a name."/>
+                <Field name="label" label="Recipient" help="A note for operators, such as a name."/>
                 <ul class="consequences">
                     <li>"The first person who opens the link becomes an operator: they can retire accounts and reset passwords."</li>
-                    <li>"The operators are notified, now and when the link is used."</li>
+                    <li>"The operators are notified now and when the link is used."</li>
                 </ul>
-                <button type="submit" class="primary">"Make a link"</button>
+                <button type="submit" class="primary">"Create a link"</button>
             },
         );
         Ok(Sheet::new(
             "Accounts",
             view! {
                 {render_tabs(path::ACCOUNTS)}
-                <section class="panel"><h2>"Accounts of this server"</h2>
+                <section class="panel"><h2>"Accounts on this server"</h2>
                     <table class="cards">
                         <thead><tr><th scope="col">"Name"</th><th scope="col">"E-mail"</th><th scope="col">"State"</th><th scope="col">"Change"</th></tr></thead>
                         <tbody>{rows.collect_view()}</tbody>
@@ -66,12 +66,12 @@ fn render_row(account: &AccountState, is_other: bool, now: OffsetDateTime) -> An
     let state = match &account.retirement {
         Some(retirement) => render_retirement(retirement, now),
         None if member.operator => view! { <span class="state done">"● operator"</span> }.into_any(),
-        None => view! { <span class="state done">"● in use"</span> }.into_any(),
+        None => view! { <span class="state done">"● active"</span> }.into_any(),
     };
     let change = match &account.retirement {
         Some(_) => render_restore_form("restore-account", hidden(), &member.name),
         None if is_other => render_retire_form("retire-account", hidden(), &member.name, CONSEQUENCES),
-        None => view! { <span class="hint">"your own"</span> }.into_any(),
+        None => view! { <span class="hint">"your account"</span> }.into_any(),
     };
     view! {
         <tr>

@@ -25,20 +25,16 @@ pub(super) fn render_section(
     let disproved = audits.iter().any(|view| view.verdict == Verdict::Disproved);
     let missing = audit_targets.len().saturating_sub(audits.len()) as u64;
     let headline = match job.summary.state {
-        _ if disproved => {
-            "An audit disproves what was claimed. The files are withheld, the account is frozen.".to_owned()
-        }
-        State::Finished => "Passed: no measurement lies above its claim.".to_owned(),
-        state if state.is_over() => {
-            "The job ended without passing the audit it promises; its files are withheld.".to_owned()
-        }
+        _ if disproved => "An audit disproves the claim. The files are withheld and the account is frozen.".to_owned(),
+        State::Finished => "Passed: no measurement exceeds its claim.".to_owned(),
+        state if state.is_over() => "The job ended without passing its audit; its files are withheld.".to_owned(),
         _ if missing > 0 => {
             format!(
-                "{} to come when the rounds are over; until then the files are withheld.",
+                "{} pending; the files are withheld until the rounds end and the audits pass.",
                 words::plural(missing, "audit")
             )
         }
-        _ => "Every audit is here; the files are withheld until the job is over.".to_owned(),
+        _ => "Every audit has arrived; the files are withheld until the job ends.".to_owned(),
     };
     let table = (!audits.is_empty()).then(|| render_table(audits, true, now));
     view! {
@@ -46,10 +42,10 @@ pub(super) fn render_section(
             <p class="headline" class:danger=disproved>{headline}</p>
             {table}
             <p class="hint">
-                "Each private party mixes canaries, made from no one's data, among its units and guesses afterwards from what it \
-                 released which were in. A canary that is left out is to every release as one whose part is emptied, which is the change \
-                 that ε is claimed for. How often such guesses are right bounds ε from below. A bound above the claim proves the \
-                 claim wrong; one below it proves nothing."
+                "Each private party adds canaries, made from no one's data, to its units. Afterwards it guesses \
+                 from its releases which canaries were in. Leaving a canary out changes the releases as ε's \
+                 neighbouring relation states. The share of correct guesses is a lower bound on ε. A bound above \
+                 the claim proves the claim wrong; one below it proves nothing."
             </p>
         </section>
     }
@@ -70,7 +66,7 @@ pub(super) fn render_table(audits: &[AuditView], with_attacks: bool, now: time::
                 </td>
                 <td data-label="measured" class="number">
                     <span>{format!("at least ε {}", words::epsilon_left(ours.shown))}<br/>
-                        <small>{format!("{} for certain of 999 in 1,000", words::epsilon_left(ours.blocking))}</small></span>
+                        <small>{format!("{} with confidence 99.9 %", words::epsilon_left(ours.blocking))}</small></span>
                 </td>
                 <td data-label="says">{describe_verdict(view)}</td>
                 <td data-label="from"><div>
@@ -85,7 +81,7 @@ pub(super) fn render_table(audits: &[AuditView], with_attacks: bool, now: time::
         <table class="cards">
             <thead><tr>
                 <th scope="col">"Party"</th><th scope="col" class="number">"Claimed"</th><th scope="col" class="number">"Measured"</th>
-                <th scope="col">"Says"</th><th scope="col">"From"</th><th scope="col">"Statement"</th>
+                <th scope="col">"Result"</th><th scope="col">"Attack"</th><th scope="col">"Statement"</th>
             </tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
@@ -96,12 +92,12 @@ pub(super) fn render_table(audits: &[AuditView], with_attacks: bool, now: time::
 /// Describes the meaning of a verdict in a sentence.
 fn describe_verdict(view: &AuditView) -> String {
     match view.verdict {
-        Verdict::Consistent => "Below the claim, which it could have disproved.".to_owned(),
+        Verdict::Consistent => "Below the claim; it could have disproved the claim.".to_owned(),
         Verdict::Uninformative => format!(
-            "Nothing: guesses that were all right would have shown ε {}, and more is claimed.",
+            "Inconclusive: correct guesses alone show at most ε {}, below the claim.",
             words::epsilon_left(view.assessment.ceiling)
         ),
-        Verdict::Disproved => "Above the claim: what was released is not what was paid for.".to_owned(),
+        Verdict::Disproved => "Above the claim: the releases exceed their charge.".to_owned(),
     }
 }
 
@@ -111,7 +107,7 @@ fn describe_guesses(guessed: &Guessed) -> String {
         Family::Recording => "made-up recordings",
     };
     format!(
-        "{} of {} guesses right about {} {family}",
+        "{} of {} guesses correct about {} {family}",
         words::count(guessed.correct.into()),
         words::count(guessed.trial.guesses.into()),
         words::count(guessed.trial.canaries.into())
@@ -129,7 +125,7 @@ fn describe_attack(attack: &Attack) -> String {
         .iter()
         .map(|point| {
             format!(
-                "{} found at {} false alarms (aimed at {})",
+                "{} detected at {} false alarms (target {})",
                 rate(point.true_positives, attack.members),
                 rate(point.false_positives, attack.nonmembers),
                 words::percent(point.aimed)
@@ -163,8 +159,8 @@ pub(super) fn render_freeze(
             "clear-freeze",
             hidden,
             view! {
-                <p class="hint">"Nothing that was released comes back by this. The site keeps a freeze of its own, cleared at its terminal with "<code>"undertone-worker ledger unfreeze"</code>"."</p>
-                <label class="field"><span>"What was broken, and how it was mended; it is kept"</span><textarea name="reason" rows="2" required minlength="10" maxlength="1000"></textarea></label>
+                <p class="hint">"This does not undo any release. The site has its own freeze; clear it at its terminal with "<code>"undertone-worker ledger unfreeze"</code>"."</p>
+                <label class="field"><span>"The defect and its repair, for the record"</span><textarea name="reason" rows="2" required minlength="10" maxlength="1000"></textarea></label>
                 <button type="submit" class="danger">"Clear the freeze"</button>
             },
         );
@@ -172,8 +168,8 @@ pub(super) fn render_freeze(
     });
     view! {
         <section class="panel" role="alert"><h2>"Frozen"</h2>
-            <p class="headline danger">"No job can reserve anything on this dataset."</p>
-            <p>{last.reason.clone()}". "<RelativeTime at=last.at now/>", by the audit of "<a href=path::job(consortium, last.job)>"this job"</a>"."</p>
+            <p class="headline danger">"No job can reserve budget on this dataset."</p>
+            <p>{last.reason.clone()}". "<RelativeTime at=last.at now/>" by the audit of "<a href=path::job(consortium, last.job)>"this job"</a>"."</p>
             {clear}
         </section>
     }
@@ -190,7 +186,7 @@ mod tests {
     fn guesses_and_attacks_are_described() {
         let guessed =
             Guessed { trial: Trial { family: Family::Direction, canaries: 1000, guesses: 500 }, correct: 260 };
-        assert_eq!(describe_guesses(&guessed), "260 of 500 guesses right about 1,000 gradients");
+        assert_eq!(describe_guesses(&guessed), "260 of 500 guesses correct about 1,000 gradients");
         let attack = Attack {
             series: None,
             method: Method::LossThreshold,

@@ -65,12 +65,12 @@ impl LogForm {
         let mut wrong = |field: &str, message: &str| violations.push(Violation::new(field, message));
         let actor = match self.by.trim() {
             "" => None,
-            text => text.parse().map_err(|_| wrong("by", "give an id, as a row links to it")).ok(),
+            text => text.parse().map_err(|_| wrong("by", "enter an id, as in the link of a row")).ok(),
         };
         let hand: Option<Hand> = word(&self.hand)
-            .and_then(|word| serde_json::from_value(word).map_err(|_| wrong("hand", "choose one of the list")).ok());
+            .and_then(|word| serde_json::from_value(word).map_err(|_| wrong("hand", "choose one from the list")).ok());
         let what: Option<What> = word(&self.what)
-            .and_then(|word| serde_json::from_value(word).map_err(|_| wrong("what", "choose one of the list")).ok());
+            .and_then(|word| serde_json::from_value(word).map_err(|_| wrong("what", "choose one from the list")).ok());
         let (since, until) = parse_period(&self.since, &self.until, wrong);
         if !violations.is_empty() {
             return Err(Problem::validation(violations));
@@ -86,8 +86,7 @@ impl LogForm {
 pub(crate) fn consortium_log() -> AnyView {
     screen(Place::AuditLog, async |desk| {
         let consortium = desk.consortium()?;
-        let lead =
-            format!("What was done in {}: jobs, agreements, questions, and what was taken away.", consortium.name);
+        let lead = format!("Actions in {}: jobs, agreements, questions and downloads.", consortium.name);
         build_sheet(&desk, Where::Consortium(consortium.id), path::audit_log(consortium.id), lead).await
     })
 }
@@ -99,7 +98,7 @@ pub(crate) fn organization_log() -> AnyView {
         let id: OrganizationId = desk.id("organization")?;
         let organization = desk.backend.organizations(consortium).await?.into_iter().find(|known| known.id == id);
         let name = organization.map_or_else(|| "this organization".to_owned(), |known| known.name);
-        let lead = format!("What was done in {name}: its people, its workers, its data and their budgets.");
+        let lead = format!("Actions in {name}: people, workers, datasets and budgets.");
         build_sheet(&desk, Where::Organization(id), path::organization_log(consortium, id), lead).await
     })
 }
@@ -124,11 +123,7 @@ async fn build_sheet(desk: &Desk, place: Where, here: String, lead: String) -> R
     let consortium = desk.consortium().ok().map(|consortium| consortium.id);
     let filtered = wanted != AuditQuery::default();
     let list = if entries.items.is_empty() {
-        let text = if filtered {
-            "Nothing of this kind was done. Ask for more."
-        } else {
-            "Entries appear when somebody does something here."
-        };
+        let text = if filtered { "No matching entries. Change the filter." } else { "No entries yet." };
         render_empty(text, ())
     } else {
         render_rows(&entries.items, consortium, &here, desk.now)
@@ -154,7 +149,7 @@ async fn build_sheet(desk: &Desk, place: Where, here: String, lead: String) -> R
 
 /// Formats a number of entries.
 fn describe_length(count: u64) -> String {
-    if count == 1 { "its one entry".to_owned() } else { format!("all {} entries", words::count(count)) }
+    if count == 1 { "1 entry".to_owned() } else { format!("all {} entries", words::count(count)) }
 }
 
 /// Describes whether the chain is intact, in a sentence.
@@ -163,15 +158,15 @@ fn render_verdict(checked: &AuditCheck) -> AnyView {
     match checked.broken_at {
         None => view! {
             <div class="notice good" role="status">
-                <p class="notice-title">{format!("The chain of {} holds", describe_length(checked.entries))}</p>
-                <p>"Its last hash is "<Digest digest=head/>". Whoever noted it down can tell later whether anything before it was changed."</p>
+                <p class="notice-title">{format!("The chain of {} is valid", describe_length(checked.entries))}</p>
+                <p>"The last hash is "<Digest digest=head/>". Note it down to detect later changes of earlier entries."</p>
             </div>
         }
         .into_any(),
         Some(number) => view! {
             <div class="notice bad" role="alert">
                 <p class="notice-title">{format!("The chain is broken at entry {}", words::count(number))}</p>
-                <p>"Something was changed or taken out behind the server’s back. Compare with a copy that was taken away before."</p>
+                <p>"An entry was changed or removed outside the server. Compare with an earlier export."</p>
             </div>
         }
         .into_any(),
@@ -191,22 +186,22 @@ fn render_filters(form: &LogForm, here: &str, filtered: bool) -> AnyView {
     });
     view! {
         <form class="filters" method="get" action=here.to_owned() role="search" aria-label="Filter the audit log">
-            <label class="field"><span>"What"</span>
+            <label class="field"><span>"Action"</span>
                 <select name="what"><option value="">"everything"</option>{what.collect_view()}</select>
             </label>
-            <label class="field"><span>"Who"</span>
+            <label class="field"><span>"Actor"</span>
                 <select name="hand"><option value="">"everybody"</option>{hands.collect_view()}</select>
             </label>
-            <label class="field"><span>"To what"</span>
+            <label class="field"><span>"Subject"</span>
                 <select name="kind"><option value="">"anything"</option>{kinds.collect_view()}</select>
             </label>
-            <label class="field"><span>"Id of who did it"</span><input type="text" name="by" value=form.by.clone() maxlength="36"/></label>
-            <label class="field"><span>"Id of what it was done to"</span><input type="text" name="subject" value=form.subject.clone() maxlength="200"/></label>
+            <label class="field"><span>"Actor id"</span><input type="text" name="by" value=form.by.clone() maxlength="36"/></label>
+            <label class="field"><span>"Subject id"</span><input type="text" name="subject" value=form.subject.clone() maxlength="200"/></label>
             <label class="field"><span>"From"</span><input type="date" name="since" value=form.since.clone()/></label>
             <label class="field"><span>"To"</span><input type="date" name="until" value=form.until.clone()/></label>
             <div class="actions">
                 <button type="submit">"Show"</button>
-                {filtered.then(|| view! { <a href=here.to_owned()>"Show everything"</a> })}
+                {filtered.then(|| view! { <a href=here.to_owned()>"Clear the filter"</a> })}
             </div>
         </form>
     }
@@ -244,7 +239,7 @@ fn render_downloads(file: &str, wanted: &AuditQuery) -> AnyView {
         fields.into_iter().filter_map(|(name, value)| Some(format!("&{name}={}", percent_encode(&value?)))).collect();
     let csv = format!("{file}?format=csv{query}");
     let json = format!("{file}?format=jsonl{query}");
-    view! { <a href=csv download>"Take it away as CSV"</a>" "<a href=json download>"As JSON Lines"</a> }.into_any()
+    view! { <a href=csv download>"Download as CSV"</a>" "<a href=json download>"Download as JSON Lines"</a> }.into_any()
 }
 
 /// Percent-encodes a value for an address.
@@ -266,7 +261,7 @@ fn render_rows(entries: &[AuditEntry], consortium: Option<ConsortiumId>, here: &
                 <td data-label="when"><RelativeTime at=entry.at now/></td>
                 <td data-label="who">{who}</td>
                 <td data-label="what">{entry.what.said()}</td>
-                <td data-label="to what">{render_subject(entry, consortium)}</td>
+                <td data-label="subject">{render_subject(entry, consortium)}</td>
                 <td data-label="more">{format_detail(&entry.detail)}</td>
                 <td data-label="hash"><Digest digest=entry.hash.clone()/></td>
             </tr>
@@ -276,8 +271,8 @@ fn render_rows(entries: &[AuditEntry], consortium: Option<ConsortiumId>, here: &
         <div class="scroll" tabindex="0" role="region" aria-label="Entries">
             <table class="cards dense">
                 <thead><tr>
-                    <th scope="col" class="number">"Entry"</th><th scope="col">"When"</th><th scope="col">"Who"</th><th scope="col">"What"</th>
-                    <th scope="col">"To what"</th><th scope="col">"More"</th><th scope="col">"Hash"</th>
+                    <th scope="col" class="number">"Entry"</th><th scope="col">"When"</th><th scope="col">"Actor"</th><th scope="col">"Action"</th>
+                    <th scope="col">"Subject"</th><th scope="col">"Details"</th><th scope="col">"Hash"</th>
                 </tr></thead>
                 <tbody>{rows.collect_view()}</tbody>
             </table>
@@ -322,8 +317,8 @@ const fn hand_label(hand: Hand) -> &'static str {
         Hand::Member => "a member",
         Hand::Worker => "a worker",
         Hand::Key => "a program with a key",
-        Hand::Operator => "the operator, at the terminal",
-        Hand::Nobody => "somebody who had not signed in",
+        Hand::Operator => "the operator at the terminal",
+        Hand::Nobody => "a visitor without a session",
         Hand::System => "the server itself",
     }
 }

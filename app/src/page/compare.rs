@@ -37,10 +37,7 @@ pub(crate) fn compare() -> AnyView {
             reports.push((*job, desk.backend.report(*job).await?));
         }
         let body = if reports.len() < FEWEST {
-            render_empty(
-                "Choose two to six finished jobs: what their models get right, what they cost, and in what they differ.",
-                (),
-            )
+            render_empty("Choose two to six finished jobs to compare accuracy, privacy cost and spec.", ())
         } else {
             view! {
                 {render_accuracy(&reports)}
@@ -66,7 +63,7 @@ fn parse_jobs(query: &str) -> Result<Vec<JobId>, Problem> {
         if name != "job" || value.is_empty() {
             continue;
         }
-        let wrong = |_| Problem::validation(vec![Violation::new("job", "give the id of a job")]);
+        let wrong = |_| Problem::validation(vec![Violation::new("job", "enter the id of a job")]);
         let id: JobId = value.parse().map_err(wrong)?;
         if !selection.contains(&id) {
             selection.push(id);
@@ -137,22 +134,22 @@ fn render_accuracy(reports: &[(JobId, ReportFile)]) -> AnyView {
     }
     let charts = tests.into_iter().filter_map(|(test, rows)| {
         let forest = ForestPlot {
-            title: format!("Right on {test}"),
+            title: format!("Accuracy on {test}"),
             file: format!("models-{test}"),
-            note: "Whiskers: 95 % by Wilson’s interval, as if every frame stood for itself".to_owned(),
-            x: "right, %".to_owned(),
+            note: "Whiskers: 95 % Wilson interval, treating frames as independent".to_owned(),
+            x: "correct, %".to_owned(),
             rows,
         };
         Some(forest.draw()?.show())
     });
     let charts: Vec<_> = charts.collect();
     if charts.is_empty() {
-        return render_empty("None of these jobs has measured anything.", ());
+        return render_empty("These jobs have no measurements.", ());
     }
     view! {
-        <section class="panel"><h2>"What they get right"</h2>
+        <section class="panel"><h2>"Accuracy"</h2>
             <div class="charts few">{charts}</div>
-            <p class="hint">"Frames of one recording are alike, so the true uncertainty is larger than the whiskers. The private arm stands for a job that has several."</p>
+            <p class="hint">"Frames of one recording are correlated, so the true uncertainty is larger than the whiskers. Jobs with several arms are shown by their private arm."</p>
         </section>
     }
     .into_any()
@@ -167,7 +164,7 @@ fn render_costs(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> An
         if report.privacy.is_empty() {
             rows.push(view! {
                 <tr><th scope="row"><a href=path::job(consortium, *id)>{name.clone()}</a></th>
-                    <td data-label="party">"none is charged"</td><td data-label="ε" class="number">"–"</td><td data-label="releases" class="number">"–"</td>
+                    <td data-label="party">"none charged"</td><td data-label="ε" class="number">"–"</td><td data-label="releases" class="number">"–"</td>
                     <td data-label="rounds" class="number">{words::count(rounds.into())}</td></tr>
             }.into_any());
         }
@@ -190,9 +187,9 @@ fn render_costs(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> An
         }
     }
     view! {
-        <section class="panel"><h2>"What they cost"</h2>
+        <section class="panel"><h2>"Privacy cost"</h2>
             <table class="cards">
-                <thead><tr><th scope="col">"Job"</th><th scope="col">"Party"</th><th scope="col" class="number">"ε by this job alone"</th><th scope="col" class="number">"Releases"</th><th scope="col" class="number">"Rounds"</th></tr></thead>
+                <thead><tr><th scope="col">"Job"</th><th scope="col">"Party"</th><th scope="col" class="number">"ε of this job alone"</th><th scope="col" class="number">"Releases"</th><th scope="col" class="number">"Rounds"</th></tr></thead>
                 <tbody>{rows}</tbody>
             </table>
         </section>
@@ -214,7 +211,8 @@ fn render_differences(reports: &[(JobId, ReportFile)], consortium: ConsortiumId)
     let paths: Vec<&String> =
         fields.into_iter().filter(|field| specs.iter().any(|spec| spec.get(*field) != specs[0].get(*field))).collect();
     if paths.is_empty() {
-        return view! { <section class="panel"><h2>"In what they differ"</h2><p>"Their specs are the same."</p></section> }.into_any();
+        return view! { <section class="panel"><h2>"Differences"</h2><p>"The specs are identical."</p></section> }
+            .into_any();
     }
     let heads = reports.iter().zip(number_titles(reports)).map(|((id, _), name)| {
         view! { <th scope="col"><a href=path::report(consortium, *id)>{name}</a></th> }
@@ -227,10 +225,10 @@ fn render_differences(reports: &[(JobId, ReportFile)], consortium: ConsortiumId)
         view! { <tr><th scope="row"><code>{field.clone()}</code></th>{cells.collect_view()}</tr> }
     });
     view! {
-        <section class="panel"><h2>"In what they differ"</h2>
-            <div class="scroll" tabindex="0" role="region" aria-label="In what they differ">
+        <section class="panel"><h2>"Differences"</h2>
+            <div class="scroll" tabindex="0" role="region" aria-label="Differences">
                 <table class="cards dense">
-                    <thead><tr><th scope="col">"Field of the spec"</th>{heads.collect_view()}</tr></thead>
+                    <thead><tr><th scope="col">"Spec field"</th>{heads.collect_view()}</tr></thead>
                     <tbody>{rows.collect_view()}</tbody>
                 </table>
             </div>

@@ -34,7 +34,7 @@ pub(crate) fn dataset() -> AnyView {
         let datasets = desk.backend.datasets(consortium).await?;
         let dataset = datasets.iter().find(|dataset| dataset.id == id).cloned();
         let dataset = dataset.ok_or_else(|| {
-            Problem::new(Code::NotFound, "This consortium has no such dataset, or not for you to see.")
+            Problem::new(Code::NotFound, "There is no such dataset in this consortium, or you have no access to it.")
         })?;
         let shared = describe_shared_accounts(&dataset, &datasets);
         let public = dataset.visibility == Visibility::Public;
@@ -54,9 +54,9 @@ pub(crate) fn dataset() -> AnyView {
         } else {
             let none = !dataset.accounts.iter().any(standing::budgeted);
             let without = match dataset.content {
-                Content::Speech => "No budget is set; no job can train privately on it",
-                Content::Queries => "No budget is set; no job can ask about it",
-                Content::Recordings => "No budget is set; no job can have it transcribed outside",
+                Content::Speech => "No budget is set; no job can train on it privately",
+                Content::Queries => "No budget is set; no job can ask questions about it",
+                Content::Recordings => "No budget is set; no job can have it transcribed by recognizers",
             };
             let promises =
                 |id| history.iter().find(|told| told.account == id).map_or(&[][..], |told| &told.promises[..]);
@@ -65,7 +65,7 @@ pub(crate) fn dataset() -> AnyView {
                 {none.then(|| view! { <p class="headline">{without}</p> })}
                 {accounts}
                 {shared.map(|shared| view! { <p class="hint">{shared}</p> })}
-                <p class="hint">{overlap::describe_rule(rule)}" "<a href=format!("{}#overlap", path::overview(consortium))>"Who says so"</a></p>
+                <p class="hint">{overlap::describe_rule(rule)}" "<a href=format!("{}#overlap", path::overview(consortium))>"Source"</a></p>
             }
             .into_any()
         };
@@ -86,14 +86,14 @@ pub(crate) fn dataset() -> AnyView {
                 {gauges}
                 {(steward && !public).then(|| budget::render_forms(consortium, &dataset))}
                 {limits}
-                <section class="panel"><h2>"What is known of it"</h2>{about}</section>
+                <section class="panel"><h2>"Properties"</h2>{about}</section>
                 {over_time}
-                {closed.then(|| view! { <p class="hint">"The rows of its ledger are for stewards of its owner, auditors and admins of the consortium."</p> })}
+                {closed.then(|| view! { <p class="hint">"The ledger rows are visible to the owner's stewards, auditors and consortium admins."</p> })}
                 {(!public && !closed).then(|| view! {
-                    <section class="panel"><h2>"What each job cost it"</h2>{render_composition(&entries, whole, consortium, title)}</section>
+                    <section class="panel"><h2>"Cost by job"</h2>{render_composition(&entries, whole, consortium, title)}</section>
                     <section class="panel">
                         <div class="panel-head"><h2>"Ledger"</h2><a href=format!("{}?dataset={id}", path::ledger(consortium))>"All rows"</a></div>
-                        {if latest.is_empty() { render_empty("Nothing was reserved or paid yet.", ()) } else { render_rows(&latest, consortium, &title, desk.now) }}
+                        {if latest.is_empty() { render_empty("No ledger rows yet.", ()) } else { render_rows(&latest, consortium, &title, desk.now) }}
                     </section>
                 })}
             },
@@ -108,10 +108,7 @@ fn describe_shared_accounts(dataset: &Dataset, all: &[Dataset]) -> Option<String
     };
     let names: Vec<&str> = all.iter().filter(same).map(|other| other.name.as_str()).collect();
     (!names.is_empty()).then(|| {
-        format!(
-            "Shares its accounts with {}: its owner's sites say that they hold the same data or people.",
-            names.join(", ")
-        )
+        format!("Shares its accounts with {}: the owner's sites report the same data or people.", names.join(", "))
     })
 }
 
@@ -126,13 +123,13 @@ fn render_account(account: &Account, promises: &[PromisedLimit]) -> AnyView {
             {render_promises(promises)}
             {(account.released_in_the_clear > 0).then(|| view! {
                 <p class="in-the-clear">{format!(
-                    "{} went out in the clear besides, because the owner opened the dataset for a comparison. No ε covers them.",
+                    "Also {}, because the owner opened the dataset for a comparison. No ε covers them.",
                     words::plural(account.released_in_the_clear, "exact release")
                 )}</p>
             })}
             {account.uncovered.iter().filter(|_| has_budget).map(|known| view! {
                 <p class="bad-text">{format!(
-                    "Not covered: {} of {} that protect {}, from before every job was charged to this limit. It bounds all others.",
+                    "Not covered: {} of {} that protect {}, made before every job was charged to this limit. The limit bounds every other release.",
                     words::plural(known.releases, "release"),
                     words::plural(known.jobs, "job"),
                     words::each(known.unit)
@@ -183,14 +180,14 @@ fn render_facts(dataset: &Dataset, now: time::OffsetDateTime) -> AnyView {
             <div><dt>"Owner"</dt><dd>{dataset.organization_name.clone()}</dd></div>
             <div><dt>"Visibility"</dt><dd>{words::visibility(dataset.visibility)}". "{words::visibility_meaning(dataset.visibility)}</dd></div>
             {speech.then(|| view! { <div><dt>"Speakers"</dt><dd>{rough(dataset.speakers.0)}</dd></div> })}
-            {dataset.users.map(|users| view! { <div><dt>"Users, by its owner's ids"</dt><dd>{rough(users.0)}</dd></div> })}
+            {dataset.users.map(|users| view! { <div><dt>"Users, by the owner's ids"</dt><dd>{rough(users.0)}</dd></div> })}
             <div><dt>{records_label}</dt><dd>{rough(dataset.records.0)}</dd></div>
-            {dataset.seconds.map(|seconds| view! { <div><dt>"Their length"</dt><dd>{format!("about {}", words::duration(seconds.0 as f64))}</dd></div> })}
+            {dataset.seconds.map(|seconds| view! { <div><dt>"Total length"</dt><dd>{format!("about {}", words::duration(seconds.0 as f64))}</dd></div> })}
             {(!transcribed).then(|| view! { <div><dt>{format!("{records} held out")}</dt><dd>{rough(dataset.test_records)}</dd></div> })}
             {content_fact.map(|(term, said)| view! { <div><dt>{term}</dt><dd>{said}</dd></div> })}
             <div><dt>"Registered"</dt><dd><RelativeTime at=dataset.created_at now/></dd></div>
         </dl>
-        <p class="hint">"Sizes are told only roughly: 1, 2 or 5 times a power of ten. Exact ones would be a release."</p>
+        <p class="hint">"Sizes are size classes only: 1, 2 or 5 times a power of ten. Exact sizes would be a release."</p>
     }
     .into_any()
 }
@@ -235,7 +232,7 @@ fn render_composition(
             </tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
-        {(!whole).then(|| view! { <p class="hint">{format!("Of the newest {} rows of the ledger; there are more.", words::count(entries.len() as u64))}</p> })}
+        {(!whole).then(|| view! { <p class="hint">{format!("From the newest {} ledger rows; there are more.", words::count(entries.len() as u64))}</p> })}
     }
     .into_any()
 }
@@ -250,7 +247,7 @@ mod tests {
         let mut all = datasets();
         assert_eq!(describe_shared_accounts(&all[1], &all), None);
         (all[2].organization, all[2].lineage) = (all[1].organization, all[1].lineage);
-        let shared = describe_shared_accounts(&all[1], &all).expect("there is another one");
+        let shared = describe_shared_accounts(&all[1], &all).expect("there is another account");
         assert!(shared.contains(&all[2].name) && !shared.contains(&all[1].name), "{shared}");
         // The same id at another organization is another lineage.
         all[2].organization = all[0].organization;

@@ -13,7 +13,7 @@ pub(crate) fn datasets() -> AnyView {
         let datasets = desk.backend.datasets(consortium.id).await?;
         let list = if datasets.is_empty() {
             render_empty(
-                "No dataset is registered. A worker prepares one where the recordings are and registers how large it is, roughly.",
+                "No dataset is registered. A worker prepares a dataset at its site and registers its size class.",
                 view! { <p><code>"undertone-worker data prepare"</code></p> },
             )
         } else {
@@ -22,7 +22,7 @@ pub(crate) fn datasets() -> AnyView {
         Ok(Sheet::new(
             "Datasets",
             view! {
-                <p class="lead">"A budget is for life: of the dataset and of all its later versions, across jobs and consortia."</p>
+                <p class="lead">"A budget is for life: it covers the dataset and all its later versions, across jobs and consortia."</p>
                 {list}
             },
         ))

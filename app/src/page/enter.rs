@@ -29,12 +29,12 @@ pub(crate) fn home() -> AnyView {
         }
         let operator = desk.member()?.operator;
         let begin =
-            operator.then(|| view! { <p><a class="button primary" href=path::FOUND>"Found a consortium"</a></p> });
+            operator.then(|| view! { <p><a class="button primary" href=path::FOUND>"Create a consortium"</a></p> });
         if desk.consortia.is_empty() {
             let text = if operator {
-                "This server has no consortium yet. A consortium is where organizations learn together."
+                "This server has no consortium yet. Organizations run joint jobs in a consortium."
             } else {
-                "You are in no consortium yet. One that wants you sends a link."
+                "You are not in a consortium yet. Ask a consortium for an invitation link."
             };
             return Ok(Sheet::new("Welcome", render_empty(text, begin)));
         }
@@ -83,7 +83,7 @@ pub(crate) fn sign_in() -> AnyView {
             "Sign in",
             view! {
                 {provider::render_failure(&desk)}{form}{passkey}{provider}
-                <p class="hint">"There is no open registration: members join by a link. A new server prints its operator's link when it first starts."</p>
+                <p class="hint">"There is no open registration: members join by invitation link. A new server prints its operator's link at its first start."</p>
             },
         ))
     })
@@ -98,10 +98,10 @@ pub(crate) fn new_consortium() -> AnyView {
         };
         let own: Vec<_> = desk.backend.known_organizations().await?.into_iter().filter(mine).collect();
         let organization = if own.is_empty() {
-            view! { <Field name="organization" label="Name of your organization" help="It becomes the first member. You will be its admin, data steward and researcher."/> }.into_any()
+            view! { <Field name="organization" label="Organization name" help="The first member of the consortium. You become its admin, data steward and researcher."/> }.into_any()
         } else {
             view! {
-                <label class="field"><span>"Your organization, the first member"</span>
+                <label class="field"><span>"Your organization (first member)"</span>
                     <select name="organization">
                         {own.into_iter().map(|own| view! { <option value=own.id.to_string()>{own.name}</option> }).collect_view()}
                     </select>
@@ -113,16 +113,16 @@ pub(crate) fn new_consortium() -> AnyView {
             "found",
             Vec::new(),
             view! {
-                <Field name="name" label="Name of the consortium"/>
-                <label class="field"><span>"What it is about"</span><textarea name="description" rows="3" maxlength="1000"></textarea></label>
+                <Field name="name" label="Consortium name"/>
+                <label class="field"><span>"Purpose"</span><textarea name="description" rows="3" maxlength="1000"></textarea></label>
                 {organization}
-                <button type="submit" class="primary">"Found the consortium"</button>
+                <button type="submit" class="primary">"Create the consortium"</button>
             },
         );
         Ok(Sheet::new(
-            "Found a consortium",
+            "Create a consortium",
             view! {
-                <p class="lead">"A consortium is where organizations plan jobs together. Joining it shares nothing: every job asks each owner."</p>
+                <p class="lead">"Organizations plan jobs together in a consortium. Joining shares no data: every job needs the approval of each owner."</p>
                 {form}
             },
         ))

@@ -42,7 +42,7 @@ pub(crate) fn security() -> AnyView {
                 {approval}
                 {render_identity(&factor)}
                 <section class="panel"><h2>"Password"</h2>{if factor.password { render_password(&keys, desk.now) } else { render_no_password() }}</section>
-                <section class="panel"><h2>"Where you are signed in"</h2>{render_sessions(&sessions, desk.now)}</section>
+                <section class="panel"><h2>"Sessions"</h2>{render_sessions(&sessions, desk.now)}</section>
             },
         ))
     })
@@ -72,7 +72,7 @@ fn render_identity(factor: &Factor) -> AnyView {
     }
     view! {
         <section class="panel"><h2>"Confirm your identity"</h2>
-            <p>"Making keys, tokens and links, and changing access, asks for a proof that is not older than ten minutes. Signing in is one."</p>
+            <p>"Creating keys, tokens and links, and changing access, requires a confirmation within the last ten minutes. Signing in counts."</p>
             {by_password}
             {by_code}
             {by_passkey}
@@ -85,7 +85,7 @@ fn render_two_factor(factor: &Factor) -> AnyView {
     let required = lacks_factor(factor).then(|| {
         view! {
             <p class="notice bad" role="alert">
-                "This server asks everybody for a second factor. Set two-factor up here, or register a passkey; the other pages open when it is on."
+                "This server requires a second factor. Set up two-factor here, or register a passkey, to open the other pages."
             </p>
         }
     });
@@ -96,10 +96,10 @@ fn render_two_factor(factor: &Factor) -> AnyView {
                 "offer-factor",
                 Vec::new(),
                 view! { <button type="submit" class=if offered { "" } else { "primary" }>
-                {if offered { "Begin again with another secret" } else { "Set up two-factor" }}</button> },
+                {if offered { "Start again with a new secret" } else { "Set up two-factor" }}</button> },
             );
             view! {
-                <p>"With two-factor on, signing in takes your password and a six-digit code from an authenticator on your telephone. Any that follows RFC 6238 will do."</p>
+                <p>"With two-factor on, you sign in with your password and a six-digit code from an authenticator app. Every app that follows RFC 6238 works."</p>
                 {offered.then(secret::render_confirmation)}
                 {begin}
             }
@@ -111,13 +111,13 @@ fn render_two_factor(factor: &Factor) -> AnyView {
 
 fn render_active_factor(factor: &Factor, at: OffsetDateTime) -> AnyView {
     let count = factor.recovery_codes_left;
-    let few = (count < 4)
-        .then(|| view! { <p class="notice bad">"Few recovery codes are left: make new ones while you can."</p> });
+    let few =
+        (count < 4).then(|| view! { <p class="notice bad">"Few recovery codes are left: create new ones now."</p> });
     let code = || view! { <Field name="code" label="Code" autocomplete="one-time-code" least=6 most=24 help="Six digits, or a recovery code."/> };
     let renew = post(
         "renew-codes",
         Vec::new(),
-        view! { {code()}<p class="hint">"Those before let nobody in any more."</p><button type="submit">"Make new recovery codes"</button> },
+        view! { {code()}<p class="hint">"The previous codes no longer work."</p><button type="submit">"Create new recovery codes"</button> },
     );
     let off = post(
         "drop-factor",
@@ -125,22 +125,21 @@ fn render_active_factor(factor: &Factor, at: OffsetDateTime) -> AnyView {
         view! {
             {factor.password.then(|| view! { <Field name="password" label="Password" kind="password" autocomplete="current-password" most=200/> })}
             {code()}
-            <button type="submit" class="danger">"Switch two-factor off"</button>
+            <button type="submit" class="danger">"Turn two-factor off"</button>
         },
     );
     view! {
         <p><span class="state done">"✓ on"</span>" since "<Day at/>". "{format!("{count} of 10 recovery codes are left.")}</p>
         {few}
         <details class="more"><summary>"New recovery codes"</summary>{renew}</details>
-        <details class="more"><summary>"Switch it off"</summary>{off}</details>
+        <details class="more"><summary>"Turn it off"</summary>{off}</details>
     }
     .into_any()
 }
 
 /// Renders the notice for a member who signs in by a provider only.
 fn render_no_password() -> AnyView {
-    let text =
-        "You sign in by the provider and have no password here. An operator can make a link by which you choose one.";
+    let text = "You sign in with a provider and have no password here. An operator can create a link to set one.";
     view! { <p>{text}</p> }.into_any()
 }
 
@@ -157,20 +156,20 @@ fn render_password(keys: &[ApiKey], now: OffsetDateTime) -> AnyView {
         "change-password",
         Vec::new(),
         view! {
-            <Field name="old" label="Password so far" kind="password" autocomplete="current-password" most=200/>
-            <Field name="new" label="New password" kind="password" autocomplete="new-password" least=12 most=200 help="At least 12 characters; a sentence of your own is best."/>
-            <p class="hint">"You are signed out everywhere else."</p>
+            <Field name="old" label="Current password" kind="password" autocomplete="current-password" most=200/>
+            <Field name="new" label="New password" kind="password" autocomplete="new-password" least=12 most=200 help="At least 12 characters; a sentence is best."/>
+            <p class="hint">"Your other sessions end."</p>
             {going_on}
             <button type="submit">"Change the password"</button>
         },
     );
-    view! { <details class="more"><summary>"Change it"</summary>{form}</details> }.into_any()
+    view! { <details class="more"><summary>"Change"</summary>{form}</details> }.into_any()
 }
 
 fn render_sessions(sessions: &[OpenSession], now: OffsetDateTime) -> AnyView {
     let rows = sessions.iter().map(|session| {
         let end = if session.current {
-            view! { <span class="state done">"● this one"</span> }.into_any()
+            view! { <span class="state done">"● current"</span> }.into_any()
         } else {
             view! {
                 <form method="post" action="/ui/end-session">
@@ -180,8 +179,8 @@ fn render_sessions(sessions: &[OpenSession], now: OffsetDateTime) -> AnyView {
             }
             .into_any()
         };
-        let from = if session.address.is_empty() { "not known".to_owned() } else { session.address.clone() };
-        let agent = if session.agent.is_empty() { "not known".to_owned() } else { session.agent.clone() };
+        let from = if session.address.is_empty() { "unknown".to_owned() } else { session.address.clone() };
+        let agent = if session.agent.is_empty() { "unknown".to_owned() } else { session.agent.clone() };
         view! {
             <tr>
                 <th scope="row">{agent}</th>
@@ -200,7 +199,7 @@ fn render_sessions(sessions: &[OpenSession], now: OffsetDateTime) -> AnyView {
             <thead><tr><th scope="col">"Browser or program"</th><th scope="col">"Network"</th><th scope="col">"Since"</th><th scope="col">"Last used"</th><th scope="col">"Session"</th></tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
-        <p class="hint">"Of an address only its network is kept, of a browser only its family."</p>
+        <p class="hint">"Only the network of an address and the family of a browser are stored."</p>
         {others}
     }
     .into_any()

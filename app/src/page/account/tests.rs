@@ -93,11 +93,7 @@ async fn settings_tabs_mark_the_current_page() {
 async fn reset_link_states_its_effects_and_leads_to_sign_in() {
     let page = render("/reset/0a1b", false, "").await;
     assert_eq!(page.status, 200);
-    assert!(
-        page.body.contains("You are signed out everywhere.") && page.body.contains("value=\"0a1b\""),
-        "{}",
-        page.body
-    );
+    assert!(page.body.contains("All your sessions end.") && page.body.contains("value=\"0a1b\""), "{}", page.body);
     assert!(page.body.contains("Your API keys are revoked"), "{}", page.body);
     assert_eq!(render("/reset/spent", false, "").await.status, 410);
     let response = send("redeem-reset", "secret=0a1b&password=some+other+sentence", true).await;
@@ -112,7 +108,7 @@ async fn member_joins_with_the_existing_account() {
     let page = render("/accept/0a1b", true, "").await.body;
     assert!(page.contains("action=\"/ui/join\"") && page.contains("no second account is needed"), "{page}");
     assert!(!page.contains("action=\"/ui/accept\"") && !page.contains("name=\"password\""), "{page}");
-    assert!(page.contains("Which organization joins") && page.contains("value=\"new\""), "{page}");
+    assert!(page.contains("Organization that joins") && page.contains("value=\"new\""), "{page}");
     let stranger = render("/accept/0a1b", false, "").await.body;
     assert!(stranger.contains("/sign-in?to=%2Faccept%2F0a1b"), "{stranger}");
     for body in [format!("secret=0a1b&organization={OWN}&organization_name="), "secret=0a1b".to_owned()] {

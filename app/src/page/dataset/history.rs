@@ -24,10 +24,10 @@ pub(super) fn render_section(
         return ().into_any();
     }
     view! {
-        <section class="panel"><h2>"Its budget over time"</h2>
+        <section class="panel"><h2>"Budget over time"</h2>
             <div class="charts few">{charts}</div>
-            <p class="hint">"Hatched is what jobs have reserved: it is paid release by release, and what never left comes back. Jobs cost less \
-                together than the sum of what each would cost alone."</p>
+            <p class="hint">"Hatched: reserved by jobs; each release is charged, and the unused part is returned. \
+                Jobs together cost less than the sum of their separate costs."</p>
         </section>
     }
     .into_any()
@@ -65,7 +65,7 @@ fn render_composition(account: &AccountHistory, name: &str, title: &impl Fn(JobI
     StackedBar {
         title: format!("By job, for {}", words::each(account.unit)),
         file: format!("jobs-{name}-{unit}"),
-        note: "Spent is solid, reserved is hatched".to_owned(),
+        note: "Solid: spent. Hatched: reserved".to_owned(),
         parts: parts.collect(),
     }
     .draw()

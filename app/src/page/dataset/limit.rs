@@ -20,9 +20,9 @@ const PROPOSED_EPSILON: f64 = 0.5;
 const PROPOSED_JOBS: f64 = 4.0;
 
 /// The reason why there is no form for a dataset whose site verifies signatures.
-const VERIFIED: &str = "Its site verifies a steward's signature over each job. A limit here is this server's word, so it would let nothing \
-                        pass. The site's operator can let small jobs pass unasked: approval = \"automatic\" in policy.toml, up to \
-                        most_epsilon_automatic.";
+const VERIFIED: &str = "The site verifies a steward's signature for each job, so an automatic limit on this server \
+                        has no effect. The site's operator can allow small jobs automatically: approval = \
+                        \"automatic\" in policy.toml, up to most_epsilon_automatic.";
 
 /// Renders the section, for the dataset's stewards.
 pub(super) fn render_section(
@@ -35,7 +35,7 @@ pub(super) fn render_section(
     let hidden = || vec![("consortium", consortium.to_string()), ("dataset", dataset.id.to_string())];
     let current = limits.iter().find(|limit| limit.in_force);
     let summary = match current {
-        None => view! { <p>"None: a steward, or the site's own policy, answers for every job."</p> }.into_any(),
+        None => view! { <p>"None: a steward, or the site's own policy, decides about every job."</p> }.into_any(),
         Some(limit) => view! {
             <p>{format!("Jobs of kind {} that cost at most ε {} each are approved, set by {} ",
                 limit.content.kinds.join(" or "), words::limit(limit.content.epsilon.get()), limit.set_by)}
@@ -55,26 +55,26 @@ pub(super) fn render_section(
         let total = total.map_or_else(|| default_total(dataset, epsilon), f64::from);
         let inner = view! {
             <div class="field-row">
-                <label class="field"><span><abbr title=words::EPSILON>"ε"</abbr>" that one job may cost"</span>
+                <label class="field"><span><abbr title=words::EPSILON>"ε"</abbr>" maximum per job"</span>
                     <input type="number" name="epsilon" required min="0" step="any" value=epsilon.to_string()/></label>
-                <label class="field"><span><abbr title=words::EPSILON>"ε"</abbr>" that all may cost together"</span>
+                <label class="field"><span><abbr title=words::EPSILON>"ε"</abbr>" maximum for all jobs together"</span>
                     <input type="number" name="total_epsilon" required min="0" step="any" value=total.to_string()
                         aria-describedby="limit-total-help"/></label>
-                <label class="field"><span>"Days that it holds"</span>
+                <label class="field"><span>"Duration, days"</span>
                     <input type="number" name="days" required min="1" max=LONGEST_LIMIT_DAYS.to_string() value="90"/></label>
             </div>
-            <p class="hint" id="limit-total-help">"The total is for each unit with a budget, is counted by every job whichever unit it protects, and is at least what one job may cost. A job that would go beyond it waits for you. A new limit counts from nothing."</p>
-            <fieldset class="field"><legend>"Kinds of job"</legend>{kinds.collect_view()}</fieldset>
+            <p class="hint" id="limit-total-help">"The total applies to each unit with a budget, counts every job for every protected unit, and is at least the maximum per job. A job beyond the total waits for your approval. A new limit starts from zero."</p>
+            <fieldset class="field"><legend>"Job kinds"</legend>{kinds.collect_view()}</fieldset>
             <ul class="consequences">
-                <li>"Jobs within it are approved in your name when they are proposed, as long as you are a steward here. Each answer is kept with your name."</li>
-                <li>"Several such jobs may follow one another, until together they come to the total: a job that is over counts what it released, every other one its worst case."</li>
-                <li>"Nothing that leaves in the clear ever passes by it. The budget, and the site's own policy and ledger, judge every job all the same."</li>
+                <li>"Jobs within the limit are approved in your name when they are proposed, while you are a steward here. Each approval is recorded with your name."</li>
+                <li>"Several jobs may be approved until they reach the total: an ended job counts its releases, every other job its worst case."</li>
+                <li>"The limit never approves exact releases. The budget, and the site's own policy and ledger, still apply to every job."</li>
             </ul>
-            <button type="submit" class="primary">"Let such jobs pass"</button>
+            <button type="submit" class="primary">"Approve automatically"</button>
         };
         view! { <details class="more"><summary>"Set a limit"</summary>{post("set-approval-limit", hidden(), inner)}</details> }
     });
-    view! { <section class="panel"><h2>"Approval without being asked"</h2>{summary}{form}{verified.then(|| view! { <p class="hint">{VERIFIED}</p> })}</section> }.into_any()
+    view! { <section class="panel"><h2>"Automatic approval"</h2>{summary}{form}{verified.then(|| view! { <p class="hint">{VERIFIED}</p> })}</section> }.into_any()
 }
 
 /// Renders the approved part of a limit's total; or the missing total, with the way to set one.
@@ -85,11 +85,14 @@ fn render_total(limit: &ApprovalLimit) -> AnyView {
         .map(|sum| render_approved_sum(sum, limit.content.total_epsilon.map(f64::from)))
         .collect_view();
     let summary = match limit.content.total_epsilon {
-        None => "It has no total: jobs may pass until the budget itself is used up. To bound them together, set a limit with a \
-                 total, which takes the place of this one."
+        None => "It has no total: jobs are approved until the budget is used up. To bound the sum, set a limit with \
+                 a total; it replaces this one."
             .to_owned(),
         Some(total) if limit.approved.is_empty() => {
-            format!("Together they may cost ε {} for each unit. Nothing has passed by it yet.", words::limit(total.get()))
+            format!(
+                "Together they may cost ε {} for each unit. No job was approved automatically yet.",
+                words::limit(total.get())
+            )
         }
         Some(total) => format!("Together they may cost ε {} for each unit.", words::limit(total.get())),
     };
@@ -116,7 +119,7 @@ fn render_approved_sum(sum: &ApprovedTotal, total: Option<f64>) -> AnyView {
     view! {
         {gauge}
         <p class="gauge-text">{format!(
-            "{} passed: together ε {}{limit_text} at δ {}, {}.",
+            "{} approved automatically: together ε {}{limit_text} at δ {}, {}.",
             words::plural(sum.jobs, "job"),
             words::epsilon(committed),
             words::delta(sum.delta),

@@ -37,7 +37,7 @@ pub(crate) fn second_factor() -> AnyView {
             view! {
                 <p class="lead">"Your password is right. This account also asks for a second factor."</p>
                 {passkey}{code}
-                <p class="hint">"You have five minutes. Without any of your second factors, ask the server's operator. "<a href=path::SIGN_IN>"Begin again"</a></p>
+                <p class="hint">"You have five minutes. Without any of your second factors, ask the server's operator. "<a href=path::SIGN_IN>"Start again"</a></p>
             },
         ))
     })

@@ -36,8 +36,8 @@ pub(super) fn render_section(passkeys: &[Passkey], now: OffsetDateTime) -> AnyVi
     );
     view! {
         <section class="panel" id="passkeys"><h2>"Passkeys"</h2>
-            <p>"A passkey signs you in by itself, in this browser, on your telephone or with a security key: it recognizes you by PIN, fingerprint or face. With one registered, a password alone does not sign you in."</p>
-            <p class="hint">"Register two on different devices, or set up two-factor with recovery codes besides: without any of them, an operator has to let you in."</p>
+            <p>"A passkey signs you in without a password, in this browser, on your phone or with a security key. It verifies you by PIN, fingerprint or face. After you register one, a password alone does not sign you in."</p>
+            <p class="hint">"Register two on different devices, or also set up two-factor with recovery codes. If you lose them, an operator must reset your access."</p>
             <ul class="plain-list">{rows.collect_view()}</ul>
             {add}
         </section>

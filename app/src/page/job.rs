@@ -62,13 +62,13 @@ pub(crate) fn job() -> AnyView {
                     <dl class="facts">
                         {facts.into_iter().map(|(term, what)| view! { <div><dt>{term}</dt><dd>{what}</dd></div> }).collect_view()}
                         <div><dt>"Proposed"</dt><dd>{summary.proposed_by}", "<RelativeTime at=summary.created_at now=desk.now/></dd></div>
-                        {asks.then(|| view! { <div><dt>"Questions"</dt><dd><a href=crate::path::annotate(consortium, id)>"Answer them, or take them away"</a></dd></div> })}
-                        <div><dt>"Report"</dt><dd><a href=crate::path::report(consortium, job.summary.id)>"What came of it, in full"</a></dd></div>
+                        {asks.then(|| view! { <div><dt>"Questions"</dt><dd><a href=crate::path::annotate(consortium, id)>"Answer or download"</a></dd></div> })}
+                        <div><dt>"Report"</dt><dd><a href=crate::path::report(consortium, job.summary.id)>"Full results"</a></dd></div>
                         <div><dt>"Certificate"</dt><dd>{certified}</dd></div>
                         <div><dt>"Signed manifest"</dt><dd><Digest digest=job.manifest.clone()/></dd></div>
                     </dl>
                 </section>
-                <noscript><p class="hint">"Without scripts this page shows the moment it was loaded; load it again for the next."</p></noscript>
+                <noscript><p class="hint">"Without JavaScript this page does not update. Reload it for new values."</p></noscript>
             },
         ))
     })
@@ -78,10 +78,10 @@ pub(crate) fn job() -> AnyView {
 fn render_certificate_link(consortium: ConsortiumId, job: &Job) -> AnyView {
     let released = job.participants.iter().any(|party| party.releases > 0);
     if job.summary.state == State::Finished || (job.summary.state.is_over() && released) {
-        return view! { <a href=crate::path::certificate(consortium, job.summary.id)>"What it cost, signed"</a> }
+        return view! { <a href=crate::path::certificate(consortium, job.summary.id)>"Signed privacy cost"</a> }
             .into_any();
     }
-    let status = if job.summary.state.is_over() { "none: nothing was released" } else { "made when the job is over" };
+    let status = if job.summary.state.is_over() { "none: nothing was released" } else { "available when the job ends" };
     view! { {status} }.into_any()
 }
 
@@ -159,11 +159,11 @@ fn render_approval<'a>(
             (lines, view! { <Gauge reading ghost=Some(ghost)/> }.into_any(), label)
         }
         (Some(_), Some(Err(why))) => {
-            (vec![format!("It cannot be approved as it is: {why}.")], ().into_any(), "Approve".to_owned())
+            (vec![format!("It cannot be approved: {why}.")], ().into_any(), "Approve".to_owned())
         }
         (Some(charge), None) => (
             vec![format!(
-                "It cannot be reserved as it is: {} has no budget for {}.",
+                "It cannot be reserved: {} has no budget for {}.",
                 party.dataset_name,
                 words::each(charge.unit)
             )],
@@ -181,20 +181,20 @@ fn render_approval<'a>(
     view! {
         <section class="panel decide" aria-label=format!("Decision for {}", party.dataset_name)>
             <h2>{format!("Decide for {}", party.dataset_name)}</h2>
-            {party.asked_because.as_ref().map(|because| view! { <p class="hint">{format!("Why you are asked: {because}.")}</p> })}
+            {party.asked_because.as_ref().map(|because| view! { <p class="hint">{format!("Reason for the request: {because}.")}</p> })}
             {gauge}
             <ul class="consequences">
                 {effects.into_iter().map(|line| view! { <li>{line}</li> }).collect_view()}
-                <li>{format!("What is released is seen by {audience}. {retention} {}.", party.organization_name)}</li>
-                <li>"The site's own ledger and policy must agree as well, whatever is decided here."</li>
-                {job.answer_by.map(|by| view! { <li>"Without an answer the job is refused "<RelativeTime at=by now=desk.now/>"."</li> })}
+                <li>{format!("The releases are visible to {audience}. {retention} {}.", party.organization_name)}</li>
+                <li>"The site's own ledger and policy must also admit the job."</li>
+                {job.answer_by.map(|by| view! { <li>"Without a decision the job is refused "<RelativeTime at=by now=desk.now/>"."</li> })}
             </ul>
-            <p><a href=crate::path::review(consortium, job.summary.id, party.dataset)>"Read the manifest, and who learns what"</a></p>
+            <p><a href=crate::path::review(consortium, job.summary.id, party.dataset)>"Review the manifest and the disclosures"</a></p>
             {sign::render_approval_form(site, (job.summary.id, party.dataset, &job.manifest), hidden(), desk.backend.review_file(job.summary.id, party.dataset), label)}
-            <details class="more"><summary>"Refuse instead"</summary>
+            <details class="more"><summary>"Refuse"</summary>
                 {post("refuse", hidden(), view! {
-                    <p class="hint">"The job ends for everybody, and nothing is charged to anyone. It cannot be taken back; a changed job can be proposed."</p>
-                    <label class="field"><span>"Why, for the proposer to read"</span><textarea name="reason" rows="2" required maxlength="1000"></textarea></label>
+                    <p class="hint">"The job ends for every participant, and nothing is charged. This cannot be undone; a changed job can be proposed."</p>
+                    <label class="field"><span>"Reason, shown to the proposer"</span><textarea name="reason" rows="2" required maxlength="1000"></textarea></label>
                     <button type="submit" class="danger">"Refuse the job"</button>
                 })}
             </details>
@@ -208,32 +208,30 @@ fn describe_charge(payment: &Payment, party: &Participant, speakers: u64, record
     let each = words::each(payment.reading.unit);
     let delta = words::delta(payment.reading.delta);
     let mut lines = vec![format!(
-        "Sets aside {} of {}, at worst ε {} at δ {delta} for {each} by this job alone.",
+        "Reserves {} of {}, at worst ε {} at δ {delta} for {each} by this job alone.",
         words::releases(payment.releases, &payment.event),
         party.dataset_name,
         words::epsilon(payment.own)
     )];
     if payment.ghost.fits {
         lines.push(format!(
-            "The budget adds up the worst of every job: it is then at ε {} of {}, and {} is left for all others, for life.",
+            "The budget adds up the worst case of every job: it will be at ε {} of {}, with {} left for all other jobs, for life.",
             words::epsilon(payment.ghost.committed),
             words::limit(payment.reading.limit),
             words::epsilon_left(payment.left.unwrap_or_default())
         ));
     } else {
         lines.push(format!(
-            "It does not fit: the budget would be at ε {} of {}. {} would fit. The reservation will be refused, and nothing charged.",
+            "It does not fit: the budget would be at ε {} of {}. {} would fit. The reservation will be refused, and nothing will be charged.",
             words::epsilon(payment.ghost.committed),
             words::limit(payment.reading.limit),
             words::releases(payment.releases_that_fit, &payment.event)
         ));
     }
     if speakers > 0 && payment.reading.unit == undertone_privacy::PrivacyUnit::Record {
-        lines.push(format!("The promise is for single {records}. Nothing is promised about a person with several."));
+        lines.push(format!("The guarantee is for single {records}. There is no guarantee for a person with several."));
     }
-    lines.push(
-        "It can be cancelled while it runs: what was released by then stays spent, the rest comes back.".to_owned(),
-    );
+    lines.push("The job can be cancelled while it runs: earlier releases stay spent, the rest is returned.".to_owned());
     lines
 }
 
@@ -241,11 +239,11 @@ fn describe_charge(payment: &Payment, party: &Participant, speakers: u64, record
 fn describe_exact_releases(releases: u64) -> [String; 2] {
     [
         format!(
-            "In the open arm exact gradients leave the site, {}. No ε covers them: they may let others reconstruct \
-             what was said. The ledger records each of them beside the budget.",
+            "In the open arm exact gradients leave the site, {}. No ε covers them: others may reconstruct the \
+             speech from them. The ledger records each of them without a charge to the budget.",
             words::plural(releases, "time")
         ),
-        "The dataset was marked open at the site for this purpose. It cannot be undone once released.".to_owned(),
+        "The site marked the dataset open for this purpose. A release cannot be undone.".to_owned(),
     ]
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn job_log() -> AnyView {
         );
         let list = if page.items.is_empty() {
             render_empty(
-                "Nothing was noted. Sites say what they do in their parts, unless their policy says `logs = \"none\"`.",
+                "No log lines. Sites report the progress of their parts unless their policy sets `logs = \"none\"`.",
                 (),
             )
         } else {
@@ -38,8 +38,8 @@ pub(crate) fn job_log() -> AnyView {
         Ok(Sheet::new(
             format!("Log of {}", job.summary.title),
             view! {
-                <p><a href=path::job(consortium, id)>"The job"</a>" · "<a href=desk.backend.job_log_file(id) download="">"Take the whole log away (JSON Lines)"</a></p>
-                <p class="hint">"Numbers and words of a fixed list, never a text of a site's own: no file name, no figure, no message of an error can stand here."</p>
+                <p><a href=path::job(consortium, id)>"The job"</a>" · "<a href=desk.backend.job_log_file(id) download="">"Download the full log (JSON Lines)"</a></p>
+                <p class="hint">"The log contains only numbers and words from a fixed list, and never a site's own text, such as file names, results or error messages."</p>
                 {live}
                 {render_filters(consortium, id, &job, &query)}
                 <div data-live="log">{list}</div>
@@ -94,7 +94,7 @@ fn render_filters(consortium: ConsortiumId, id: JobId, job: &Job, query: &LogQue
     });
     view! {
         <form class="filters" method="get" action=path::job_log(consortium, id)>
-            <label class="field"><span>"Of"</span>
+            <label class="field"><span>"Participant"</span>
                 <select name="dataset"><option value="">"all participants"</option>{parties.collect_view()}</select>
             </label>
             <label class="field"><span>"Show"</span><select name="level">{levels}</select></label>
@@ -127,7 +127,7 @@ pub(crate) fn render_table(lines: &[LogLine], now: OffsetDateTime) -> AnyView {
     });
     view! {
         <table class="cards dense">
-            <thead><tr><th scope="col">"When"</th><th scope="col">"Who"</th><th scope="col">"Level"</th><th scope="col">"What"</th></tr></thead>
+            <thead><tr><th scope="col">"When"</th><th scope="col">"Participant"</th><th scope="col">"Level"</th><th scope="col">"Event"</th></tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
     }
@@ -157,22 +157,22 @@ mod tests {
         let own = render(&format!("{log}?dataset={}", dataset(1)), true, "").await.body;
         assert!(own.contains("began its part") && !own.contains("waits for another run"), "{own}");
         let finished = render(&path::job_log(CONSORTIUM, FINISHED), true, "").await.body;
-        assert!(finished.contains("Nothing was noted") && !finished.contains("/ui/events"), "{finished}");
+        assert!(finished.contains("No log lines") && !finished.contains("/ui/events"), "{finished}");
     }
 
     #[tokio::test]
     async fn waiting_job_names_reasons_and_remedies() {
         let page = render(&path::job(CONSORTIUM, RUNNING), true, "").await.body;
         for said in [
-            "What it waits for",
+            "Waiting for",
             "its worker has not been heard of",
             "Somebody at the site looks whether it runs.",
-            "All of it, with filters",
+            "Full log",
         ] {
             assert!(page.contains(said), "{said:?} is missing: {page}");
         }
         let over = render(&path::job(CONSORTIUM, FINISHED), true, "").await.body;
-        assert!(!over.contains("What it waits for"), "{over}");
+        assert!(!over.contains("Waiting for"), "{over}");
     }
 
     #[tokio::test]

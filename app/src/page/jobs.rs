@@ -22,10 +22,7 @@ pub(crate) fn jobs() -> AnyView {
             .then(|| view! { <p><a class="button primary" href=path::plan(consortium.id)>"Plan a job"</a></p> });
         let next = page.next.map(|next| view! { <p><a rel="next" href=format!("{}?cursor={next}", path::jobs(consortium.id))>"Older jobs"</a></p> });
         let list = if page.items.is_empty() {
-            render_empty(
-                "A job is planned against what is left of each budget, then proposed to the owners of its data.",
-                (),
-            )
+            render_empty("Plan a job within the remaining budgets, then propose it to the owners of its data.", ())
         } else {
             render_table(&page.items, desk.now)
         };

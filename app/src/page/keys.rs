@@ -25,13 +25,13 @@ pub(crate) fn keys() -> AnyView {
             view! {
                 {render_tabs(path::KEYS)}
                 {provider::render_failure(&desk)}
-                <p class="lead">"A key lets a program ask for you, by REST or gRPC: what you may at that moment, as far as the key reaches. No key reaches accounts, roles, invitations, other keys or your second factor."</p>
+                <p class="lead">"A key lets a program act for you by REST or gRPC, with your current permissions within the key's scopes. No scope includes accounts, roles, invitations, other keys or your second factor."</p>
                 <section class="panel"><h2>"Your keys"</h2>
                     {render_keys(&keys, desk.now)}
-                    <details class="more" open=keys.is_empty()><summary>"Make a key"</summary>{render_form()}</details>
+                    <details class="more" open=keys.is_empty()><summary>"Create a key"</summary>{render_form()}</details>
                 </section>
                 {identities}
-                <p class="hint">"A program sends its key with each request: "<code>"Authorization: Bearer udk_…"</code>". One that was seen by others is revoked here, and is over at once."</p>
+                <p class="hint">"A program sends its key with each request: "<code>"Authorization: Bearer udk_…"</code>". Revoke a key here if others saw it; it stops working at once."</p>
             },
         ))
     })
@@ -49,13 +49,13 @@ fn render_form() -> AnyView {
         "create-key",
         Vec::new(),
         view! {
-            <Field name="name" label="What it is for" help="Such as the program that will use it."/>
-            <label class="field"><span>"Days for which it holds"</span>
+            <Field name="name" label="Name" help="For example, the program that will use it."/>
+            <label class="field"><span>"Validity, days"</span>
                 <input type="number" name="days" value="90" min="1" max=MOST_DAYS.to_string() required/>
             </label>
-            <fieldset class="choices"><legend>"What it reaches"</legend>{scopes.collect_view()}</fieldset>
-            <p class="hint">"Every key may read. It is shown once, on the next page."</p>
-            <button type="submit" class="primary">"Make a key"</button>
+            <fieldset class="choices"><legend>"Scopes"</legend>{scopes.collect_view()}</fieldset>
+            <p class="hint">"Every key can read. The key is shown once, on the next page."</p>
+            <button type="submit" class="primary">"Create a key"</button>
         },
     )
 }
@@ -69,21 +69,21 @@ const fn describe_scope(scope: KeyScope) -> &'static str {
         KeyScope::Datasets => "set budgets, clear freezes",
         KeyScope::Questions => "see, answer, export and import questions",
         KeyScope::Ledger => "read and export ledgers and audit logs",
-        KeyScope::Models => "take models away",
-        KeyScope::Consortia => "found consortia and declare what holds in them",
+        KeyScope::Models => "download models",
+        KeyScope::Consortia => "create consortia and declare overlaps",
     }
 }
 
 fn render_keys(keys: &[ApiKey], now: OffsetDateTime) -> AnyView {
     if keys.is_empty() {
-        return render_empty("You have no keys yet. People need none: keys are for programs.", ());
+        return render_empty("You have no keys. Keys are for programs.", ());
     }
     let rows = keys.iter().map(|key| {
         let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.word()).collect();
         let is_over = key.revoked_at.is_some() || key.expires_at <= now;
         let state = match key.revoked_at {
             Some(at) => view! { "revoked "<RelativeTime at now/> }.into_any(),
-            None if is_over => view! { "over since "<Day at=key.expires_at/> }.into_any(),
+            None if is_over => view! { "expired "<Day at=key.expires_at/> }.into_any(),
             None => view! { "until "<Day at=key.expires_at/> }.into_any(),
         };
         let used = match key.last_used_at {
@@ -108,8 +108,8 @@ fn render_keys(keys: &[ApiKey], now: OffsetDateTime) -> AnyView {
     view! {
         <table class="rows">
             <caption class="visually-hidden">"Your keys"</caption>
-            <thead><tr><th scope="col">"Key"</th><th scope="col">"Reaches"</th><th scope="col">"Holds"</th><th scope="col">"Last used"</th>
-                <th scope="col"><span class="visually-hidden">"What to do"</span></th></tr></thead>
+            <thead><tr><th scope="col">"Key"</th><th scope="col">"Scopes"</th><th scope="col">"Validity"</th><th scope="col">"Last used"</th>
+                <th scope="col"><span class="visually-hidden">"Action"</span></th></tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
     }
@@ -134,9 +134,9 @@ fn render_identities(provider: &SignInProvider, linked: &[LinkedIdentity]) -> An
         .collect();
     let none = rows.is_empty().then(|| {
         view! {
-            <p>{format!("No identity at {called} is linked.")}</p>
+            <p>{format!("No identity of {called} is linked.")}</p>
             <ul class="consequences">
-                <li>"A linked identity signs you in without your password. Your password goes on working."</li>
+                <li>"A linked identity signs you in without your password. Your password still works."</li>
                 <li>"Your second factor is still required."</li>
             </ul>
             {provider::render_link(provider)}

@@ -45,9 +45,9 @@ pub(crate) fn ledger() -> AnyView {
         let list = if entries.is_empty() {
             render_empty(
                 if query.is_empty() {
-                    "Rows appear when a job reserves its worst case, pays for a release, or gives back what never left."
+                    "Rows appear when a job reserves its worst case, charges a release, or returns the unused reservation."
                 } else {
-                    "No row is of this kind. Ask for more."
+                    "No matching rows. Change the filter."
                 },
                 (),
             )
@@ -57,14 +57,14 @@ pub(crate) fn ledger() -> AnyView {
         Ok(Sheet::new(
             "Ledger",
             view! {
-                <p class="lead">"Rows are never changed or deleted. Every payment carries the hash of a receipt that the site signed before the release left; every row carries the hash of all before it."</p>
+                <p class="lead">"Rows are never changed or deleted. Every charge includes the hash of a receipt that the site signed before the release left; every row includes the hash of all earlier rows."</p>
                 {filter_form}
                 {list}
                 {next.map(|(dataset, cursor)| view! { <p><a rel="next" href=format!("{here}?dataset={dataset}{rest}&cursor={cursor}")>"Older rows"</a></p> })}
-                {(closed > 0).then(|| view! { <p class="hint">{format!("The rows of {} are not yours to read.", words::plural(closed, "dataset"))}</p> })}
-                <section class="panel"><h2>"Check it elsewhere"</h2>
-                    <p>"The bundle has every row that is yours to read, with receipts, keys, manifests and the whole log; whoever has it needs neither this server nor its word."</p>
-                    <p class="take"><a href=bundle download>"Take the bundle away"</a></p>
+                {(closed > 0).then(|| view! { <p class="hint">{format!("You have no access to the rows of {}.", words::plural(closed, "dataset"))}</p> })}
+                <section class="panel"><h2>"Verify offline"</h2>
+                    <p>"The bundle contains every row visible to you, with receipts, keys, manifests and the server's log. Verifying it needs no access to this server and no trust in it."</p>
+                    <p class="take"><a href=bundle download>"Download the bundle"</a></p>
                     <p><code>"undertone-server verify --bundle FILE"</code></p>
                 </section>
             },
@@ -148,8 +148,9 @@ impl LedgerQuery {
         let mut wrong = |field: &str, message: &str| violations.push(Violation::new(field, message));
         let filled = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
         let dataset = filled(&self.dataset)
-            .and_then(|id| id.parse().map_err(|_| wrong("dataset", "choose one of the list")).ok());
-        let job = filled(&self.job).and_then(|id| id.parse().map_err(|_| wrong("job", "choose one of the list")).ok());
+            .and_then(|id| id.parse().map_err(|_| wrong("dataset", "choose one from the list")).ok());
+        let job =
+            filled(&self.job).and_then(|id| id.parse().map_err(|_| wrong("job", "choose one from the list")).ok());
         let kind = filled(&self.kind).and_then(|word| {
             serde_json::from_value(word.into()).map_err(|_| wrong("kind", "reserve, commit or settle")).ok()
         });
@@ -184,19 +185,19 @@ fn render_filters(query: &LedgerQuery, datasets: &[Dataset], jobs: &[JobSummary]
     view! {
         <form class="filters" method="get" action=here.to_owned() role="search" aria-label="Filter the rows">
             <label class="field"><span>"Dataset"</span>
-                <select name="dataset"><option value="">"newest of all"</option>{of_datasets.collect_view()}</select>
+                <select name="dataset"><option value="">"all datasets"</option>{of_datasets.collect_view()}</select>
             </label>
             <label class="field"><span>"Job"</span>
-                <select name="job"><option value="">"every job"</option>{of_jobs.collect_view()}</select>
+                <select name="job"><option value="">"all jobs"</option>{of_jobs.collect_view()}</select>
             </label>
-            <label class="field"><span>"What"</span>
+            <label class="field"><span>"Kind"</span>
                 <select name="kind"><option value="">"everything"</option>{kinds.collect_view()}</select>
             </label>
             <label class="field"><span>"From"</span><input type="date" name="since" value=query.since.clone()/></label>
             <label class="field"><span>"To"</span><input type="date" name="until" value=query.until.clone()/></label>
             <div class="actions">
                 <button type="submit">"Show"</button>
-                {(!query.is_empty()).then(|| view! { <a href=here.to_owned()>"Show everything"</a> })}
+                {(!query.is_empty()).then(|| view! { <a href=here.to_owned()>"Clear the filter"</a> })}
             </div>
         </form>
     }
@@ -234,7 +235,7 @@ pub(super) fn render_rows(
         <div class="scroll" tabindex="0" role="region" aria-label="Rows of the ledger">
             <table class="cards dense">
                 <thead><tr>
-                    <th scope="col" class="number">"Row"</th><th scope="col">"When"</th><th scope="col">"Dataset"</th><th scope="col">"What"</th>
+                    <th scope="col" class="number">"Row"</th><th scope="col">"When"</th><th scope="col">"Dataset"</th><th scope="col">"Kind"</th>
                     <th scope="col">"Job"</th><th scope="col">"Releases"</th><th scope="col">"Receipt"</th><th scope="col">"Hash"</th>
                 </tr></thead>
                 <tbody>{rows.collect_view()}</tbody>
@@ -260,7 +261,7 @@ pub(super) fn describe_event(event: &Event) -> String {
         Event::Approximate { epsilon, delta } => {
             format!("ε {} with δ {}", words::epsilon(epsilon.get()), words::delta(delta.get()))
         }
-        Event::NonPrivate => "exact, without noise".to_owned(),
+        Event::NonPrivate => "exact, no noise".to_owned(),
         Event::Composed { events } => events.iter().map(self::describe_event).collect::<Vec<_>>().join(" and "),
         Event::Repeated { count, of } => format!("{} × ({})", words::count(*count), self::describe_event(of)),
         Event::DiscreteGaussian { noise_multiplier, .. } => {
@@ -275,7 +276,7 @@ pub(super) fn describe_event(event: &Event) -> String {
             format!("discrete Gaussian noise of {} together", words::count(noise.contributors.get().into()))
         }
         Event::SampledThreshold { sampling_rate, threshold, epsilon, .. } => format!(
-            "a sample, β {}, shown where at least {} are alike, ε {}",
+            "a sample, β {}, shown where at least {} are equal, ε {}",
             words::number(sampling_rate.get()),
             words::count(threshold.get().into()),
             words::epsilon(epsilon.get())

@@ -40,7 +40,7 @@ pub(crate) fn models() -> AnyView {
             view! {
                 <p><a href=path::compare(consortium)>"Compare models"</a></p>
                 <table class="cards">
-                    <thead><tr><th scope="col">"File"</th><th scope="col">"Job"</th><th scope="col" class="number">"Size"</th><th scope="col">"SHA-256"</th><th scope="col">"Made"</th><th scope="col">"What it cost"</th></tr></thead>
+                    <thead><tr><th scope="col">"File"</th><th scope="col">"Job"</th><th scope="col" class="number">"Size"</th><th scope="col">"SHA-256"</th><th scope="col">"Created"</th><th scope="col">"Privacy cost"</th></tr></thead>
                     <tbody>{rows}</tbody>
                 </table>
             }

@@ -19,17 +19,17 @@ pub(crate) fn notifications() -> AnyView {
         let unread = desk.backend.unread().await?;
         let switches = desk.backend.notification_switches().await?;
         let headline = match unread {
-            0 => "Nothing new".to_owned(),
+            0 => "No new notifications".to_owned(),
             n => format!("{n} new"),
         };
         let all = (unread > 0).then(|| {
             post("read-all-notifications", Vec::new(), view! { <button type="submit">"Mark all as read"</button> })
         });
-        let next = page
-            .next
-            .map(|next| view! { <p><a rel="next" href=page_address(&query, Some(&next))>"Older ones"</a></p> });
+        let next = page.next.map(
+            |next| view! { <p><a rel="next" href=page_address(&query, Some(&next))>"Older notifications"</a></p> },
+        );
         let list = if page.items.is_empty() {
-            render_empty("What waits for you, and what has become of jobs and budgets of yours, is told here.", ())
+            render_empty("No notifications. Pending decisions and changes of your jobs and budgets appear here.", ())
         } else {
             render_items(&page.items, desk.now)
         };
@@ -96,8 +96,8 @@ fn render_filters(query: &NotificationQuery) -> AnyView {
     });
     view! {
         <form class="filters" method="get" action=path::NOTIFICATIONS>
-            <label class="check"><input type="checkbox" name="unread" value="true" checked=query.unread == Some(true)/>"only new ones"</label>
-            <label class="field"><span>"About"</span>
+            <label class="check"><input type="checkbox" name="unread" value="true" checked=query.unread == Some(true)/>"unread only"</label>
+            <label class="field"><span>"Kind"</span>
                 <select name="kind">
                     <option value="" selected=query.kind.is_none()>"everything"</option>
                     {kinds.collect_view()}
@@ -162,12 +162,12 @@ fn render_switches(switches: &NotificationSwitches) -> AnyView {
         "set-notifications",
         Vec::new(),
         view! {
-            <fieldset class="choices"><legend>"Tell me when"</legend>{boxes.collect_view()}</fieldset>
-            <p class="hint">"You are always told when credentials are reset or changed."</p>
+            <fieldset class="choices"><legend>"Notify me when"</legend>{boxes.collect_view()}</fieldset>
+            <p class="hint">"You are always notified when credentials are reset or changed."</p>
             <button type="submit">"Save"</button>
         },
     );
-    view! { <section class="panel" id="switches"><h2>"What you are told"</h2>{form}</section> }.into_any()
+    view! { <section class="panel" id="switches"><h2>"Notification settings"</h2>{form}</section> }.into_any()
 }
 
 #[cfg(test)]
@@ -198,7 +198,7 @@ mod tests {
             "2 new",
             "waits for your decision about ward-a",
             "Mark all as read",
-            "Tell me when",
+            "Notify me when",
             "/ui/set-notifications",
         ] {
             assert!(page.contains(said), "{said:?} is missing: {page}");

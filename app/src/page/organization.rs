@@ -28,8 +28,8 @@ pub(crate) fn organization() -> AnyView {
         let id: OrganizationId = desk.id("organization")?;
         let organization =
             desk.backend.organizations(consortium).await?.into_iter().find(|organization| organization.id == id);
-        let organization =
-            organization.ok_or_else(|| Problem::new(Code::NotFound, "This consortium has no such organization."))?;
+        let organization = organization
+            .ok_or_else(|| Problem::new(Code::NotFound, "There is no such organization in this consortium."))?;
         let members = match desk.backend.members(id).await {
             Ok(members) => Some(members),
             Err(problem) if matches!(problem.code, Code::Forbidden | Code::NotFound) => None,
@@ -46,16 +46,16 @@ pub(crate) fn organization() -> AnyView {
                 "enrol",
                 hidden(),
                 view! {
-                    <Field name="name" label="Name of the worker" help="Such as the machine or the ward it stands in."/>
-                    <button type="submit" class="primary">"Make an enrolment token"</button>
+                    <Field name="name" label="Worker name" help="For example, its machine or ward."/>
+                    <button type="submit" class="primary">"Create an enrolment token"</button>
                 },
             )
         });
         let invite = runs.then(|| post("invite-member", hidden(), view! {
-            <Field name="label" label="For whom"/>
+            <Field name="label" label="Recipient"/>
             {people::render_boxes(&[])}
-            <p class="hint">"Whoever opens the link first joins with these roles. It works once and is shown once."</p>
-            <button type="submit" class="primary">"Make a link"</button>
+            <p class="hint">"The first person who opens the link joins with these roles. The link works once and is shown once."</p>
+            <button type="submit" class="primary">"Create a link"</button>
         }));
         let standing = viewer::admits(member, consortium).then(|| render_standing(&organization, consortium));
         let state = organization.retirement.as_ref().map(|retirement| render_retirement(retirement, desk.now));
@@ -71,7 +71,7 @@ pub(crate) fn organization() -> AnyView {
                 </section>
                 <section class="panel"><h2>"Members"</h2>
                     {members.map_or_else(
-                        || view! { <p class="hint">{format!("{}. Who they are is for the organization to know.", words::plural(organization.members.into(), "member"))}</p> }.into_any(),
+                        || view! { <p class="hint">{format!("{}. Their names are visible within the organization.", words::plural(organization.members.into(), "member"))}</p> }.into_any(),
                         |members| people::render_members(&members, consortium, id, runs, desk.now),
                     )}
                     {invite.map(|form| view! { <details class="more"><summary>"Invite a member"</summary>{form}</details> })}
@@ -87,24 +87,24 @@ pub(crate) fn organization() -> AnyView {
 /// Returns the section in which a consortium admin retires or restores the organization.
 fn render_standing(organization: &Organization, consortium: ConsortiumId) -> AnyView {
     const CONSEQUENCES: &[&str] = &[
-        "Its members lose this consortium at once: jobs, models, questions, and their roles over it.",
-        "Its parts in jobs end. A proposed job is refused; an admitted one goes on with the others while its quorum allows.",
-        "Its data and workers stay its own. Receipts stay verifiable, and spent budgets stay spent.",
+        "Its members lose access to this consortium at once: jobs, models, questions and roles.",
+        "Its parts in jobs end. A proposed job is refused; an admitted job continues with the others while its quorum allows.",
+        "It keeps its data and workers. Receipts stay verifiable, and spent budgets stay spent.",
     ];
     let hidden = vec![("consortium", consortium.to_string()), ("organization", organization.id.to_string())];
     let form = match &organization.retirement {
         Some(_) => render_restore_form("restore-organization", hidden, &organization.name),
         None => render_retire_form("retire-organization", hidden, &organization.name, CONSEQUENCES),
     };
-    view! { <section class="panel"><h2>"Standing in the consortium"</h2>{form}</section> }.into_any()
+    view! { <section class="panel"><h2>"Membership"</h2>{form}</section> }.into_any()
 }
 
 /// Returns the forms for a worker; `runs` states whether the viewer is an admin of its organization.
 fn render_worker_forms(worker: &Worker, consortium: ConsortiumId, runs: bool) -> AnyView {
     const CONSEQUENCES: &[&str] = &[
         "Its calls fail at once, its leases end, and its key can no longer be rotated.",
-        "Its parts in jobs end. A proposed job is refused; an admitted one goes on with the others while its quorum allows.",
-        "What it signed stays verifiable, and spent budgets stay spent.",
+        "Its parts in jobs end. A proposed job is refused; an admitted job continues with the others while its quorum allows.",
+        "Its signatures stay verifiable, and spent budgets stay spent.",
     ];
     let hidden = || {
         vec![
@@ -122,8 +122,8 @@ fn render_worker_forms(worker: &Worker, consortium: ConsortiumId, runs: bool) ->
         let mut hidden = hidden();
         hidden.push(("name", worker.name.clone()));
         let form = post("replace-worker", hidden, view! {
-            <p class="hint">"A new site enrols with its own key and takes over the datasets, with what was spent on them. This worker then stays retired."</p>
-            <button type="submit">"Make a token for the replacement"</button>
+            <p class="hint">"A new site enrols with its own key and takes over the datasets with their spent budgets. This worker stays retired."</p>
+            <button type="submit">"Create a replacement token"</button>
         });
         view! { <details class="more"><summary>"Replace"<span class="visually-hidden">{format!(" {}", worker.name)}</span></summary>{form}</details> }
     });
@@ -152,8 +152,8 @@ fn render_key_changes(workers: &[Worker], now: OffsetDateTime) -> AnyView {
         }
     });
     view! {
-        <details class="more"><summary>"Changes of keys"</summary>
-            <p class="hint">"A site renews its key by itself. The old key signs the new one and the new one signs that it is held, so nobody else, and not this server, can have changed it."</p>
+        <details class="more"><summary>"Key changes"</summary>
+            <p class="hint">"A site renews its key itself. The old key signs the new key, and the new key signs its possession, so only the site can change its key, not this server."</p>
             <table class="cards">
                 <thead><tr><th scope="col">"Worker"</th><th scope="col" class="number">"Change"</th><th scope="col">"When"</th><th scope="col">"Key until then"</th><th scope="col">"Key from then on"</th><th scope="col" class="number">"Receipts before it"</th></tr></thead>
                 <tbody>{rows.collect_view()}</tbody>
@@ -168,14 +168,14 @@ fn render_key_changes(workers: &[Worker], now: OffsetDateTime) -> AnyView {
 fn render_workers(workers: &[Worker], consortium: ConsortiumId, runs: Option<bool>, now: OffsetDateTime) -> AnyView {
     if workers.is_empty() {
         return render_empty(
-            "No worker is enrolled. A worker runs beside the data and is the only one who reads them.",
+            "No worker is enrolled. A worker runs at the site of the data, and only the worker reads them.",
             (),
         );
     }
     let rows = workers.iter().map(|worker| {
         let offline = match (worker.online, worker.last_seen_at) {
             (true, _) => view! { <span class="state done">"● online"</span> }.into_any(),
-            (false, Some(at)) => view! { <span class="state bad">"◍ last heard of "<RelativeTime at now/></span> }.into_any(),
+            (false, Some(at)) => view! { <span class="state bad">"◍ last seen "<RelativeTime at now/></span> }.into_any(),
             (false, None) => view! { <span class="state waiting">"◌ not connected yet"</span> }.into_any(),
         };
         let state = match &worker.retirement {
@@ -188,7 +188,7 @@ fn render_workers(workers: &[Worker], consortium: ConsortiumId, runs: Option<boo
                 <th scope="row">{worker.name.clone()}</th>
                 <td data-label="state">{state}{render_reconciliation(worker, now)}{worker.diagnoses.iter().map(|one| view! { <p class="hint">{one.remedy.clone()}</p> }).collect_view()}</td>
                 <td data-label="version">{worker.version.clone()}</td>
-                <td data-label="can run">{worker.kinds.join(", ")}</td>
+                <td data-label="job kinds">{worker.kinds.join(", ")}</td>
                 <td data-label="key"><Digest digest=worker.public_key.clone()/></td>
                 {change}
             </tr>
@@ -196,7 +196,7 @@ fn render_workers(workers: &[Worker], consortium: ConsortiumId, runs: Option<boo
     });
     view! {
         <table class="cards">
-            <thead><tr><th scope="col">"Worker"</th><th scope="col">"State"</th><th scope="col">"Version"</th><th scope="col">"Can run"</th><th scope="col">"Key"</th>{runs.map(|_| view! { <th scope="col">"Change"</th> })}</tr></thead>
+            <thead><tr><th scope="col">"Worker"</th><th scope="col">"State"</th><th scope="col">"Version"</th><th scope="col">"Job kinds"</th><th scope="col">"Key"</th>{runs.map(|_| view! { <th scope="col">"Change"</th> })}</tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
     }

@@ -36,14 +36,14 @@ pub(crate) fn organizations() -> AnyView {
         });
         let invite = viewer::admits(member, consortium).then(|| {
             let form = post("invite-organization", vec![("consortium", consortium.to_string())], view! {
-                <Field name="label" label="For whom" help="A note for you, such as the organization's name."/>
-                <button type="submit" class="primary">"Make a link"</button>
+                <Field name="label" label="Recipient" help="A note for you, such as the organization's name."/>
+                <button type="submit" class="primary">"Create a link"</button>
             });
             view! {
                 <section class="panel decide"><h2>"Invite an organization"</h2>
                     <ul class="consequences">
-                        <li>"Whoever opens the link first brings a new organization in and becomes its first admin, data steward and researcher."</li>
-                        <li>"The organization will see the consortium's members, datasets (roughly) and jobs. Its data stay with it."</li>
+                        <li>"The first person who opens the link adds a new organization and becomes its first admin, data steward and researcher."</li>
+                        <li>"The organization will see the consortium's members, jobs and datasets (with size classes). Its data stay at its sites."</li>
                         <li>"The link works once and is shown once."</li>
                     </ul>
                     {form}

@@ -14,18 +14,18 @@ use crate::words;
 pub(super) fn describe_rule(overlap: Overlap) -> String {
     match overlap {
         Overlap::Disjoint => {
-            "Nobody is in the data of more than one organization, so what a job costs a person is the \
-                              greatest of the organizations' numbers."
+            "No person is in the data of more than one organization, so a job's cost for a person is the maximum of \
+             the organizations' costs."
                 .to_owned()
         }
         Overlap::Overlapping { at_most: None } => {
-            "One person may be in the data of every organization, so what a job costs \
-                                                   a person is what it costs in all of them together."
+            "One person may be in the data of every organization, so a job's cost for a person is the sum of the \
+             organizations' costs."
                 .to_owned()
         }
         Overlap::Overlapping { at_most: Some(most) } => format!(
-            "One person may be in the data of up to {}, so what a job costs a person is what it costs in the {most} where \
-             it costs most.",
+            "One person may be in the data of up to {}, so a job's cost for a person is the sum of the {most} \
+             largest costs.",
             words::plural(u64::from(most), "organization")
         ),
     }
@@ -42,7 +42,7 @@ pub(super) fn render_author(rule: &OverlapRule, now: Option<OffsetDateTime>) -> 
             };
             view! { <span>{format!("Declared by {by} ")}{time}"."{statement}</span> }.into_any()
         }
-        _ => view! { <span>"Nobody has declared otherwise; this is what holds then."</span> }.into_any(),
+        _ => view! { <span>"The default: no other rule was declared."</span> }.into_any(),
     }
 }
 
@@ -59,7 +59,7 @@ pub(super) fn render_section(
     });
     let earlier = (history.len() > 1).then(|| {
         view! {
-            <details class="more"><summary>"What was declared before"</summary>
+            <details class="more"><summary>"Earlier declarations"</summary>
                 <ul class="plain-list">{earlier.collect_view()}</ul>
             </details>
         }
@@ -67,7 +67,7 @@ pub(super) fn render_section(
     view! {
         <section class="panel" id="overlap"><h2>"People in several organizations"</h2>
             <p>{describe_rule(rule.overlap)}</p>
-            <p class="hint">{render_author(rule, Some(now))}" Every certificate says this rule and who declared it."</p>
+            <p class="hint">{render_author(rule, Some(now))}" Every certificate states this rule and its author."</p>
             {earlier}
             {admin.then(|| render_form(consortium, rule.overlap))}
         </section>
@@ -88,24 +88,24 @@ fn render_form(consortium: ConsortiumId, now: Overlap) -> AnyView {
     };
     let inner = view! {
         <fieldset class="choices"><legend>"One person may be in the data of"</legend>
-            {choice("everywhere", view! { "every organization (nothing is known)" }.into_any())}
+            {choice("everywhere", view! { "every organization (no knowledge)" }.into_any())}
             {choice("some", view! { "several, at most this many:" }.into_any())}
-            <label class="field inline"><span>"Most organizations"</span>
+            <label class="field inline"><span>"Number of organizations"</span>
                 <input type="number" name="most" min="2" max="1000" step="1" value=most.to_string()/></label>
             {choice("disjoint", view! { "one organization only" }.into_any())}
         </fieldset>
-        <label class="field"><span>"How this is known"</span>
+        <label class="field"><span>"Evidence"</span>
             <textarea name="statement" rows="2" maxlength="1000"></textarea>
-            <small>"At least 10 characters, unless nothing is known. Everybody in the consortium can read it."</small></label>
+            <small>"At least 10 characters, unless there is no knowledge. Every member of the consortium can read it."</small></label>
         <ul class="consequences">
-            <li>"It is a claim with your name and this moment. It stays in the history for ever."</li>
-            <li>"If it is wrong, certificates made from now on promise some people more than they get."</li>
-            <li>"No organization's own budget is affected, and no certificate made before changes."</li>
+            <li>"The declaration is recorded permanently with your name and the time."</li>
+            <li>"If it is wrong, new certificates state a stronger guarantee than some people have."</li>
+            <li>"It affects no organization's budget and no existing certificate."</li>
         </ul>
-        <button type="submit" class="primary">"Declare it"</button>
+        <button type="submit" class="primary">"Declare"</button>
     };
     let form = post("attest-overlap", vec![("consortium", consortium.to_string())], inner);
-    view! { <details class="more decide"><summary>"Declare what is known"</summary>{form}</details> }.into_any()
+    view! { <details class="more decide"><summary>"Declare an overlap"</summary>{form}</details> }.into_any()
 }
 
 #[cfg(test)]
@@ -117,8 +117,8 @@ mod tests {
     #[test]
     fn overlap_rules_are_described() {
         assert!(describe_rule(Overlap::default()).contains("every organization"));
-        assert!(describe_rule(Overlap::Disjoint).contains("greatest of the organizations"));
+        assert!(describe_rule(Overlap::Disjoint).contains("maximum of the organizations"));
         let two = describe_rule(Overlap::Overlapping { at_most: Some(2) });
-        assert!(two.contains("up to 2 organizations") && two.contains("in the 2 where"), "{two}");
+        assert!(two.contains("up to 2 organizations") && two.contains("the sum of the 2 largest"), "{two}");
     }
 }

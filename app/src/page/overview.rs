@@ -46,7 +46,7 @@ pub(crate) fn overview() -> AnyView {
                 waits.push((
                     path::dataset(consortium.id, dataset.id),
                     ask,
-                    ", until then no job can use it".to_owned(),
+                    "; until then no job can use it".to_owned(),
                 ));
             }
         }
@@ -58,11 +58,11 @@ pub(crate) fn overview() -> AnyView {
         let over_time = render_histories(&desk, consortium.id, &datasets, &jobs).await?;
         let running = jobs.iter().filter(|job| matches!(job.state, State::Running | State::Queued)).count();
         let headline = match (running, waits.len()) {
-            (0, 0) => "Nothing runs, nothing waits for you".to_owned(),
-            (0, n) => format!("{} for you", words::plural(n as u64, "decision")),
-            (r, 0) => format!("{} at work", words::plural(r as u64, "job")),
+            (0, 0) => "No running jobs, no pending actions".to_owned(),
+            (0, n) => format!("{} pending", words::plural(n as u64, "decision")),
+            (r, 0) => format!("{} running", words::plural(r as u64, "job")),
             (r, n) => {
-                format!("{} at work, {} for you", words::plural(r as u64, "job"), words::plural(n as u64, "decision"))
+                format!("{} running, {} pending", words::plural(r as u64, "job"), words::plural(n as u64, "decision"))
             }
         };
         let waits: Vec<_> =
@@ -92,14 +92,14 @@ pub(crate) fn overview() -> AnyView {
                         <ul>{freezes.into_iter().map(|(to, name, why)| view! { <li><a href=to>{name}</a>": "{why}</li> }).collect_view()}</ul>
                     </section>
                 })}
-                {(!waits.is_empty()).then(|| view! { <section class="panel waits"><h2>"Waits for you"</h2><ul>{waits}</ul></section> })}
+                {(!waits.is_empty()).then(|| view! { <section class="panel waits"><h2>"Pending actions"</h2><ul>{waits}</ul></section> })}
                 {first}
                 </div>
                 <section class="panel">
                     <h2>"Budgets"</h2>
                     <div data-live="budgets">
                     {if datasets.is_empty() {
-                        render_empty("No dataset is registered. A worker registers one when it has prepared it.", view! { <p><code>"undertone-worker data prepare"</code></p> })
+                        render_empty("No dataset is registered. A worker registers a dataset after preparing it.", view! { <p><code>"undertone-worker data prepare"</code></p> })
                     } else {
                         render_budgets(&datasets, consortium.id)
                     }}
@@ -112,7 +112,7 @@ pub(crate) fn overview() -> AnyView {
                     </div>
                     <div data-live="jobs">
                     {if recent.is_empty() {
-                        render_empty("No job was proposed yet.", ())
+                        render_empty("No jobs yet.", ())
                     } else {
                         render_table(&recent, desk.now)
                     }}
@@ -187,10 +187,10 @@ fn render_first_steps(consortium: ConsortiumId, organizations: usize, no_data: b
         return ().into_any();
     }
     view! {
-        <section class="panel waits"><h2>"To begin"</h2>
+        <section class="panel waits"><h2>"First steps"</h2>
             <ol>
                 {(admits && organizations <= 1).then(|| view! { <li><a href=path::organizations(consortium)>"Invite the other organizations"</a>", each by a link"</li> })}
-                {no_data.then(|| view! { <li><a href=path::organizations(consortium)>"Enrol a worker"</a>" at each site; it registers the data it has prepared"</li> })}
+                {no_data.then(|| view! { <li><a href=path::organizations(consortium)>"Enrol a worker"</a>" at each site; it registers its prepared datasets"</li> })}
             </ol>
         </section>
     }

@@ -28,7 +28,7 @@ fn parse_day(text: &str) -> Result<Option<OffsetDateTime>, &'static str> {
         "" => Ok(None),
         text => Date::parse(text, format_description!("[year]-[month]-[day]"))
             .map(|date| Some(date.with_time(Time::MIDNIGHT).assume_utc()))
-            .map_err(|_| "give a day as 2026-11-22"),
+            .map_err(|_| "enter a day such as 2026-11-22"),
     }
 }
 
@@ -50,6 +50,6 @@ mod tests {
         let none =
             parse_period("yesterday", "2026-02-30", |field, message| messages.push(format!("{field}: {message}")));
         assert_eq!(none, (None, None));
-        assert_eq!(messages, ["since: give a day as 2026-11-22", "until: give a day as 2026-11-22"]);
+        assert_eq!(messages, ["since: enter a day such as 2026-11-22", "until: enter a day such as 2026-11-22"]);
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn plan() -> AnyView {
             return Ok(Sheet::new(
                 "Plan a job",
                 render_empty(
-                    "A job needs a public dataset, which leads, trains the warm start and measures, or recordings to transcribe. Neither is registered here.",
+                    "A job needs a public dataset as its lead, for warm start and evaluation, or recordings to transcribe. None is registered here.",
                     link,
                 ),
             ));
@@ -39,13 +39,13 @@ pub(crate) fn plan() -> AnyView {
             .collect();
         if let (Some(draft_page), true) = (draft_page, forms.is_empty()) {
             let link = view! { <p><a href=draft_page>"Back to the draft"</a></p> };
-            let text = "The planner needs a public dataset of the draft’s kind, and none is registered here. The draft can be written as JSON.";
+            let text = "The planner needs a public dataset of the draft’s kind, and none is registered here. You can edit the draft as JSON.";
             return Ok(Sheet::new("Plan a job", render_empty(text, link)));
         }
         Ok(Sheet::new(
             "Plan a job",
             view! {
-                <p class="lead">"What each party would have left is computed here, by the code that will decide."</p>
+                <p class="lead">"The planner computes the remaining budget of each party with the code that admits jobs."</p>
                 {forms}
             },
         ))

@@ -21,12 +21,12 @@ pub(super) fn render_acceptance(desk: &Desk, secret: &str) -> Option<AnyView> {
     if desk.member().is_ok() {
         return None;
     }
-    render_buttons(desk, "invitation", secret, "Come in with")
+    render_buttons(desk, "invitation", secret, "Continue with")
 }
 
 /// Renders the button with which a member links an identity at the provider; it leads back to the page of API keys.
 pub(super) fn render_link(provider: &SignInProvider) -> AnyView {
-    render_button(provider, "link", "true", format!("Link an identity at {}", provider.name))
+    render_button(provider, "link", "true", format!("Link an identity of {}", provider.name))
 }
 
 fn render_buttons(desk: &Desk, name: &str, value: &str, says: &str) -> Option<AnyView> {
@@ -66,25 +66,25 @@ fn explain_failure(word: &str) -> Option<(Code, &'static str)> {
     Some(match word {
         "attempt" => (
             Code::Unauthenticated,
-            "That sign-in was begun elsewhere, took longer than ten minutes, or is over. Begin again.",
+            "This sign-in was started elsewhere, took longer than ten minutes, or has ended. Start again.",
         ),
-        "declined" => {
-            (Code::Unauthenticated, "The provider recognized nobody. Begin again, or sign in with e-mail and password.")
-        }
-        "refused" => (
+        "declined" => (
             Code::Unauthenticated,
-            "What the provider answered does not hold, so it was not believed. Begin again; the server's log has the reason.",
+            "The provider did not authenticate you. Start again, or sign in with e-mail and password.",
         ),
+        "refused" => {
+            (Code::Unauthenticated, "The provider's response is invalid. Start again; the server's log has the reason.")
+        }
         "unavailable" => (
             Code::Unavailable,
-            "The provider cannot be reached just now. Sign in with e-mail and password, or try again in a moment.",
+            "The provider is unreachable. Sign in with e-mail and password, or try again in a moment.",
         ),
         "unverified" => {
-            (Code::Forbidden, "The provider has not verified your e-mail. Have it verified there, then begin again.")
+            (Code::Forbidden, "The provider has not verified your e-mail address. Verify it there, then start again.")
         }
         "unknown" => (
             Code::Forbidden,
-            "Nobody here has the e-mail of that identity. Members join by a link: ask for one, and open it first.",
+            "No account here has the e-mail address of this identity. Members join by invitation link: ask for one, and open it first.",
         ),
         "domain" => (
             Code::Forbidden,
@@ -107,7 +107,7 @@ fn explain_failure(word: &str) -> Option<(Code, &'static str)> {
             "A linked identity opens your account, so confirm your identity first. Then link it again under Settings, API keys.",
         ),
         "limited" => {
-            (Code::RateLimited, "Too many sign-ins from your network were refused. Wait 15 minutes, then begin again.")
+            (Code::RateLimited, "Too many sign-ins from your network were refused. Wait 15 minutes, then start again.")
         }
         _ => return None,
     })
@@ -160,7 +160,7 @@ mod tests {
         for said in [
             "nightly export",
             "revoked",
-            "over since",
+            "expired",
             "read, ledger",
             "Signing in with Clinic login",
             "login.clinic.example",

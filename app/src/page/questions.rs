@@ -29,8 +29,8 @@ pub(crate) fn questions() -> AnyView {
         let list = if asking.is_empty() {
             let plan = viewer::researches(member)
                 .then(|| view! { <p><a class="button primary" href=path::plan(consortium)>"Plan a job"</a></p> });
-            let text = "A job of active learning asks people for labels, and stands here while it does. Only questions that several \
-                        people asked reach this page, each once, after their sites have paid for showing them.";
+            let text = "Active learning jobs with open questions appear here. Only texts that passed a site's gate \
+                        reach this page, each once, after their release was charged.";
             render_empty(text, plan)
         } else {
             render_table(&desk, member, consortium, &asking)
@@ -48,7 +48,7 @@ fn render_table(desk: &Desk, member: &Member, consortium: ConsortiumId, asking: 
         let to = if answers { path::annotate(consortium, job.id) } else { path::job(consortium, job.id) };
         let more = reads.then(|| {
             view! {
-                <br/><small>{answers.then(|| view! { <a href=path::job(consortium, job.id)>"The job"</a>" · " })}
+                <br/><small>{answers.then(|| view! { <a href=path::job(consortium, job.id)>"Job"</a>" · " })}
                     {exchange::render_files(desk.backend.as_ref(), job.id, "file")}</small>
             }
         });
@@ -72,8 +72,8 @@ fn render_table(desk: &Desk, member: &Member, consortium: ConsortiumId, asking: 
     view! {
         <table class="cards">
             <thead><tr>
-                <th scope="col">"Job"</th><th scope="col">"State"</th><th scope="col">"Round"</th><th scope="col">"Answered, of those asked"</th>
-                <th scope="col">"By"</th><th scope="col">"Agreement"</th>
+                <th scope="col">"Job"</th><th scope="col">"State"</th><th scope="col">"Round"</th><th scope="col">"Answered"</th>
+                <th scope="col">"Annotators"</th><th scope="col">"Agreement"</th>
             </tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
@@ -91,7 +91,7 @@ fn describe_round(asking: &Asking) -> String {
 
 fn describe_annotators(asking: &Asking) -> String {
     match asking.annotators {
-        0 => "nobody yet".to_owned(),
+        0 => "none yet".to_owned(),
         1 => format!("1 person, {}", words::plural(asking.annotations, "answer")),
         n => format!("{n} people, {}", words::plural(asking.annotations, "answer")),
     }

@@ -67,24 +67,24 @@ fn render_report(report: &ReportFile, links: Option<&ReportLinks>) -> AnyView {
         view! {
             <section class="panel"><h2>"One-run audit"</h2>
                 {audit::render_table(&report.audits, false, report.made_at)}
-                <p class="hint">"The audit guesses which canaries were in the data from every vector that was released. It can "<em>"disprove"</em>" a \
-                    claim: a measured bound above it means that what was released is not what was paid for. It can never prove \
-                    one: below the claim a sharper attack may still be possible, and perfect guesses show no more than about the \
-                    logarithm of their number. Of claims beyond that it says nothing."</p>
+                <p class="hint">"The audit guesses from every released vector which canaries were in the data. It can "<em>"disprove"</em>" \
+                    a claim: a measured bound above the claim means that the releases exceed their charge. It can \
+                    never prove a claim: below it a stronger attack may still be possible, and perfect guesses show \
+                    at most about the logarithm of their number. The audit is inconclusive for larger claims."</p>
             </section>
         }
     });
     view! {
         <p class="lead">{title}", a job of "{report.consortium.name.clone()}". "<StateMark state=job.state/></p>
         <div class="report">
-            <section class="panel answer"><h2>"What came of it"</h2>
+            <section class="panel answer"><h2>"Result"</h2>
                 {kind::render_report_headline(report)}
                 <dl class="facts">
                     <div><dt>"Proposed by"</dt><dd>{job.proposed_by.clone()}</dd></div>
-                    {job.started_at.map(|at| view! { <div><dt>"Began"</dt><dd>{words::exact(at)}</dd></div> })}
+                    {job.started_at.map(|at| view! { <div><dt>"Started"</dt><dd>{words::exact(at)}</dd></div> })}
                     {job.finished_at.map(|at| view! { <div><dt>"Ended"</dt><dd>{words::exact(at)}</dd></div> })}
                     {(job.rounds > 0).then(|| view! { <div><dt>"Rounds"</dt><dd>{format!("{} of {}", words::count(job.rounds_done.into()), words::count(job.rounds.into()))}</dd></div> })}
-                    {report.reason.clone().map(|why| view! { <div><dt>"Why it ended so"</dt><dd>{why}</dd></div> })}
+                    {report.reason.clone().map(|why| view! { <div><dt>"Reason for the end"</dt><dd>{why}</dd></div> })}
                     <div><dt>"This report"</dt><dd>{words::exact(report.made_at)}", "<code>{report.format.clone()}</code></dd></div>
                 </dl>
                 {links.map(|links| render_actions(report, links))}
@@ -105,7 +105,7 @@ fn render_actions(report: &ReportFile, links: &ReportLinks) -> AnyView {
         "propose-again",
         hidden,
         view! {
-            <p class="hint">"Makes a new proposal of exactly this job. Its owners are asked anew and it is paid for anew; nothing runs before they agree. It can be cancelled."</p>
+            <p class="hint">"Proposes exactly this job again. The owners are asked again and the job is charged again; nothing runs before they approve. The new job can be cancelled."</p>
             <button type="submit">"Propose again"</button>
         },
     );

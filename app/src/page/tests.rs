@@ -161,9 +161,9 @@ async fn certificate_states_costs_signers_and_verification() {
         "a job that stopped early is priced in full",
         "Tight, for this job alone",
         "with that part emptied; how many speakers there are is public",
-        "cut to length",
-        "40 paid, of 44 planned; the figures count all that were planned",
-        "Taken to be public, so that no ε covers it",
+        "clipped to norm",
+        "40 paid, of 44 planned; the figures count all planned releases",
+        "Treated as public, not covered by any ε",
         "the expected batch of",
         "canaries measured at least",
         "undertone-server certificate verify certificate-",
@@ -185,9 +185,9 @@ async fn certificate_states_costs_signers_and_verification() {
 #[tokio::test]
 async fn raised_limit_shows_the_sum_of_its_promises() {
     let page = render(&path::dataset(CONSORTIUM, dataset(1)), true, "").await.body;
-    assert!(page.contains("begins a promise of its own") && page.contains(" + ε 8"), "{page}");
+    assert!(page.contains("each limit is a separate guarantee") && page.contains(" + ε 8"), "{page}");
     let other = render(&path::dataset(CONSORTIUM, dataset(3)), true, "").await.body;
-    assert!(!other.contains("begins a promise of its own"), "one limit is one promise: {other}");
+    assert!(!other.contains("each limit is a separate guarantee"), "one limit is one promise: {other}");
 }
 
 #[tokio::test]
@@ -307,22 +307,22 @@ async fn plan_shows_remainder_bottleneck_and_round_costs() {
     }
     assert!(page.contains("ε of ward-a against rounds; this plan, rounds 40: budget "), "the chart can be heard");
     assert!(page.contains("Tight, by itself") && page.contains("Rényi bound, by itself"));
-    assert!(page.contains("up to 2 of the organizations that pay"), "the consortium's rule is applied");
-    assert!(!page.contains("The nearest plans that fit"), "nothing has to be changed");
+    assert!(page.contains("up to 2 of the charged organizations"), "the consortium's rule is applied");
+    assert!(!page.contains("Nearest plans within the budgets"), "nothing has to be changed");
 }
 
 #[tokio::test]
 async fn refused_plan_links_to_three_fitting_plans() {
     let page = planner_with("plan%5Brounds%5D", "900").await;
     assert!(page.contains("Over the limit of ") && page.contains("instead of 900, with this noise."), "{page}");
-    let offers = page.split("The nearest plans that fit").nth(1).and_then(|rest| rest.split("</section>").next());
+    let offers = page.split("Nearest plans within the budgets").nth(1).and_then(|rest| rest.split("</section>").next());
     let links: Vec<_> =
         offers.expect("offers").split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     assert_eq!(links.len(), 3, "{links:?}");
     for link in links {
         let page = render(&link.replace("&amp;", "&"), true, "").await.body;
         assert!(page.contains("Fits every budget."), "{link}");
-        assert!(!page.contains("The nearest plans that fit"), "{link}");
+        assert!(!page.contains("Nearest plans within the budgets"), "{link}");
     }
 }
 
@@ -340,8 +340,8 @@ async fn changed_plan_gets_tight_numbers_from_the_server() {
 async fn approval_form_lists_its_effects() {
     let page = render(&path::job(CONSORTIUM, PROPOSED), true, "").await.body;
     assert!(page.contains("action=\"/ui/approve\"") && page.contains("action=\"/ui/refuse\""));
-    assert!(page.contains("Sets aside 44 releases of ward-a"), "{page}");
-    assert!(page.contains("is left for all others, for life"));
+    assert!(page.contains("Reserves 44 releases of ward-a"), "{page}");
+    assert!(page.contains("left for all other jobs, for life"));
     let running = render(&path::job(CONSORTIUM, RUNNING), true, "").await.body;
     assert!(!running.contains("action=\"/ui/approve\""), "there is nothing to approve in a running job");
 }
@@ -349,9 +349,9 @@ async fn approval_form_lists_its_effects() {
 #[tokio::test]
 async fn audit_shows_claim_beside_measurement() {
     let page = render(&path::job(CONSORTIUM, FINISHED), true, "").await.body;
-    assert!(page.contains("Passed: no measurement lies above its claim."), "{page}");
-    assert!(page.contains("261 of 500 guesses right about 1,000 gradients"), "{page}");
-    assert!(page.contains("Below the claim, which it could have disproved.") && page.contains("at least ε"));
+    assert!(page.contains("Passed: no measurement exceeds its claim."), "{page}");
+    assert!(page.contains("261 of 500 guesses correct about 1,000 gradients"), "{page}");
+    assert!(page.contains("Below the claim; it could have disproved the claim.") && page.contains("at least ε"));
     let running = render(&path::job(CONSORTIUM, RUNNING), true, "").await.body;
     assert!(!running.contains("<h2>Audit</h2>"), "nothing is said where nothing was promised");
 }
@@ -361,7 +361,7 @@ async fn frozen_dataset_shows_reason_and_clear_form() {
     let overview = render(&path::overview(CONSORTIUM), true, "").await.body;
     assert!(overview.contains("<h2>Frozen</h2>"), "everybody is told: {overview}");
     let page = render(&path::dataset(CONSORTIUM, dataset(2)), true, "").await.body;
-    assert!(page.contains("No job can reserve anything on this dataset."), "{page}");
+    assert!(page.contains("No job can reserve budget on this dataset."), "{page}");
     assert!(page.contains("where at most 1.310 was claimed") && page.contains("action=\"/ui/clear-freeze\""));
     let ids = format!("consortium={CONSORTIUM}&dataset={}", dataset(2));
     let came = send("clear-freeze", &format!("{ids}&reason=the+noise+was+compiled+out"), true).await;

@@ -35,7 +35,7 @@ pub(crate) fn thresholds() -> AnyView {
         Ok(Sheet::new(
             "Thresholds for private questions",
             view! {
-                <p class="lead">"How often a text must be asked before it may be shown, so that nobody’s single row matters."</p>
+                <p class="lead">"The least count at which a text may be released so that no single row has a noticeable effect."</p>
                 {body}
                 {render_form(&query)}
                 {render_explanation()}
@@ -100,7 +100,7 @@ fn render_form(query: &ThresholdQuery) -> AnyView {
         <section class="panel other-numbers">
             <h2>"Other numbers"</h2>
             <form class="stack" method="get" action=path::THRESHOLDS>
-                {field("epsilon", "ε, with commas between", "0.25, 0.5, 0.75, 1", &query.epsilon)}
+                {field("epsilon", "ε, separated by commas", "0.25, 0.5, 0.75, 1", &query.epsilon)}
                 {field("delta", "δ", "1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10", &query.delta)}
                 {field("rate", "Sampling rates β", "0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6", &query.rate)}
                 <p><button type="submit">"Show these"</button></p>
@@ -113,15 +113,16 @@ fn render_form(query: &ThresholdQuery) -> AnyView {
 fn render_explanation() -> AnyView {
     view! {
         <section class="panel">
-            <h2>"How to read it"</h2>
-            <p>"Every row of a log is kept with the chance β, in secret. A text is shown when at least k kept rows have it. Then one row \
-                more or less in the log changes what is seen by at most ε and δ."</p>
-            <p>"The first number of an entry is the least k by the published bound (Li, Qardaji and Su 2012, Theorem 5), the second by the \
-                exact divergence. Both hold when counts are shown beside the texts. Where texts alone are shown, the exact number holds \
-                too, and rates beyond 1 − exp(−ε), for which this table has no entry, become possible."</p>
-            <p>"Who protects users instead of rows, of whom each may have u texts, pays u times ε, and δ for every one of them; the \
-                planner counts that."</p>
-            <p>"A site makes the same table with "<code>"undertone-worker thresholds"</code>"."</p>
+            <h2>"How to read the table"</h2>
+            <p>"Every row of a log is kept with probability β, in secret. A text is released if at least k kept \
+                rows contain it. Adding or removing one row then changes the release by at most (ε, δ)."</p>
+            <p>"The first number of an entry is the least k by the published bound (Li, Qardaji and Su 2012, \
+                Theorem 5), the second by the exact divergence. Both are valid if counts are released with the \
+                texts. For texts without counts, the exact number is also valid, and rates above 1 − exp(−ε), \
+                without an entry in this table, become possible."</p>
+            <p>"Protecting users with up to u texts each instead of rows costs u times ε, and δ for each text; the \
+                planner includes this."</p>
+            <p>"A site prints the same table with "<code>"undertone-worker thresholds"</code>"."</p>
         </section>
     }
     .into_any()

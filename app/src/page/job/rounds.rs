@@ -20,7 +20,7 @@ pub(super) fn render_section(job: &Job, progress: Progress, now: OffsetDateTime)
         title: "Rounds by participant".to_owned(),
         file: format!("rounds-{}", job.summary.id),
         note: format!(
-            "The newest {}: from its opening to where each party’s result was taken",
+            "The newest {}, from opening to acceptance of each party’s result",
             words::plural(rounds, "round")
         ),
         rounds: progress.rounds,
@@ -30,8 +30,8 @@ pub(super) fn render_section(job: &Job, progress: Progress, now: OffsetDateTime)
     let Some(drawing) = timeline.draw() else { return ().into_any() };
     view! {
         <section class="panel" aria-label="Rounds by participant">{drawing.show()}
-            <p class="hint">"A result of private data waits for a tick of its site’s clock. Unless it misses the first tick, its time does not \
-            depend on who was drawn."</p>
+            <p class="hint">"A private release waits for a tick of the site’s release clock. Unless it misses the \
+            first tick, its time does not depend on the sampled units."</p>
         </section>
     }
     .into_any()

@@ -21,10 +21,10 @@ pub(super) fn render_approval_form(
     let Some(site) = verifier else {
         let rule = site.map(|site| {
             let hint = match site.rule {
-                ApprovalRule::Manual => "The site asks at its own terminal besides.",
-                ApprovalRule::Automatic => "The site's own policy decides besides.",
+                ApprovalRule::Manual => "The site also asks for approval at its terminal.",
+                ApprovalRule::Automatic => "The site's own policy also decides.",
                 ApprovalRule::Steward | ApprovalRule::Server => {
-                    "The site verifies no signature: it takes this server's word that you approved. The certificate says so."
+                    "The site verifies no signature: it relies on this server for your approval. The certificate states this."
                 }
             };
             view! { <p class="hint">{hint}</p> }
@@ -35,7 +35,7 @@ pub(super) fn render_approval_form(
     if site.keys.is_empty() {
         return view! {
             {render_script()}
-            <p class="notice bad">"Your site verifies stewards' signatures and has pinned no approval key, so nobody can approve the job yet. Have the site's operator pin yours: "
+            <p class="notice bad">"Your site verifies stewards' signatures but has no pinned approval key, so the job cannot be approved yet. Ask the site's operator to pin your key: "
                 <code>"undertone-worker approval-keys add"</code>"."</p>
         }
         .into_any();
@@ -73,7 +73,7 @@ pub(super) fn render_approval_form(
         <form class="stack" method="post" action="/ui/approve">
             {fields(hidden)}
             <p class="hint">"Save "<a href=review download="review.json">"the review"</a>" and sign it with your key file: "
-                <code>"undertone-worker steward-key sign --key steward.key review.json"</code>". Paste the line that it prints."</p>
+                <code>"undertone-worker steward-key sign --key steward.key review.json"</code>". Paste the output here."</p>
             <label class="field"><span>"The signed approval"</span><textarea name="signature" rows="3" required maxlength="16384"></textarea></label>
             <button type="submit" class=if passkey.is_some() { "" } else { "primary" }>{label}</button>
         </form>
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn site_that_trusts_the_server_is_marked() {
         let html = page(Some(&site(ApprovalRule::Server, Vec::new())));
-        assert!(html.contains("takes this server") && html.contains("/ui/approve"), "{html}");
+        assert!(html.contains("relies on this server") && html.contains("/ui/approve"), "{html}");
         assert!(page(None).contains("/ui/approve") && !page(None).contains("verifies no signature"));
     }
 }

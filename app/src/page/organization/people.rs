@@ -14,9 +14,9 @@ use crate::words;
 
 /// Consequences of retiring a member.
 const CONSEQUENCES: &[&str] = &[
-    "They lose every role here at once, their sessions end, and the open links that they made are withdrawn.",
+    "They lose every role here at once, their sessions end, and their open links are withdrawn.",
     "Their API keys are revoked unless they have a role elsewhere.",
-    "You can restore them with the roles that they have now.",
+    "You can restore them with their current roles.",
 ];
 
 /// Every role within an organization, with its meaning.
@@ -91,7 +91,7 @@ fn render_forms(
         "remove-member",
         hidden(),
         view! {
-            <p class="hint">{format!("{name} loses every role here at once, also in sessions that are open. Their account, and what they are elsewhere, stays.")}</p>
+            <p class="hint">{format!("{name} loses every role here at once, also in open sessions. Their account and their other roles remain.")}</p>
             <button type="submit" class="danger">"Remove from the organization"</button>
         },
     );
@@ -99,7 +99,7 @@ fn render_forms(
         "confirm-address",
         hidden(),
         view! {
-            <p class="hint">"Members typed their addresses themselves. Confirm this one if you know that it is theirs: roles over a consortium are given by address."</p>
+            <p class="hint">"Members enter their own addresses. Confirm this address if you know that it is theirs: consortium roles are assigned by address."</p>
             <button type="submit">"Confirm the e-mail address"</button>
         },
     );
@@ -129,7 +129,7 @@ pub(super) fn render_retired(
         view! {
             <tr>
                 <th scope="row">{one.member.name.clone()}</th>
-                <td data-label="roles before">{roles.join(", ")}</td>
+                <td data-label="former roles">{roles.join(", ")}</td>
                 <td data-label="state">{render_retirement(&one.retirement, now)}</td>
                 <td data-label="change">{render_restore_form("restore-member", hidden, &one.member.name)}</td>
             </tr>
@@ -138,7 +138,7 @@ pub(super) fn render_retired(
     view! {
         <details class="more"><summary>{words::plural(members.len() as u64, "retired member")}</summary>
             <table class="cards">
-                <thead><tr><th scope="col">"Name"</th><th scope="col">"Roles before"</th><th scope="col">"State"</th><th scope="col">"Change"</th></tr></thead>
+                <thead><tr><th scope="col">"Name"</th><th scope="col">"Former roles"</th><th scope="col">"State"</th><th scope="col">"Change"</th></tr></thead>
                 <tbody>{rows.collect_view()}</tbody>
             </table>
         </details>
@@ -160,7 +160,7 @@ pub(crate) fn render_links(
         let state = match (link.used, link.withdrawn, link.expires_at <= now) {
             (true, ..) => view! { <span class="state done">"✓ used"</span> }.into_any(),
             (_, true, _) => view! { <span class="state over">"– withdrawn"</span> }.into_any(),
-            (_, _, true) => view! { <span class="state over">"– over"</span> }.into_any(),
+            (_, _, true) => view! { <span class="state over">"– expired"</span> }.into_any(),
             _ => view! { <span class="state waiting">"◌ open until "<Day at=link.expires_at/></span> }.into_any(),
         };
         let open = !link.used && !link.withdrawn && link.expires_at > now;
@@ -179,9 +179,9 @@ pub(crate) fn render_links(
         }
     });
     view! {
-        <details class="more"><summary>{words::plural(links.len() as u64, "link")}" made so far"</summary>
+        <details class="more"><summary>{words::plural(links.len() as u64, "link")}" so far"</summary>
             <table class="cards">
-                <thead><tr><th scope="col">"For whom"</th><th scope="col">"As"</th><th scope="col">"State"</th><th scope="col">"Link"</th></tr></thead>
+                <thead><tr><th scope="col">"Recipient"</th><th scope="col">"Roles"</th><th scope="col">"State"</th><th scope="col">"Link"</th></tr></thead>
                 <tbody>{rows.collect_view()}</tbody>
             </table>
         </details>

@@ -46,10 +46,10 @@ pub(crate) fn annotate() -> AnyView {
             {others}
         };
         Ok(Sheet::new(title, body).with_keys(&[
-            ("1 2 …", "give the label with that key"),
-            ("u", "unsure: read it, and cannot tell"),
-            ("s", "skip: leave it to others"),
-            ("z", "take the last answer back"),
+            ("1 2 …", "choose the label with this key"),
+            ("u", "unsure: no label can be chosen"),
+            ("s", "skip: leave the question to others"),
+            ("z", "undo the last answer"),
         ]))
     })
 }
@@ -67,14 +67,14 @@ fn render_guidelines(queue: &Queue) -> AnyView {
         .collect();
     let none = paragraphs.is_empty() && labels.is_empty();
     view! {
-        <aside class="annotate-beside" aria-label="How to answer">
+        <aside class="annotate-beside" aria-label="Guidelines">
             <details open>
-                <summary>"How to answer"</summary>
-                {none.then(|| view! { <p class="hint">"The job says nothing about how to answer."</p> })}
+                <summary>"Guidelines"</summary>
+                {none.then(|| view! { <p class="hint">"The job has no guidelines."</p> })}
                 <div class="guidelines">{paragraphs}</div>
                 {(!labels.is_empty()).then(|| view! { <dl class="label-hints">{labels}</dl> })}
-                <p class="hint">"Unsure says that you read it and no label can be told, and counts as an answer. A skip does not. \
-                    Others know you by a number of this job only."</p>
+                <p class="hint">"Unsure means that you read the text and no label can be chosen; it counts as an \
+                    answer, a skip does not. Others see you only as a number of this job."</p>
             </details>
         </aside>
     }

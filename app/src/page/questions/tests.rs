@@ -45,7 +45,7 @@ async fn question_page_has_a_button_and_key_for_each_label() {
         assert!(page.contains(said), "{said}: {page}");
     }
     assert!(!page.contains("name=\"typed\""), "every label has a key, so nothing is typed");
-    assert!(page.contains("take the last answer back</dd>"), "the list of keys has the page's own");
+    assert!(page.contains("undo the last answer</dd>"), "the list of keys has the page's own");
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ pub(super) fn render_sections(report: &ReportFile, consortium: Option<Consortium
     view! {
         {render_parameters(report)}
         {render_datasets(report)}
-        {render_files("The files it left", &report.artifacts)}
+        {render_files("Files", &report.artifacts)}
         {render_versions(report, consortium)}
         {render_omissions(report)}
     }
@@ -28,7 +28,7 @@ fn render_parameters(report: &ReportFile) -> AnyView {
             <dl class="facts">
                 {facts.into_iter().map(|(term, what)| view! { <div><dt>{term}</dt><dd>{what}</dd></div> }).collect_view()}
             </dl>
-            <details class="spec"><summary>"The whole spec, as it was signed"</summary><pre><code>{whole}</code></pre></details>
+            <details class="spec"><summary>"Full spec, as signed"</summary><pre><code>{whole}</code></pre></details>
         </section>
     }
     .into_any()
@@ -40,10 +40,10 @@ fn render_datasets(report: &ReportFile) -> AnyView {
     let rows = report.datasets.iter().map(|used| {
         let usage = match used.purpose {
             Purpose::Participate => terms.participation,
-            Purpose::Evaluate => "measured on",
+            Purpose::Evaluate => "evaluated on",
         };
         let content = used.digest.clone().map_or_else(
-            || view! { <small>"not told"</small> }.into_any(),
+            || view! { <small>"not stated"</small> }.into_any(),
             |digest| view! { <code>{digest}</code> }.into_any(),
         );
         view! {
@@ -60,12 +60,12 @@ fn render_datasets(report: &ReportFile) -> AnyView {
         }
     });
     view! {
-        <section class="panel"><h2>"The data"</h2>
+        <section class="panel"><h2>"Data"</h2>
             <table class="cards">
                 <thead><tr>
                     <th scope="col">"Dataset"</th><th scope="col">"Used"</th><th scope="col" class="number">"Records"</th>
                     {terms.has_unit_counts.then(|| view! { <th scope="col" class="number">"Speakers"</th><th scope="col" class="number">"n in divisions"</th> })}
-                    <th scope="col">"SHA-256 of the content"</th>
+                    <th scope="col">"SHA-256 of the contents"</th>
                 </tr></thead>
                 <tbody>{rows.collect_view()}</tbody>
             </table>
@@ -81,7 +81,7 @@ fn render_versions(report: &ReportFile, consortium: Option<ConsortiumId>) -> Any
         let digest = view! { <code>{certificate.digest.clone()}</code> };
         match consortium {
             Some(consortium) => {
-                view! { <a href=path::certificate(consortium, report.job.id)>"What it cost, signed"</a>", "{digest} }
+                view! { <a href=path::certificate(consortium, report.job.id)>"Signed privacy cost"</a>", "{digest} }
                     .into_any()
             }
             None => digest.into_any(),
@@ -89,18 +89,19 @@ fn render_versions(report: &ReportFile, consortium: Option<ConsortiumId>) -> Any
     });
     let versions = &report.versions;
     view! {
-        <section class="panel"><h2>"Versions, and who vouches for it"</h2>
+        <section class="panel"><h2>"Versions and signatures"</h2>
             <dl class="facts">
                 <div><dt>"Server"</dt><dd>{format!("version {}, formulas {}, at {}", versions.server, versions.evaluator, versions.address)}</dd></div>
-                <div><dt>"Its key"</dt><dd><code>{versions.public_key.clone()}</code></dd></div>
+                <div><dt>"Server key"</dt><dd><code>{versions.public_key.clone()}</code></dd></div>
                 <div><dt>"Signed manifest"</dt><dd><code>{report.job.manifest.clone()}</code></dd></div>
                 <div><dt>"Certificate"</dt><dd>{certificate.unwrap_or_else(|| "none yet".into_any())}</dd></div>
                 {head.map(|head| view! {
-                    <div><dt>"The server’s log then"</dt><dd>{format!("{} entries, root ", words::count(head.size))}<code>{head.root}</code></dd></div>
+                    <div><dt>"Server log at that time"</dt><dd>{format!("{} entries, root ", words::count(head.size))}<code>{head.root}</code></dd></div>
                 })}
             </dl>
-            <p class="hint">"This report is put together from the job’s record and is not signed itself. The manifest, the receipts and the audits’ \
-                statements are, and the certificate carries them: check that one offline with "<code>"undertone-server certificate verify"</code>". \
+            <p class="hint">"This report is compiled from the job’s record and is not signed. The manifest, the \
+                receipts and the audit statements are signed; the certificate contains them. Verify the certificate \
+                offline with "<code>"undertone-server certificate verify"</code>". \
                 To repeat the job, send the JSON form of this report to "<code>{format!("POST /api/v1/consortia/{}/jobs/again", report.consortium.id)}</code>"."</p>
         </section>
     }
@@ -112,7 +113,7 @@ fn render_omissions(report: &ReportFile) -> AnyView {
         return ().into_any();
     }
     view! {
-        <section class="panel"><h2>"What is not here, and why"</h2>
+        <section class="panel"><h2>"Omitted data and reasons"</h2>
             <dl class="facts">
                 {report.absent.iter().map(|one| view! { <div><dt>{one.what.clone()}</dt><dd>{format!("{}.", one.why)}</dd></div> }).collect_view()}
             </dl>

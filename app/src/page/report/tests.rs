@@ -16,18 +16,18 @@ fn keep(page: &str) {
 async fn report_shows_arms_and_costs_at_both_levels() {
     let page = render(&path::report(CONSORTIUM, FINISHED), true, "").await.body;
     for said in [
-        "The arms, side by side",
+        "Comparison of the arms",
         "the private arm gains",
         "Public + open private",
-        "Of open pooling’s gain",
-        "Membership inference, arm by arm",
+        "Share of open pooling’s gain",
+        "Membership inference by arm",
         "one speaker",
         "One-run audit",
         "It can never prove",
         "For each speaker, which the job protects",
-        "For each record, which it does not",
+        "For each record, not the",
         "replaced",
-        "The whole spec, as it was signed",
+        "Full spec, as signed",
         "Digests of private data",
         "Seeds of sampling and noise",
         "action=\"/ui/propose-again\"",
@@ -44,7 +44,7 @@ async fn report_of_unfinished_job_lists_omissions() {
     for (job, missing) in [(RUNNING, "The final result"), (PROPOSED, "The certificate")] {
         let page = render(&path::report(CONSORTIUM, job), true, "").await;
         assert_eq!(page.status, 200);
-        assert!(page.body.contains("What is not here, and why") && page.body.contains(missing), "{}", page.body);
+        assert!(page.body.contains("Omitted data and reasons") && page.body.contains(missing), "{}", page.body);
     }
 }
 

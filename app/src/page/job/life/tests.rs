@@ -14,7 +14,7 @@ async fn render_page(address: &str) -> String {
 async fn paused_job_lists_holds_for_their_holders() {
     let body = render_page(&path::job(CONSORTIUM, PAUSED)).await;
     for said in [
-        "Why it is paused",
+        "Reason for the pause",
         "the model&#x27;s learning rate is being thought over",
         "the ward&#x27;s disk is being replaced",
         "action=\"/ui/resume\"",
@@ -45,7 +45,7 @@ async fn approval_covers_the_displayed_manifest() {
     let job = render_page(&path::job(CONSORTIUM, PROPOSED)).await;
     assert!(job.contains("name=\"manifest\" value=\"5be0c7d1a9f34e22\""), "{job}");
     assert!(job.contains(&path::review(CONSORTIUM, PROPOSED, dataset(1))), "{job}");
-    assert!(job.contains("Why you are asked: with what the limit has let pass"), "{job}");
+    assert!(job.contains("Reason for the request: with what the limit has let pass"), "{job}");
     let body = format!("consortium={CONSORTIUM}&job={PROPOSED}&dataset={}&manifest=", dataset(1));
     let other = send("approve", &format!("{body}00"), true).await;
     assert_eq!(other.location(), "/from?x=1", "back to the page with the problem");
@@ -65,8 +65,8 @@ async fn review_lists_disclosures_and_the_manifest() {
 #[tokio::test]
 async fn complete_draft_is_proposed_and_incomplete_is_not() {
     let complete = render_page(&path::draft(CONSORTIUM, COMPLETE)).await;
-    assert!(complete.contains("action=\"/ui/propose-draft\"") && complete.contains("Ready to be proposed"));
-    assert!(complete.contains("What it would cost") && complete.contains("name=\"version\" value=\"3\""));
+    assert!(complete.contains("action=\"/ui/propose-draft\"") && complete.contains("Ready to propose"));
+    assert!(complete.contains("Projected cost") && complete.contains("name=\"version\" value=\"3\""));
     let incomplete = render_page(&path::draft(CONSORTIUM, BEGUN)).await;
     assert!(
         !incomplete.contains("action=\"/ui/propose-draft\"") && incomplete.contains("missing field"),
@@ -100,7 +100,10 @@ async fn steward_sets_and_withdraws_the_approval_limit() {
         body.contains("set by Steward of South") && body.contains("action=\"/ui/withdraw-approval-limit\""),
         "{body}"
     );
-    assert!(body.contains("4 jobs passed: together ε 1.50 of 2.00 at δ"), "how much of the total is used: {body}");
+    assert!(
+        body.contains("4 jobs approved automatically: together ε 1.50 of 2.00 at δ"),
+        "how much of the total is used: {body}"
+    );
     assert!(body.contains("name=\"total_epsilon\""), "no limit is set here without a total: {body}");
     let ids = format!("consortium={CONSORTIUM}&dataset={}", dataset(1));
     let landed = path::dataset(CONSORTIUM, dataset(1));

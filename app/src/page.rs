@@ -65,7 +65,7 @@ use crate::screen::{Place, Sheet, on_screen};
 pub(crate) fn missing_page() -> AnyView {
     on_screen(Place::Outside, ParamsMap::new(), async |_| {
         use undertone_api::problem::{Code, Problem};
-        Err::<Sheet, _>(Problem::new(Code::NotFound, "No page has this address."))
+        Err::<Sheet, _>(Problem::new(Code::NotFound, "There is no page at this address."))
     })
 }
 

@@ -265,13 +265,13 @@ pub const fn gauge_noun(unit: PrivacyUnit) -> &'static str {
 pub const fn unit_measurement(unit: PrivacyUnit) -> Option<&'static str> {
     match unit {
         PrivacyUnit::Record | PrivacyUnit::Speaker | PrivacyUnit::User => None,
-        PrivacyUnit::Words => Some(TOLD_APART),
+        PrivacyUnit::Words => Some(DUMMY_DETECTION),
     }
 }
 
 /// The accuracy of an attack that distinguishes true pieces from dummies, which no ε of counts covers: `make bench
 /// NAME=transcription`.
-pub const TOLD_APART: &str = "ε holds for a reader of counts only. A recognizer hears sounds: an attack that knew \
+pub const DUMMY_DETECTION: &str = "ε holds for a reader of counts only. A recognizer hears sounds: an attack that knew \
                               the speech engine distinguished its dummies from true pieces in 92 to 98 of 100 cases \
                               (72 by guessing), and then knows the true counts. It distinguished dummies cut from \
                               recordings of people in 52 to 84 of 100 cases (58 to 60 by guessing). This was \

@@ -20,7 +20,7 @@ pub(super) fn render_result(report: &Report, participants: &[Participant]) -> An
         }
         .into_any(),
     };
-    view! { <p>{format!("The transcript of {name} stays at its site.")}</p>{render_plan(report)}{render_promises(report)}<p class="hint">{words::TOLD_APART}</p>{rest} }
+    view! { <p>{format!("The transcript of {name} stays at its site.")}</p>{render_plan(report)}{render_promises(report)}<p class="hint">{words::DUMMY_DETECTION}</p>{rest} }
         .into_any()
 }
 

@@ -131,7 +131,7 @@ fn render_vocabulary(plan: &TranscriptionPlan) -> AnyView {
 }
 
 /// The measured protection of the product's own voices.
-const TOLD_APART: &str = "Of 91 speakers, a recognizer that knows recordings of them identifies 80 % as recorded \
+const SPEAKER_IDENTIFICATION: &str = "Of 91 speakers, a recognizer that knows recordings of them identifies 80 % as recorded \
                           and 1.5 % after the McAdams coefficient. A recognizer that knows recordings converted in \
                           the same way identifies 76 % after the McAdams coefficient and 15 to 19 % after the \
                           vocoder (1 % by guessing). Fewer vocoder coefficients hide more and reduce the accuracy \
@@ -162,7 +162,7 @@ fn render_site(plan: &TranscriptionPlan) -> AnyView {
             {render_choice("hear[voice]".to_owned(), "Voice conversion", &plan.voice, voices)}
             {render_number("hear[alpha]".to_owned(), "McAdams coefficient α", plan.alpha, (0.5, 1.5), false)}
             {render_number("hear[detail]".to_owned(), "Vocoder: number of coefficients", f64::from(plan.detail), (8.0, 20.0), true)}
-            <p class="hint">{TOLD_APART}</p>
+            <p class="hint">{SPEAKER_IDENTIFICATION}</p>
             {render_choice("hear[corpus]".to_owned(), "Text of dummies", &form_word(&plan.corpus), corpora)}
             {render_choice("hear[crowded]".to_owned(), "Pieces with several words", &form_word(&plan.crowded), crowded)}
             {render_choice("hear[recognizer]".to_owned(), "First transcript by", &form_word(&plan.recognizer), recognizers)}
